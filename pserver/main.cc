@@ -32,7 +32,7 @@
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
-#include "pserver/status.h"
+#include "pserver/service/status.h"
 
 DEFINE_string(listen, "127.0.0.1:0",
               "Address to listen on, HOST:PORT (port 0 takes a free one) or unix:/PATH");

@@ -17,14 +17,15 @@
 #include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "proto/pserver.pb.h"
-#include "pserver/call_metrics.h"
-#include "pserver/call_threads.h"
-#include "pserver/cold_rows.h"
-#include "pserver/deadline_driver.h"
-#include "pserver/durable_shard.h"
-#include "pserver/server_sessions.h"
-#include "pserver/service.h"
-#include "pserver/tensor_calls.h"
+#include "pserver/rocksdb/cold_store.h"
+#include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/service/call_metrics.h"
+#include "pserver/service/call_threads.h"
+#include "pserver/service/deadline_driver.h"
+#include "pserver/service/server_sessions.h"
+#include "pserver/service/service.h"
+#include "pserver/service/tensor_calls.h"
+#include "pserver/shard/durable_shard.h"
 
 namespace tandem {
 namespace {
@@ -216,7 +217,7 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
     TD_RETURN_IF_ERROR(make(options.cold_dir, "cold rows"));
     ColdStoreOptions made{options.cold_dir + "/cold-rows-" + index, options.table_memory_bytes};
     made.on_failure = options.on_failure;
-    TD_ASSIGN_OR_RETURN(cold, ColdStore::Open(made));
+    TD_ASSIGN_OR_RETURN(cold, RocksdbColdStore::Open(made));
   }
   return OkStatus();
 }

@@ -10,8 +10,8 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
-#include "pserver/shard_types.h"
-#include "pserver/update_log.h"
+#include "pserver/state/shard_types.h"
+#include "pserver/state/update_log.h"
 
 namespace tandem {
 
@@ -25,7 +25,7 @@ StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
   // With mutual TLS the certificate must be one for a pserver, of `job` or (job "") of the job that
-  // is served then, and callers may what their role may (pserver/access.h).
+  // is served then, and callers may what their role may (pserver/service/access.h).
   ServerOptions rpc;
   int index = 0;                        // which server of the job
   std::string job;                      // "": serves the first job that configures it

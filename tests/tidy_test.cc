@@ -111,19 +111,19 @@ TEST(Tidy, IncludesLookDown) {
 // that exist to wrap a library are included by .cc files only.
 TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
   static const std::set<std::string> kWrappers = {
-      "collective/dial.h",
-      "collective/listener.h",
-      "collective/meeting_point.h",
-      "collective/reception.h",
-      "collective/resolve.h",
-      "collective/waiter.h",
+      "collective/rendezvous/dial.h",
+      "collective/rendezvous/listener.h",
+      "collective/rendezvous/meeting_point.h",
+      "collective/rendezvous/reception.h",
+      "collective/rendezvous/resolve.h",
+      "collective/rendezvous/waiter.h",
       "common/rpc/byte_buffer.h",
       "common/rpc/grpc_status.h",
-      "kernels/ops/dnnl_program.h",
-      "pserver/client/blocking_call.h",
+      "kernels/ops/cpu/dnnl_program.h",
+      "pserver/client/carrier/blocking_call.h",
       "pserver/client/client_impl.h",
-      "pserver/client/grpc_carrier.h",
-      "pserver/client/raw_call.h",
+      "pserver/client/carrier/grpc_carrier.h",
+      "pserver/client/carrier/raw_call.h",
   };
   const std::regex heavy(
       R"(#include [<"](grpc|boost/|oneapi/|rocksdb/|google/protobuf|.*\.pb\.h))");

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "common/lane/handshake.h"
-#include "common/rpc/tensor_codec.h"
 #include "common/shm/arena.h"
 #include "common/shm/sealed_memory.h"
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "common/codec/tensor_codec.h"
 #include "common/lane/ring.h"
-#include "common/rpc/tensor_codec.h"
 #include "common/shm/arena.h"
 
 namespace tandem {

@@ -28,7 +28,7 @@ void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in
                   std::span<std::byte* const> out, size_t count);
 // The same as a binary tree over the ins: neighbours first, then pairs of neighbours, ... (of six
 // (((0 op 1) op (2 op 3)) op (4 op 5))). The order of sums on parameter servers, and of the
-// collectives' tree (collective/ring.h).
+// collectives' tree (collective/schedule/ring.h).
 void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                 std::span<std::byte* const> out, size_t count);
 

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// What a row holds, and what its score is made of (pserver/row_accessor.h).
+// What a row holds, and what its score is made of (pserver/tables/row_accessor.h).
 enum class RowAccessorKind : uint8_t {
   // All values from its first gradient on. Its score: versions with a gradient for it.
   kCommon,

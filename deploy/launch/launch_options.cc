@@ -5,7 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "collective/rendezvous_url.h"
+#include "collective/rendezvous/rendezvous_url.h"
 #include "common/strategy/setting_names.h"
 #include "proto/job.pb.h"
 

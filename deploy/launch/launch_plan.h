@@ -54,7 +54,7 @@ struct LaunchPlan {
   // Where processes say for whom they wait (rank_words.h); empty: nowhere.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // ranks_return
-  std::string world_file;         // who takes part (collective/world_file.h); empty: all
+  std::string world_file;         // who takes part (collective/rendezvous/world_file.h); empty: all
   int ranks_least = 0;            // of them; with it
   // "2 pservers, 4 trainers", for people: what there is of each kind.
   std::string Counts(const char* between) const;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "collective/world_file.h"
+#include "collective/rendezvous/world_file.h"
 #include "deploy/launch/supervisor.h"
 #include "deploy/launch/supervisor_child.h"
 

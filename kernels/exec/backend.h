@@ -10,7 +10,7 @@
 #include "common/tensor/device.h"
 #include "common/tensor/launch_graph.h"
 #include "kernels/exec/roofline.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 
 namespace tandem {
 

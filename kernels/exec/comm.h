@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "common/tensor/device.h"
 #include "common/tensor/types.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 
 namespace tandem {
 

@@ -6,7 +6,7 @@
 #include "common/tensor/pinned_cuda.h"
 #include "kernels/exec/backend.h"
 #include "kernels/exec/finite_search_cuda.h"
-#include "kernels/ops/cuda_kernels.h"
+#include "kernels/ops/cuda/cuda_kernels.h"
 
 namespace tandem {
 namespace {

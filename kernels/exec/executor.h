@@ -20,7 +20,7 @@
 #include "common/tensor/launch_graph.h"
 #include "kernels/exec/graph_pieces.h"
 #include "kernels/exec/plan.h"
-#include "kernels/ops/loop_threads.h"
+#include "kernels/ops/cpu/loop_threads.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 #include "kernels/exec/finite_search_cuda.h"
 
-#include "kernels/ops/cuda_launch.h"
+#include "kernels/ops/cuda/cuda_launch.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/base/rng.h"
-#include "kernels/ops/math_loops.h"
+#include "kernels/ops/cpu/math_loops.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "kernels/exec/commit.h"
-#include "kernels/ops/code_cache.h"
+#include "kernels/ops/cuda/code_cache.h"
 
 namespace tandem {
 

@@ -11,7 +11,7 @@
 
 #include "kernels/exec/device_trace.h"
 #include "kernels/exec/executor.h"
-#include "kernels/ops/machine_peak.h"
+#include "kernels/ops/cpu/machine_peak.h"
 
 namespace tandem {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/ops/half.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
+#include "kernels/ops/cpu/half.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/graph/builder.h"
 
 #include "kernels/graph/op_device.h"
-#include "kernels/ops/dropout.h"
+#include "kernels/ops/elementwise/dropout.h"
 
 namespace tandem {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 
 namespace tandem {
 

@@ -3,9 +3,9 @@
 // variables of Out are those of X or W.
 #include "kernels/ops/comm.h"
 
-#include "kernels/ops/dgc.h"
-#include "kernels/ops/infer.h"
-#include "kernels/ops/sparse_rows.h"
+#include "kernels/ops/core/infer.h"
+#include "kernels/ops/rows/sparse_rows.h"
+#include "kernels/ops/update/dgc.h"
 
 namespace tandem {
 namespace {
@@ -139,7 +139,7 @@ const OpDef kRankReduceSum = {
 const OpDef kAllGatherSelected = {
     .type = "c_allgather_selected",
     .doc =
-        "Out [ranks, n]: the selections X [n] (kernels/ops/dgc.h) of all ranks, by rank; what they "
+        "Out [ranks, n]: the selections X [n] (kernels/ops/update/dgc.h) of all ranks, by rank; what they "
         "use of them travels. All ranks must have selected equally many elements.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},

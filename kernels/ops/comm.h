@@ -1,7 +1,7 @@
 // Definitions of the communication operators (for op_table.cc).
 #pragma once
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 
 namespace tandem {
 

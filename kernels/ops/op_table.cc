@@ -5,7 +5,7 @@
 
 #include "common/base/nearest.h"
 #include "kernels/ops/comm.h"
-#include "kernels/ops/op_defs.h"
+#include "kernels/ops/core/op_defs.h"
 
 namespace tandem {
 namespace {

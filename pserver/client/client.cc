@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/codec/optimizer_def.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/rpc/optimizer_def.h"
 #include "common/tensor/table_rules.h"
+#include "pserver/client/carrier/grpc_carrier.h"
 #include "pserver/client/client_impl.h"
-#include "pserver/client/grpc_carrier.h"
 
 namespace tandem {
 namespace {

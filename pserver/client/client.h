@@ -16,7 +16,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "pserver/client/options.h"
+#include "pserver/client/carrier/options.h"
 
 namespace tandem {
 

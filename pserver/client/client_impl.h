@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/rpc/tensor_codec.h"
+#include "common/codec/tensor_codec.h"
 #include "common/tensor/bucket_map.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/carrier.h"
+#include "pserver/client/carrier/carrier.h"
+#include "pserver/client/carrier/leases.h"
 #include "pserver/client/client.h"
 #include "pserver/client/kept_pushes.h"
-#include "pserver/client/leases.h"
 #include "pserver/client/row_cache.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "common/rpc/bucket_map_proto.h"
+#include "common/codec/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"

@@ -6,8 +6,8 @@
 
 #include "common/base/nearest.h"
 #include "common/base/step_number.h"
+#include "common/codec/tensor_codec.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/rpc/tensor_codec.h"
 #include "pserver/client/client_impl.h"
 
 namespace tandem {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/rpc/tensor_codec.h"
+#include "common/codec/tensor_codec.h"
 
 namespace tandem {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "collective/connect.h"
-#include "collective/local_world.h"
+#include "collective/host/connect.h"
+#include "collective/host/local_world.h"
 #include "tests/bench/allreduce.h"
 #include "tests/bench/allreduce_ranks.h"
 #include "tests/bench/report.h"

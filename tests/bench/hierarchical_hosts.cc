@@ -3,9 +3,9 @@
 // ms and 1 Gbit/s between them, and what the cost model says.
 #include <algorithm>
 
-#include "collective/connect.h"
-#include "collective/cost_probe.h"
-#include "collective/step_simulator.h"
+#include "collective/cost/cost_probe.h"
+#include "collective/cost/step_simulator.h"
+#include "collective/host/connect.h"
 #include "tests/bench/allreduce_ranks.h"
 #include "tests/bench/report.h"
 #include "tests/support/emulated_hosts.h"

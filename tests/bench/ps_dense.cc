@@ -16,7 +16,7 @@
 #include "common/lane/ring.h"
 #include "common/rpc/grpc_status.h"
 #include "common/shm/sealed_memory.h"
-#include "kernels/ops/update_loops.h"
+#include "kernels/ops/cpu/update_loops.h"
 #include "proto/pserver.grpc.pb.h"
 #include "tests/bench/dense_ps.h"
 #include "tests/bench/report.h"

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/tensor/row_buckets.h"
-#include "pserver/sparse_table.h"
+#include "pserver/tables/sparse_table.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rows_table.h"
 

@@ -1,4 +1,4 @@
-// cuDNN as far as kernels/ops/conv_cuda.cu uses it, by plain loops; see cuda_runtime.h.
+// cuDNN as far as kernels/ops/conv/conv_cuda.cu uses it, by plain loops; see cuda_runtime.h.
 #pragma once
 
 #include <memory>

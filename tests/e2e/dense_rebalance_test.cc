@@ -4,7 +4,7 @@
 #include <array>
 
 #include "tests/e2e/rebalance_fixture.h"
-#include "trainer/geo_parameters.h"
+#include "trainer/ps/geo_parameters.h"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "collective/world_file.h"
+#include "collective/rendezvous/world_file.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

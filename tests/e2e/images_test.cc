@@ -4,7 +4,7 @@
 #include "common/tensor/device.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 namespace tandem {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collective/announcement.h"
-#include "collective/handshake.h"
-#include "collective/message.h"
-#include "collective/rendezvous_url.h"
+#include "collective/rendezvous/announcement.h"
+#include "collective/rendezvous/handshake.h"
+#include "collective/rendezvous/rendezvous_url.h"
+#include "collective/transport/message.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,7 +1,7 @@
 // What pservers and trainers read of each other's messages by hand: the same bytes as a push, its
 // answer and that of a pull, whole and in two pieces.
 #include "common/base/check.h"
-#include "common/rpc/tensor_codec.h"
+#include "common/codec/tensor_codec.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 #include "tests/fuzz/file_target.h"
 

@@ -6,9 +6,9 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
-#include "common/rpc/wire.h"
-#include "pserver/bucket_move.h"
-#include "pserver/log_record.h"
+#include "common/codec/wire.h"
+#include "pserver/rocksdb/log_record.h"
+#include "pserver/state/bucket_move.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tandem {

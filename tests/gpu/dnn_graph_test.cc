@@ -1,14 +1,14 @@
 // Graphs of the real cuDNN for devices that are not here: it is told what they are, proposes its
 // engines and compiles their kernels. Nothing runs (tests/support/fake_driver.cc): what comes out
 // is for tests/cuda_on_host and for a device.
-#include "kernels/ops/dnn_graph.h"
+#include "kernels/ops/cuda/dnn_graph.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "kernels/ops/batch_norm_graph.h"
-#include "kernels/ops/conv_graph.h"
+#include "kernels/ops/conv/conv_graph.h"
+#include "kernels/ops/norm/batch_norm_graph.h"
 
 namespace tandem {
 namespace {

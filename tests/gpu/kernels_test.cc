@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/ops/nvrtc_library.h"
+#include "kernels/ops/cuda/nvrtc_library.h"
 #include "tests/ops/kernel_check.h"
 #include "tests/ops/kernel_run.h"
 #include "tests/ops/module.h"

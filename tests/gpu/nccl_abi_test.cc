@@ -1,11 +1,11 @@
-// What collective/nccl_library.h says of NCCL's C interface, against the header of CUDA builds; and
+// What collective/nccl/nccl_library.h says of NCCL's C interface, against the header of CUDA builds; and
 // that the library itself, where there is one, opens.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
 #include <cstddef>
 
-#include "collective/nccl_library.h"
+#include "collective/nccl/nccl_library.h"
 
 namespace tandem {
 namespace {

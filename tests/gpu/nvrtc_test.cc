@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nvrtc.h>
 
-#include "kernels/ops/fused_source.h"
+#include "kernels/ops/fused/fused_source.h"
 #include "tests/ops/op_cases.h"
 
 namespace tandem::optest {
@@ -122,14 +122,14 @@ TEST(NvrtcTest, AccessesAreWide) {
 }
 
 TEST(NvrtcTest, WhatDoesNotCompileIsNamed) {
-  const auto code = Compile("#include \"kernels/ops/fused_code.h\"\nint x = nonsense;\n");
+  const auto code = Compile("#include \"kernels/ops/fused/fused_code.h\"\nint x = nonsense;\n");
   ASSERT_FALSE(code.ok());
   EXPECT_THAT(std::string(code.status().message()), HasSubstr("nonsense"));
   EXPECT_THAT(std::string(code.status().message()), HasSubstr("NVRTC_ERROR_COMPILATION"));
 }
 
 TEST(NvrtcTest, ADeviceThatTheCompilerDoesNotKnow) {
-  const auto code = Compile("#include \"kernels/ops/fused_code.h\"\n", 1, 2);
+  const auto code = Compile("#include \"kernels/ops/fused/fused_code.h\"\n", 1, 2);
   ASSERT_FALSE(code.ok());
   EXPECT_THAT(std::string(code.status().message()), HasSubstr("sm_12"));
 }

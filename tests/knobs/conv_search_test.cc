@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "gmock/gmock.h"
-#include "kernels/ops/conv_search.h"
+#include "kernels/ops/conv/conv_search.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -2,7 +2,7 @@
 // knob; in another order they have other bits.
 #include <thread>
 
-#include "collective/inproc.h"
+#include "collective/host/inproc.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -3,7 +3,7 @@
 #include "kernels/graph/passes/dgc.h"
 
 #include "gmock/gmock.h"
-#include "kernels/ops/dgc.h"
+#include "kernels/ops/update/dgc.h"
 #include "tests/knobs/knob_programs.h"
 
 namespace tandem {

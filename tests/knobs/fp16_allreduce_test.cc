@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "kernels/exec/comm.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/mode.h"
+#include "trainer/modes/mode.h"
 
 namespace tandem {
 namespace {

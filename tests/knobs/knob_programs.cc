@@ -3,7 +3,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
-#include "trainer/mode_options.h"
+#include "trainer/modes/mode_options.h"
 
 namespace tandem {
 

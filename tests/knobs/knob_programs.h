@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tests/support/process_test_util.h"
-#include "trainer/job.h"
-#include "trainer/mode.h"
-#include "trainer/programs.h"
+#include "trainer/job/job.h"
+#include "trainer/modes/mode.h"
+#include "trainer/session/programs.h"
 
 namespace tandem {
 

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/comm.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/mode.h"
+#include "trainer/modes/mode.h"
 
 namespace tandem {
 namespace {

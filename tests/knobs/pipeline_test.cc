@@ -1,6 +1,6 @@
 // pipeline and micro_batch: the program in sections on different ranks, with the bits of one rank
 // that adds the same micro batches up (batch_merge_repeats). Schedule, memory and the programs of
-// the ranks: tests/unit/kernels/sections_test.cc.
+// the ranks: tests/unit/kernels/graph/sections_test.cc.
 #include <signal.h>
 
 #include <set>

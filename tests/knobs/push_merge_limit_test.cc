@@ -3,7 +3,7 @@
 #include "common/base/mutex.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/async_communicator.h"
+#include "trainer/ps/async_communicator.h"
 
 namespace tandem {
 namespace {

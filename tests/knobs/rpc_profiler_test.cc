@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/rpc_log.h"
+#include "trainer/ps/rpc_log.h"
 
 namespace tandem {
 namespace {

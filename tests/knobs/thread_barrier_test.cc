@@ -6,8 +6,8 @@
 #include "proto/job.pb.h"
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/job.h"
-#include "trainer/places.h"
+#include "trainer/job/job.h"
+#include "trainer/session/places.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/tensor/device.h"
 #include "kernels/graph/program.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 namespace tandem {
 

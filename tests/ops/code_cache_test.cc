@@ -1,5 +1,5 @@
 // What is compiled once, and what is kept of it for others.
-#include "kernels/ops/code_cache.h"
+#include "kernels/ops/cuda/code_cache.h"
 
 #include <absl/strings/match.h>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "kernels/ops/math_loops.h"
+#include "kernels/ops/cpu/math_loops.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "kernels/ops/machine_peak.h"
+#include "kernels/ops/cpu/machine_peak.h"
 #include "tests/ops/kernel_run.h"
 #include "tests/ops/module.h"
 #include "tests/ops/op_cases.h"

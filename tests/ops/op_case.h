@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/tensor/types.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 
 namespace tandem::optest {
 

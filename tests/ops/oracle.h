@@ -36,7 +36,7 @@ using Oracle = std::vector<Value> (*)(const OracleArgs&);
 // nullptr when the operator has no oracle.
 Oracle FindOracle(std::string_view op);
 
-// Positions of tensors, and the layout (kernels/ops/image_layout.h) in which each lies.
+// Positions of tensors, and the layout (kernels/ops/core/image_layout.h) in which each lies.
 using Layouts = std::vector<std::pair<size_t, std::string>>;
 // What `oracle`, which knows NCHW alone, gives for inputs of which `in` lie otherwise; `out` of its
 // results do.

@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "kernels/ops/dgc.h"
+#include "kernels/ops/update/dgc.h"
 #include "tests/ops/op_cases.h"
 
 namespace tandem::optest {

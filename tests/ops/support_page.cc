@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 #include "tests/ops/module.h"
 #include "tests/ops/op_cases.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/core/op.h"
 #include "tests/ops/support_page.h"
 
 namespace tandem::optest {

@@ -1,5 +1,5 @@
 // Products on AMX tiles: as exact as f32, and the same bits however the work is cut.
-#include "kernels/ops/tile_gemm.h"
+#include "kernels/ops/cpu/tile_gemm.h"
 
 #include <gtest/gtest.h>
 

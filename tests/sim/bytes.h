@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/rpc/tensor_codec.h"
+#include "common/codec/tensor_codec.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
-#include "pserver/client/retry.h"
+#include "pserver/client/carrier/retry.h"
 #include "tests/sim/bytes.h"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/client/carrier.h"
+#include "pserver/client/carrier/carrier.h"
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"

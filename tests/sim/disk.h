@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "pserver/storage.h"
+#include "pserver/storage/storage.h"
 #include "tests/sim/world.h"
 
 namespace tandem {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pserver/shard_types.h"
-#include "pserver/update_log.h"
+#include "pserver/state/shard_types.h"
+#include "pserver/state/update_log.h"
 #include "tests/sim/network.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // Cuts over all servers of a simulated job, taken by processes that may die.
-#include "pserver/bucket_move.h"
-#include "pserver/client/cutter.h"
+#include "pserver/client/moves/cutter.h"
+#include "pserver/state/bucket_move.h"
 #include "tests/sim/sim_job.h"
 
 namespace tandem {

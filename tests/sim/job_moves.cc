@@ -1,6 +1,6 @@
 // Buckets of rows and slices that move between the servers of a simulated job.
 #include "common/tensor/row_buckets.h"
-#include "pserver/client/mover.h"
+#include "pserver/client/moves/mover.h"
 #include "tests/sim/sim_job.h"
 
 namespace tandem {

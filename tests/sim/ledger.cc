@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/rng.h"
 #include "common/tensor/row_buckets.h"
-#include "pserver/bucket_move.h"
+#include "pserver/state/bucket_move.h"
 
 namespace tandem {
 namespace {

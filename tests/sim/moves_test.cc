@@ -6,7 +6,7 @@
 #include "common/tensor/row_buckets.h"
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
-#include "pserver/client/mover.h"
+#include "pserver/client/moves/mover.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/process.h"

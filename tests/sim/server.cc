@@ -8,10 +8,10 @@
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
-#include "pserver/cut_calls.h"
-#include "pserver/move_calls.h"
-#include "pserver/plain_calls.h"
-#include "pserver/proto_convert.h"
+#include "pserver/service/cut_calls.h"
+#include "pserver/service/move_calls.h"
+#include "pserver/service/plain_calls.h"
+#include "pserver/wire/proto_convert.h"
 #include "tests/sim/bytes.h"
 
 namespace tandem {
@@ -76,7 +76,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   struct EventDeadlines final : Deadlines {
     explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
     void Poke(Time /*deadline*/) override { Look(); }
-    // As pserver/deadline_driver.h: while anybody waits, at least that often.
+    // As pserver/service/deadline_driver.h: while anybody waits, at least that often.
     void Look() {
       const Time next = life.durable->shard().NextDeadline();
       if (looking || next == Time::max()) return;

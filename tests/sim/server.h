@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/exec/backend.h"
-#include "pserver/durable_shard.h"
-#include "pserver/tensor_calls.h"
+#include "pserver/service/tensor_calls.h"
+#include "pserver/shard/durable_shard.h"
 #include "tests/sim/disk.h"
 
 namespace tandem {

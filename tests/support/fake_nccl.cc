@@ -1,4 +1,4 @@
-// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface (collective/nccl_library.h)
+// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface (collective/nccl/nccl_library.h)
 // over memory that the ranks, threads or processes of one host, share by name. Operations run on
 // the streams of the stand-in device (guarded_device_module.cc) and add in the order of the ranks.
 //
@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "collective/nccl_library.h"
+#include "collective/nccl/nccl_library.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "tests/support/guarded_stream.h"

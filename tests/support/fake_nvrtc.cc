@@ -1,4 +1,4 @@
-// A stand-in for NVRTC (kernels/ops/nvrtc_library.h) that compiles for the CUDA of host memory
+// A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h) that compiles for the CUDA of host memory
 // (tests/cuda_on_host/compiled_code.cc) with g++. Of the real one it keeps that there are no
 // headers but those it is given, that options must be known, and that what is unlike CUDA does not
 // compile. TANDEM_FAKE_NVRTC_FAULT=compile: nothing compiles.
@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/ops/nvrtc_library.h"
+#include "kernels/ops/cuda/nvrtc_library.h"
 
 namespace tandem {
 
@@ -57,7 +57,7 @@ const unsigned long tandem_on_host_param_bytes = sizeof(tandem::Table);
 )text";
 
 // Instead of the header of this name, which is written in a device's instructions.
-constexpr char kElementsName[] = "kernels/ops/fused_elements.h";
+constexpr char kElementsName[] = "kernels/ops/fused/fused_elements.h";
 constexpr char kElements[] = R"text(#pragma once
 #include <cstdint>
 namespace tandem {

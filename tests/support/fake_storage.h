@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "pserver/storage.h"
+#include "pserver/storage/storage.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 namespace tandem {
 

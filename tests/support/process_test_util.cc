@@ -27,7 +27,7 @@ extern char** environ;
 namespace tandem {
 namespace {
 
-// What tells a trainer its rank (trainer/rank_env.h) must come from the test alone.
+// What tells a trainer its rank (trainer/job/rank_env.h) must come from the test alone.
 bool SpeaksOfRanks(const std::string& entry) {
   for (const char* prefix :
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",

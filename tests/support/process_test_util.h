@@ -83,7 +83,7 @@ struct JobResult {
   double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
   std::string params_sha256;
-  std::map<std::string, double> counts;  // trainer/run_counts.h
+  std::map<std::string, double> counts;  // trainer/session/run_counts.h
 };
 
 struct JobRun {

@@ -19,7 +19,7 @@
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
 #include "proto/strategy.pb.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 namespace tandem {
 namespace {

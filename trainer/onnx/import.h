@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/graph/program.h"
-#include "trainer/safetensors.h"
+#include "trainer/files/safetensors.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/ops/dropout.h"
+#include "kernels/ops/elementwise/dropout.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/sizes.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/sample_image.h"
+#include "kernels/ops/conv/sample_image.h"
 #include "trainer/reader/dataset.h"
 
 namespace tandem {

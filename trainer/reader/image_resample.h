@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/ops/sample_image.h"
+#include "kernels/ops/conv/sample_image.h"
 #include "trainer/reader/jpeg.h"
 
 namespace tandem {

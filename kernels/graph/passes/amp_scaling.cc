@@ -4,7 +4,7 @@
 
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/half.h"
+#include "kernels/ops/cpu/half.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/half.h"
-#include "kernels/ops/image_layout.h"
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/cpu/half.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-// The layouts of images that a place has fast convolutions for (kernels/ops/image_layout.h).
+// The layouts of images that a place has fast convolutions for (kernels/ops/core/image_layout.h).
 // Convolutions and the operators between them keep such a layout; reorder operators stand where it
 // meets operators that know NCHW alone.
 #pragma once

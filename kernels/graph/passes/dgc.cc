@@ -6,7 +6,7 @@
 #include "kernels/graph/gradient_rewrite.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/dgc.h"
+#include "kernels/ops/update/dgc.h"
 
 namespace tandem {
 namespace {

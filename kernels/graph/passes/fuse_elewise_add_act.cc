@@ -1,7 +1,7 @@
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/fused_elemwise_activation.h"
+#include "kernels/ops/fused/fused_elemwise_activation.h"
 
 namespace tandem {
 namespace {

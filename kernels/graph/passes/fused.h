@@ -1,4 +1,4 @@
-// Builds fused_elementwise operators (kernels/ops/fused_elementwise.cc).
+// Builds fused_elementwise operators (kernels/ops/fused/fused_elementwise.cc).
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/passes/gradient_merge.h"
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/dropout.h"
+#include "kernels/ops/elementwise/dropout.h"
 
 namespace tandem {
 

@@ -29,7 +29,7 @@ constexpr uint32_t kDgcDigitsMax = 1U << 11;
 
 TD_HD uint32_t DgcMagnitude(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; }
 
-// kernels/ops/dgc.h: SelectedOf.
+// kernels/ops/update/dgc.h: SelectedOf.
 TD_HD int64_t DgcSelectedOf(int64_t n, float sparsity) {
   const int64_t kept = llround(static_cast<double>(n) * (1.0 - static_cast<double>(sparsity)));
   return kept < 1 ? (n < 1 ? n : 1) : kept > n ? n : kept;

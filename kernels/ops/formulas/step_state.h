@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "kernels/ops/core/op.h"
 #include "kernels/ops/formulas/host_device.h"
-#include "kernels/ops/op.h"
 
 namespace tandem {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collective/communicator.h"
-#include "collective/connect.h"
-#include "collective/inproc.h"
+#include "collective/host/connect.h"
+#include "collective/host/inproc.h"
 
 namespace tandem {
 

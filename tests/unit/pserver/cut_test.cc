@@ -2,10 +2,11 @@
 #include <filesystem>
 
 #include "gmock/gmock.h"
-#include "pserver/client/cutter.h"
-#include "pserver/durable_shard.h"
-#include "pserver/storage.h"
-#include "tests/unit/pserver/shard_fixture.h"
+#include "pserver/client/moves/cutter.h"
+#include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/shard/durable_shard.h"
+#include "pserver/storage/storage.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "tests/unit/pserver/pserver_fixture.h"
-#include "tests/unit/pserver/shard_fixture.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem {
 namespace {

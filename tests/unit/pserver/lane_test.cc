@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "proto/pserver.grpc.pb.h"
-#include "pserver/client/server_lane.h"
+#include "pserver/client/carrier/server_lane.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {

@@ -1,8 +1,8 @@
 // A server that gave everything away, and was stopped for good: its clients ask it no more.
 #include <thread>
 
-#include "pserver/client/grpc_carrier.h"
-#include "pserver/client/mover.h"
+#include "pserver/client/carrier/grpc_carrier.h"
+#include "pserver/client/moves/mover.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {

@@ -11,11 +11,11 @@
 #include "common/tensor/row_buckets.h"
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
-#include "pserver/bucket_move.h"
-#include "pserver/client/mover.h"
-#include "pserver/move_calls.h"
+#include "pserver/client/moves/mover.h"
+#include "pserver/service/move_calls.h"
+#include "pserver/state/bucket_move.h"
 #include "tests/sim/bytes.h"
-#include "tests/unit/pserver/shard_fixture.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem {
 

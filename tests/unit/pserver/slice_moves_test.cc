@@ -1,7 +1,7 @@
 // Dense slices that move between two shards, each a bucket by itself: values, optimizer slots,
 // marks, steps, leases, images, and who is refused.
-#include "common/rpc/tensor_codec.h"
-#include "pserver/tensor_calls.h"
+#include "common/codec/tensor_codec.h"
+#include "pserver/service/tensor_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem {

@@ -3,7 +3,7 @@
 
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/grpc_carrier.h"
+#include "pserver/client/carrier/grpc_carrier.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {

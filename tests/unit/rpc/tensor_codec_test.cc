@@ -1,4 +1,4 @@
-#include "common/rpc/tensor_codec.h"
+#include "common/codec/tensor_codec.h"
 
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-"""Which server owns which elements: the rule of pserver/client/partition.h, to the element.
+"""Which server owns which elements: the rule of pserver/client/placement/partition.h, to the element.
 
 Every trainer of a job computes the same placement, in whatever language.
 """

@@ -1,0 +1,62 @@
+#include "collective/host/connect.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "collective/shared/shared_memory.h"
+#include "collective/transport/tcp.h"
+#include "common/base/rng.h"
+
+namespace tandem {
+namespace {
+
+// The part of `mesh` between `members`. Messages name the ranks of the job.
+Mesh Within(Mesh mesh, const std::vector<int>& members) {
+  Mesh part;
+  part.size = static_cast<int>(members.size());
+  part.generation = mesh.generation;
+  for (const int member : members) {
+    const auto m = static_cast<size_t>(member);
+    if (member == mesh.rank) part.rank = static_cast<int>(part.hosts.size());
+    part.hosts.push_back(absl::StrFormat("rank %d of the job, %s", member, mesh.hosts[m]));
+    part.control.push_back(std::move(mesh.control[m]));
+    part.data.push_back(std::move(mesh.data[m]));
+  }
+  return part;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
+                                                const HostCommunicatorConfig& config,
+                                                const ConnectOptions& options) {
+  const auto& members = options.members;
+  if (!members.empty() && (!std::is_sorted(members.begin(), members.end()) || members.front() < 0 ||
+                           members.back() >= world.size ||
+                           !std::binary_search(members.begin(), members.end(), world.rank))) {
+    return InvalidArgument("members [%s] of rank %d of %d", absl::StrJoin(members, ","), world.rank,
+                           world.size);
+  }
+  const bool groups = config.rule.group > 1 && world.size > config.rule.group;
+  const bool required = options.carrier == Carrier::kSharedMemory;
+  if (groups && required) {
+    return InvalidArgument("groups of %d ranks are served by TCP alone, and not by shared memory",
+                           config.rule.group);
+  }
+  const Time begin = SteadyNow();
+  TD_ASSIGN_OR_RETURN(Mesh mesh, JoinWorld(world));
+  if (!members.empty()) mesh = Within(std::move(mesh), members);
+  const Time deadline = std::min(begin + world.timeout, SteadyNow() + world.connect_timeout);
+  std::shared_ptr<SharedMemory> memory;
+  if (mesh.size > 1 && options.carrier != Carrier::kTcp && !groups) {
+    TD_ASSIGN_OR_RETURN(memory, ShareMemory(mesh, Board::PartBytes(options.arena_bytes, mesh.size),
+                                            required, deadline));
+  }
+  HostCommunicatorConfig named = config;
+  named.name = memory == nullptr ? "tcp" : "shm";
+  named.id = StreamKey(mesh.generation, world.job);
+  return std::unique_ptr<Communicator>(std::make_unique<HostCommunicator>(
+      MakeTcpTransport(std::move(mesh)), named, std::move(memory)));
+}
+
+}  // namespace tandem

@@ -1,0 +1,227 @@
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "collective/rendezvous/rendezvous_store.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/base/runner.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+#include "proto/etcd.grpc.pb.h"
+
+namespace tandem {
+namespace {
+
+namespace etcd = etcdserverpb;
+
+constexpr Duration kCallMax = std::chrono::seconds(1);  // so that whoever waits can be stopped
+// No lease of etcd is shorter, and it looks for those that ran out now and then.
+constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
+
+class EtcdStore final : public RendezvousStore {
+ public:
+  EtcdStore(const HostPort& server, const std::string& prefix, std::string job, std::string secret,
+            Duration ttl)
+      : server_(server),
+        job_(std::move(job)),
+        secret_(std::move(secret)),
+        key_(prefix + "/" + FileNameOf(job_) + "/rank0"),
+        ttl_(std::max<Duration>(ttl, std::chrono::seconds(1))) {}
+  ~EtcdStore() override;
+
+  Status Announce(const Meeting& meeting, Time deadline) override;
+  StatusOr<Meeting> Find(Time deadline) override;
+  Duration lapse() const override { return std::max(ttl_, kLeaseMin) + kLeaseLook; }
+  std::string name() const override { return "etcd://" + ToString(server_) + key_; }
+
+ private:
+  // One unary call, which takes a second at most. NOT_FOUND: of what it speaks of, such as a lease.
+  template <typename Stub, typename Request, typename Response>
+  Status Call(Stub& stub,
+              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+              const Request& request, Response* response, Time deadline) const;
+  Status Connect();
+  // A lease, and under it the key, unless it is there. Sets placed_.
+  Status Place(Time deadline);
+  Status GrantLease(Time deadline);
+  // False when the lease has run out.
+  StatusOr<bool> Renew(Time deadline);
+  void KeepAlive();
+
+  const HostPort server_;
+  const std::string job_, secret_, key_;
+  const Duration ttl_;
+  std::unique_ptr<etcd::KV::Stub> keys_;
+  std::unique_ptr<etcd::Lease::Stub> leases_;
+  std::string value_;  // what is announced
+  // The thread's while it runs.
+  int64_t lease_ = 0;    // 0: none
+  bool placed_ = false;  // the key is there, under the lease
+
+  Mutex mu_;
+  CondVar ended_;
+  bool end_ TD_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+EtcdStore::~EtcdStore() {
+  {
+    MutexLock lock(mu_);
+    end_ = true;
+    ended_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+  if (lease_ == 0) return;
+  etcd::LeaseRevokeRequest request;
+  request.set_id(lease_);
+  etcd::LeaseRevokeResponse response;
+  const Status gone =
+      Call<etcd::Lease::StubInterface>(*leases_, &etcd::Lease::StubInterface::LeaseRevoke, request,
+                                       &response, SteadyNow() + kCallMax);
+  if (!gone.ok()) LOG(WARNING) << name() << " stays for " << FormatDuration(ttl_) << ": " << gone;
+}
+
+template <typename Stub, typename Request, typename Response>
+Status EtcdStore::Call(Stub& stub,
+                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                    Response*),
+                       const Request& request, Response* response, Time deadline) const {
+  grpc::ClientContext context;
+  Status status = PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
+  if (status.ok()) status = FromGrpc((stub.*method)(&context, request, response));
+  if (status.ok()) return status;
+  const std::string text = absl::StrFormat(
+      "etcd at %s: %s", ToString(server_),
+      status.code() == StatusCode::kDeadlineExceeded ? "no answer" : ToString(status));
+  if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
+  // What is asked of it is right: so it is not etcd, or not well.
+  const bool denied = status.code() == StatusCode::kPermissionDenied ||
+                      status.code() == StatusCode::kUnauthenticated ||
+                      status.code() == StatusCode::kUnimplemented;
+  return denied ? PermissionDenied("%s", text) : Unavailable("%s", text);
+}
+
+Status EtcdStore::Connect() {
+  if (keys_ != nullptr) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                      MakeChannel(Endpoint{server_.host, server_.port}, TlsFiles{}));
+  keys_ = etcd::KV::NewStub(channel);
+  leases_ = etcd::Lease::NewStub(channel);
+  return OkStatus();
+}
+
+Status EtcdStore::GrantLease(Time deadline) {
+  etcd::LeaseGrantRequest request;
+  request.set_ttl(static_cast<int64_t>(std::max(1.0, Seconds(ttl_) + 0.5)));
+  etcd::LeaseGrantResponse response;
+  TD_RETURN_IF_ERROR(Call<etcd::Lease::StubInterface>(
+      *leases_, &etcd::Lease::StubInterface::LeaseGrant, request, &response, deadline));
+  lease_ = response.id();
+  return OkStatus();
+}
+
+Status EtcdStore::Place(Time deadline) {
+  if (lease_ == 0) TD_RETURN_IF_ERROR(GrantLease(deadline));
+  etcd::TxnRequest request;
+  etcd::Compare& absent = *request.add_compare();
+  absent.set_target(etcd::Compare::VERSION);
+  absent.set_key(key_);
+  absent.set_version(0);
+  etcd::PutRequest& put = *request.add_success()->mutable_request_put();
+  put.set_key(key_);
+  put.set_value(value_);
+  put.set_lease(lease_);
+  request.add_failure()->mutable_request_range()->set_key(key_);
+  etcd::TxnResponse response;
+  const Status called = Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn,
+                                                      request, &response, deadline);
+  if (called.code() == StatusCode::kNotFound) {  // who waited for long needs another one
+    lease_ = 0;
+    return Unavailable("%s", std::string(called.message()));
+  }
+  TD_RETURN_IF_ERROR(called);
+  placed_ = response.succeeded();
+  if (placed_) return OkStatus();
+  std::string there;
+  if (response.responses_size() == 1 && response.responses(0).response_range().kvs_size() == 1) {
+    there = response.responses(0).response_range().kvs(0).value();
+  }
+  placed_ = there == value_;  // an answer to an earlier attempt was lost
+  if (placed_) return OkStatus();
+  const StatusOr<Announcement> other = ReadUnverified(there);
+  return AlreadyExists("the place of rank 0 in %s is taken%s", name(),
+                       other.ok() ? " by " + other->Who() : "");
+}
+
+Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {
+  TD_RETURN_IF_ERROR(Connect());
+  value_ = SignedText(MakeAnnouncement(job_, meeting.address, meeting.meeting), secret_);
+  TD_RETURN_IF_ERROR(Place(deadline));
+  if (!thread_.joinable()) thread_ = std::thread([this] { KeepAlive(); });
+  return OkStatus();
+}
+
+StatusOr<bool> EtcdStore::Renew(Time deadline) {
+  grpc::ClientContext context;
+  TD_RETURN_IF_ERROR(PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context));
+  const auto stream = leases_->LeaseKeepAlive(&context);
+  etcd::LeaseKeepAliveRequest request;
+  request.set_id(lease_);
+  etcd::LeaseKeepAliveResponse response;
+  const bool answered = stream->Write(request) && stream->Read(&response);
+  stream->WritesDone();
+  if (answered) {
+    context.TryCancel();
+    stream->Finish().IgnoreError();
+    return response.ttl() > 0;
+  }
+  return FromGrpc(stream->Finish());
+}
+
+void EtcdStore::KeepAlive() {
+  SetThreadName("etcd-lease");
+  while (true) {
+    {
+      MutexLock lock(mu_);
+      const Time next = SteadyNow() + ttl_ / 3;
+      while (!end_ && SteadyNow() < next) ended_.WaitUntil(mu_, next);
+      if (end_) return;
+    }
+    const Time deadline = SteadyNow() + kCallMax;
+    const StatusOr<bool> renewed = Renew(deadline);
+    Status status = renewed.status();
+    if (renewed.ok() && !*renewed) {  // etcd was away for longer, or has forgotten
+      lease_ = 0;
+      placed_ = false;
+    }
+    if (status.ok() && !placed_) status = Place(deadline);
+    if (!status.ok()) LOG(WARNING) << name() << " cannot be kept: " << status;
+  }
+}
+
+StatusOr<Meeting> EtcdStore::Find(Time deadline) {
+  TD_RETURN_IF_ERROR(Connect());
+  etcd::RangeRequest request;
+  request.set_key(key_);
+  etcd::RangeResponse response;
+  TD_RETURN_IF_ERROR(Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Range, request,
+                                                   &response, deadline));
+  if (response.kvs_size() == 0) return NotFound("%s is not there yet", name());
+  const StatusOr<Announcement> announcement =
+      ReadSignedText(response.kvs(0).value(), job_, secret_);
+  if (!announcement.ok()) return Annotate(announcement.status(), name());
+  return Meeting(announcement->address, announcement->meeting);
+}
+
+}  // namespace
+
+std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std::string& prefix,
+                                               const std::string& job, const std::string& secret,
+                                               Duration ttl) {
+  return std::make_unique<EtcdStore>(server, prefix, job, secret, ttl);
+}
+
+}  // namespace tandem

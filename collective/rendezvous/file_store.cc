@@ -1,0 +1,142 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+
+#include "collective/rendezvous/rendezvous_store.h"
+#include "common/base/fd.h"
+
+namespace tandem {
+namespace {
+
+// Of the whole file, and of the open file alone: another open of this process is kept out too, and
+// the lock ends with `fd`. False where somebody else has it.
+StatusOr<bool> TryLock(int fd, const std::string& path) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  return FailedPrecondition(
+      "%s cannot be locked: %s [TD3010]; a rendezvous needs a file system with locks, over all "
+      "hosts",
+      path, ErrnoText(errno));
+}
+
+// Whether somebody holds TryLock's lock of the open file.
+StatusOr<bool> IsLocked(int fd, const std::string& path) {
+  struct flock lock = {};
+  lock.l_type = F_RDLCK;
+  if (::fcntl(fd, F_OFD_GETLK, &lock) == 0) return lock.l_type != F_UNLCK;
+  return FailedPrecondition(
+      "%s: locks cannot be looked at: %s; a rendezvous needs a file system with locks, over all "
+      "hosts",
+      path, ErrnoText(errno));
+}
+
+constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+
+Status CannotWrite(const std::string& path) {
+  return PermissionDenied(
+      "%s cannot be written: %s [TD3010]; the folder must be there, and this process must have the "
+      "right to write in it",
+      path, ErrnoText(errno));
+}
+
+class FileStore final : public RendezvousStore {
+ public:
+  FileStore(const std::string& folder, std::string job, std::string secret)
+      : job_(std::move(job)),
+        secret_(std::move(secret)),
+        path_(folder + "/" + FileNameOf(job_) + ".rank0"),
+        lock_path_(folder + "/" + FileNameOf(job_) + ".lock") {}
+  ~FileStore() override {
+    if (announced_.valid()) ::unlink(path_.c_str());  // before the place is free
+  }
+
+  Status Announce(const Meeting& meeting, Time deadline) override;
+  StatusOr<Meeting> Find(Time deadline) override;
+  std::string name() const override { return path_; }
+
+ private:
+  // Whole and locked before it can be seen: writes `draft`, and makes it path_.
+  Status Publish(const std::string& draft, const std::string& text);
+  // What the announcement says, and whether its writer lives. NOT_FOUND.
+  Status Read(std::string* text, bool* alive) const;
+
+  const std::string job_, secret_;
+  const std::string path_, lock_path_;
+  Fd place_, announced_;  // rank 0's: locked while it can be found
+};
+
+Status FileStore::Read(std::string* text, bool* alive) const {
+  const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.valid() && errno == ENOENT) {
+    return NotFound("%s is not there yet", path_);
+  }
+  if (!fd.valid()) return PermissionDenied("%s cannot be read: %s", path_, ErrnoText(errno));
+  std::array<char, 4096> page;
+  const ssize_t n = ::pread(fd.get(), page.data(), page.size(), 0);
+  if (n < 0) return Unavailable("%s cannot be read: %s", path_, ErrnoText(errno));
+  text->assign(page.data(), static_cast<size_t>(n));
+  TD_ASSIGN_OR_RETURN(*alive, IsLocked(fd.get(), path_));
+  return OkStatus();
+}
+
+Status FileStore::Announce(const Meeting& meeting, Time) {
+  place_ = Fd(::open(lock_path_.c_str(), kFlags, 0600));
+  if (!place_.valid()) return CannotWrite(lock_path_);
+  TD_ASSIGN_OR_RETURN(const bool free, TryLock(place_.get(), lock_path_));
+  if (!free) {
+    place_.Reset();
+    std::string text;
+    bool alive = false;
+    const Status read = Read(&text, &alive);
+    const StatusOr<Announcement> other = read.ok() ? ReadUnverified(text) : read;
+    return AlreadyExists("the place of rank 0 in %s is taken%s", path_,
+                         other.ok() ? " by " + other->Who() : "");
+  }
+  const std::string draft = path_ + ".new";
+  const Status status =
+      Publish(draft, SignedText(MakeAnnouncement(job_, meeting.address, meeting.meeting), secret_));
+  if (!status.ok()) ::unlink(draft.c_str());
+  return status;
+}
+
+Status FileStore::Publish(const std::string& draft, const std::string& text) {
+  announced_ = Fd(::open(draft.c_str(), kFlags | O_TRUNC, 0600));
+  if (!announced_.valid()) return CannotWrite(draft);
+  const bool written =
+      ::write(announced_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(announced_.get()) == 0;
+  if (!written) return CannotWrite(draft);
+  TD_RETURN_IF_ERROR(TryLock(announced_.get(), draft).status());
+  if (::rename(draft.c_str(), path_.c_str()) != 0) return CannotWrite(path_);
+  return OkStatus();
+}
+
+StatusOr<Meeting> FileStore::Find(Time) {
+  std::string text;
+  bool alive = false;
+  TD_RETURN_IF_ERROR(Read(&text, &alive));
+  if (!alive) {
+    const StatusOr<Announcement> left = ReadUnverified(text);
+    return NotFound("%s was left by %s, which is gone", path_,
+                    left.ok() ? left->Who() : std::string("somebody"));
+  }
+  const StatusOr<Announcement> announcement = ReadSignedText(text, job_, secret_);
+  if (!announcement.ok()) return Annotate(announcement.status(), path_);
+  return Meeting(announcement->address, announcement->meeting);
+}
+
+}  // namespace
+
+std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& folder, const std::string& job,
+                                               const std::string& secret) {
+  return std::make_unique<FileStore>(folder, job, secret);
+}
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+#include <utility>
+
+#include "collective/rendezvous/listener.h"
+
+#include <sys/socket.h>
+
+#include "common/base/check.h"
+
+namespace tandem {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Error = boost::system::error_code;
+
+Status Listener::Adopt() {
+  const int fd = given_.get();
+  sockaddr_storage address;
+  socklen_t length = sizeof(address);
+  Error error;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return InvalidArgument("listen_fd %d is not a socket: %s", fd, ErrnoText(errno));
+  }
+  acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, error);
+  if (!error) given_.Release();
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return Unavailable("cannot listen on listen_fd %d: %s", fd, error.message());
+  return OkStatus();
+}
+
+Status Listener::Bind(const std::string& host, uint16_t port) {
+  Error error;
+  asio::ip::address address = asio::ip::make_address(host, error);
+  if (error) {
+    tcp::resolver resolver(io_);
+    const auto found = resolver.resolve(host, "", tcp::resolver::passive, error);
+    if (error || found.empty()) {
+      return InvalidArgument("rank %d cannot listen on %s: unknown host (%s)", config_.rank, host,
+                             error.message());
+    }
+    address = found.begin()->endpoint().address();
+  }
+  const tcp::endpoint endpoint(address, port);
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return OkStatus();
+  return Unavailable(
+      "rank %d cannot listen on %s: %s [TD3009]; choose another port, or end the program that "
+      "holds it",
+      config_.rank, ToString(HostPort{host, port}), error.message());
+}
+
+Status Listener::Open(const std::string& host, uint16_t port, const std::string& outside) {
+  TD_RETURN_IF_ERROR(given_.valid() ? Adopt() : Bind(host, port));
+  Error error;
+  const tcp::endpoint bound = acceptor_.local_endpoint(error);
+  if (error) return Unavailable("rank %d listens nowhere: %s", config_.rank, error.message());
+  address_ = {bound.address().is_unspecified() ? outside : bound.address().to_string(),
+              bound.port()};
+  reception_ = std::make_unique<Reception>(io_, acceptor_, config_);
+  return OkStatus();
+}
+
+StatusOr<std::string> LocalAddressTowards(const std::string& host) {
+  // Addresses for documentation, which no network has.
+  const std::string to = host.empty() ? "192.0.2.1" : host;
+  asio::io_context io;
+  asio::ip::udp::resolver resolver(io);
+  Error error;
+  // A datagram socket sends nothing when it is connected; the system chooses the way.
+  for (const auto& found : resolver.resolve(to, "9", error)) {
+    asio::ip::udp::socket socket(io);
+    socket.connect(found.endpoint(), error);
+    if (error) continue;
+    const auto local = socket.local_endpoint(error);
+    if (!error) return local.address().to_string();
+  }
+  return NotFound("there is no way to %s", host.empty() ? "any network" : host);
+}
+
+}  // namespace tandem

@@ -1,0 +1,435 @@
+#include <utility>
+
+#include "collective/rendezvous/rendezvous.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include <boost/asio.hpp>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_join.h"
+#include "collective/rendezvous/dial.h"
+#include "collective/rendezvous/listener.h"
+#include "collective/rendezvous/meeting_point.h"
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Error = boost::system::error_code;
+
+constexpr Duration kBackoffMin = std::chrono::milliseconds(10);
+constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
+
+// Over the list of ranks and the world's generation.
+Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& challenge,
+           uint64_t generation, std::span<const std::byte> entries) {
+  std::vector<std::byte> text(sizeof(generation) + entries.size());
+  std::memcpy(text.data(), &generation, sizeof(generation));
+  std::memcpy(text.data() + sizeof(generation), entries.data(), entries.size());
+  return MacOf(secret, "map", hello, challenge, text);
+}
+
+Status GaveUp() {
+  return Unavailable("rank 0 gave up: a rank left while the job started [TD3005]");
+}
+
+uint64_t DrawGeneration() {
+  const Nonce random = FreshNonce();
+  uint64_t generation = 0;
+  std::memcpy(&generation, random.data(), sizeof(generation));
+  return generation | 1;  // 0 stands for none
+}
+
+// One rank's way into the world. Dials and listens on one io_context, so that nobody waits for
+// somebody who waits for him.
+class Join {
+ public:
+  explicit Join(const WorldConfig& config) : config_(config) {}
+  StatusOr<Mesh> Run();
+
+ private:
+  Status Check();
+  StatusOr<Mesh> RunFirst();
+  StatusOr<Mesh> RunOther();
+  Status Gather();
+  void WatchFirst();
+  Status SendMap();
+  void SendNoMap(const Status& why);
+  Status ReadMap(Line& line);
+
+  // Dials until it is let in, is refused for good, or the time is over.
+  StatusOr<Line> Enter(int peer, Channel channel);
+  Status TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again);
+  Status AwaitGuests(Channel channel);
+  // Until `missing` names no rank; `late`: what they did not do.
+  Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
+  // That all are connected to all: then one may leave while others have yet to return.
+  Status AgreeFirst();
+  Status AgreeOther(tcp::socket& line);
+  Status FillMesh(Mesh& mesh);
+  std::string Named(int peer) const;
+  Reception& reception() { return listener_.reception(); }
+
+  const WorldConfig& config_;
+  MeetingPoint point_{config_};
+  Waiter waiter_{config_};
+  Listener listener_{config_, waiter_.io()};      // after what it uses
+  std::vector<HostPort> map_;                     // of rank 0: once it was found
+  Meeting meeting_;                               // the same
+  uint64_t generation_ = 0;                       // 0: not known yet
+  std::vector<Line> lines_control_, lines_data_;  // to the ranks below
+};
+
+Status Join::Check() {
+  if (config_.size < 1 || config_.rank < 0 || config_.rank >= config_.size) {
+    return InvalidArgument("rank %d of %d: the rank must be in [0, size)", config_.rank,
+                           config_.size);
+  }
+  if (config_.size == 1) return OkStatus();
+  if (config_.secret.empty()) {
+    return InvalidArgument(
+        "ranks that meet need a secret that all of them have, in a file named by "
+        "TANDEM_SECRET_FILE [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 "
+        "job.secret");
+  }
+  if (config_.job.size() > 63) {
+    return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
+  }
+  if (!config_.listen_host.empty()) {
+    TD_RETURN_IF_ERROR(CheckNetwork(config_, config_.listen_host));
+  }
+  return point_.Prepare();
+}
+
+std::string Join::Named(int peer) const {
+  const HostPort& where = map_[static_cast<size_t>(peer)];
+  const bool found = where.port != 0;  // rank 0 may be not, yet
+  return absl::StrFormat("rank %d at %s", peer, found ? ToString(where) : point_.name());
+}
+
+Status Join::AwaitGuests(Channel channel) {
+  return AwaitRanks([&] { return reception().Missing(channel); }, "did not come");
+}
+
+Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late) {
+  for (std::vector<int> ranks = missing(); !ranks.empty(); ranks = missing()) {
+    const std::string names = absl::StrJoin(ranks, ", ");
+    waiter_.WaitFor("rank " + names, ranks);
+    if (SteadyNow() >= waiter_.deadline()) {
+      return DeadlineExceeded(
+          "rank %d of %d at %s: rank %s %s within %s [TD3002]; see their logs, and check that "
+          "they were given this address",
+          config_.rank, config_.size, ToString(listener_.address()), names, late,
+          FormatDuration(config_.timeout));
+    }
+    waiter_.Look(waiter_.deadline());
+    TD_RETURN_IF_ERROR(waiter_.end());
+    // Who was told that all are there does not come again: it is dead.
+    const bool all_told = config_.rank == 0 && generation_ != 0;
+    if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
+      return Unavailable("rank %d left while the job started [TD3005]", left);
+    }
+  }
+  waiter_.WaitFor("");
+  return OkStatus();
+}
+
+StatusOr<Mesh> Join::Run() {
+  TD_RETURN_IF_ERROR(Check());
+  if (config_.size == 1)
+    return Mesh{
+        0, 1, 1, {config_.rendezvous}, std::vector<SealedSocket>(1), std::vector<SealedSocket>(1)};
+  map_.resize(static_cast<size_t>(config_.size));
+  lines_control_.resize(static_cast<size_t>(config_.rank));
+  lines_data_.resize(static_cast<size_t>(config_.rank));
+  return config_.rank == 0 ? RunFirst() : RunOther();
+}
+
+// Until all are there at once: who dies meanwhile may come again.
+Status Join::Gather() {
+  while (true) {
+    TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
+    const int left = reception().Left(Channel::kControl);
+    if (left < 0) return OkStatus();
+    reception().Forget(Channel::kControl, left);
+  }
+}
+
+StatusOr<Mesh> Join::RunFirst() {
+  TD_RETURN_IF_ERROR(point_.Open(listener_, waiter_));
+  const Status all = Gather();
+  if (!all.ok()) {
+    SendNoMap(all);
+    return all;
+  }
+  waiter_.Within(config_.connect_timeout);
+  generation_ = DrawGeneration();
+  reception().SetGeneration(generation_);
+  TD_RETURN_IF_ERROR(SendMap());
+  TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
+  TD_RETURN_IF_ERROR(AgreeFirst());
+  Mesh mesh;
+  TD_RETURN_IF_ERROR(FillMesh(mesh));
+  return mesh;
+}
+
+// Rank 0 has nothing to say on this line any more, unless it gives the world up.
+void Join::WatchFirst() {
+  lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
+    if (!error) waiter_.End(GaveUp());
+  });
+}
+
+StatusOr<Mesh> Join::RunOther() {
+  waiter_.WaitFor(Named(0), {0});
+  TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
+  waiter_.WaitFor(Named(0) + " to say that all ranks are there");
+  TD_RETURN_IF_ERROR(ReadMap(lines_control_[0]));
+  waiter_.Within(config_.connect_timeout);
+  reception().SetGeneration(generation_);
+  WatchFirst();
+  for (int peer = 0; peer < config_.rank; ++peer) {
+    const size_t at = static_cast<size_t>(peer);
+    waiter_.WaitFor(Named(peer));
+    if (peer > 0) {
+      TD_ASSIGN_OR_RETURN(lines_control_[at], Enter(peer, Channel::kControl));
+    }
+    TD_ASSIGN_OR_RETURN(lines_data_[at], Enter(peer, Channel::kData));
+  }
+  TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
+  TD_RETURN_IF_ERROR(AwaitGuests(Channel::kData));
+  TD_RETURN_IF_ERROR(AgreeOther(*lines_control_[0].socket));
+  Mesh mesh;
+  TD_RETURN_IF_ERROR(FillMesh(mesh));
+  return mesh;
+}
+
+Status Join::AgreeFirst() {
+  for (int r = 1; r < config_.size; ++r) {  // what comes ends a look
+    reception()
+        .At(Channel::kControl, r)
+        .socket->async_wait(tcp::socket::wait_read, [](const Error&) {});
+  }
+  TD_RETURN_IF_ERROR(AwaitRanks([&] { return reception().Silent(Channel::kControl); },
+                                "is not connected to all others"));
+  for (int r = 1; r < config_.size; ++r) {
+    tcp::socket& line = *reception().At(Channel::kControl, r).socket;
+    char word = 0;
+    Error error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
+    if (!error) error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
+    if (error) {
+      return Unavailable("rank %d left while the job started: %s [TD3005]", r, error.message());
+    }
+  }
+  return OkStatus();
+}
+
+Status Join::AgreeOther(tcp::socket& line) {
+  Error error;
+  line.cancel(error);  // WatchFirst
+  waiter_.WaitFor(Named(0) + " to say that all are connected");
+  char word = 1;
+  error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
+  if (!error) error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
+  TD_RETURN_IF_ERROR(waiter_.end());
+  if (!error) return OkStatus();
+  if (error != asio::error::timed_out) return GaveUp();
+  return DeadlineExceeded("rank %d of %d: %s did not say within %s that all are connected [TD3002]",
+                          config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
+}
+
+Status Join::SendMap() {
+  std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
+  for (int r = 0; r < config_.size; ++r) {
+    HostPort where = listener_.address();
+    if (r > 0) {
+      const Hello& hello = reception().At(Channel::kControl, r).hello;
+      where = {GetText(hello.host), static_cast<uint16_t>(hello.port)};
+    }
+    map_[static_cast<size_t>(r)] = where;
+    PutText(where.host, entries[static_cast<size_t>(r)].host);
+    entries[static_cast<size_t>(r)].port = where.port;
+  }
+  const auto bytes = std::as_bytes(std::span(entries));
+  for (int r = 1; r < config_.size; ++r) {
+    Reception::Seat& seat = reception().At(Channel::kControl, r);
+    MapHead head;
+    head.count = static_cast<uint32_t>(config_.size);
+    head.generation = generation_;
+    head.mac = MapMac(config_.secret, seat.hello, seat.challenge, generation_, bytes);
+    std::vector<std::byte> message(sizeof(head) + bytes.size());
+    std::memcpy(message.data(), &head, sizeof(head));
+    std::memcpy(message.data() + sizeof(head), bytes.data(), bytes.size());
+    const Error error =
+        waiter_.Write(*seat.socket, message.data(), message.size(), waiter_.deadline());
+    if (error) {
+      const Status lost = Unavailable("rank %d at %s left while the job started: %s [TD3005]", r,
+                                      ToString(map_[static_cast<size_t>(r)]), error.message());
+      SendNoMap(lost);
+      return lost;
+    }
+  }
+  return OkStatus();
+}
+
+// So that the others also say who is missing.
+void Join::SendNoMap(const Status& why) {
+  MapHead head;
+  head.code = static_cast<uint32_t>(why.code());
+  PutText(std::string(why.message()), head.text);
+  for (int r = 1; r < config_.size; ++r) {
+    Reception::Seat& seat = reception().At(Channel::kControl, r);
+    if (!seat.ready) continue;
+    waiter_.Write(*seat.socket, &head, sizeof(head), SteadyNow() + config_.handshake_timeout);
+  }
+}
+
+Status Join::ReadMap(Line& line) {
+  MapHead head;
+  // A little longer than rank 0 waits, whose answer names the missing ranks.
+  const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
+  Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
+  if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
+  std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
+  if (!error && head.count != entries.size()) {
+    return DataLoss("rank 0 at %s sent a list of %d ranks instead of %d", ToString(map_[0]),
+                    head.count, config_.size);
+  }
+  if (!error)
+    error = waiter_.Read(*line.socket, entries.data(), entries.size() * sizeof(MapEntry), deadline);
+  TD_RETURN_IF_ERROR(waiter_.end());
+  if (error == asio::error::timed_out) {
+    return DeadlineExceeded(
+        "rank %d of %d: rank 0 at %s did not say within %s that all are there [TD3002]",
+        config_.rank, config_.size, ToString(map_[0]), FormatDuration(config_.timeout));
+  }
+  if (error) {
+    return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s [TD3005]",
+                       config_.rank, config_.size, ToString(map_[0]), error.message());
+  }
+  const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
+                         std::as_bytes(std::span(entries)));
+  if (!SameMac(mac, head.mac) || head.generation == 0) {
+    return PermissionDenied("the list of ranks from %s is forged", ToString(map_[0]));
+  }
+  generation_ = head.generation;
+  for (int r = 1; r < config_.size; ++r) {
+    const MapEntry& entry = entries[static_cast<size_t>(r)];
+    map_[static_cast<size_t>(r)] = {GetText(entry.host), static_cast<uint16_t>(entry.port)};
+  }
+  return OkStatus();
+}
+
+StatusOr<Line> Join::Enter(int peer, Channel channel) {
+  Duration backoff = kBackoffMin;
+  std::string reason = "no answer";
+  while (true) {
+    Line line;
+    bool again = false;
+    const Time deadline = std::min(waiter_.deadline(), SteadyNow() + config_.handshake_timeout);
+    const Status status = TryEnter(peer, channel, deadline, line, again);
+    if (status.ok()) return line;
+    TD_RETURN_IF_ERROR(waiter_.end());
+    if (!again) {
+      return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
+                                              config_.size, Named(peer)));
+    }
+    // An attempt that the end of the time cut short says nothing.
+    const bool over = SteadyNow() >= waiter_.deadline();
+    if (!over) reason = std::string(status.message());
+    if (over) {
+      return DeadlineExceeded(
+          "rank %d of %d: no way to %s within %s (%s) [TD3001]; is it running, and is the address "
+          "right?",
+          config_.rank, config_.size, Named(peer), FormatDuration(config_.timeout), reason);
+    }
+    waiter_.Pause(backoff);
+    backoff = std::min(backoff * 2, kBackoffMax);
+  }
+}
+
+Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again) {
+  if (peer == 0 && generation_ == 0) {  // then it is who made the world
+    const StatusOr<Meeting> found = point_.Find(deadline, again);
+    meeting_ = found.ok() ? *found : Meeting();
+    map_[0] = meeting_.address;
+    waiter_.WaitFor(Named(0), {0});
+    TD_RETURN_IF_ERROR(found.status());
+  }
+  again = true;
+  TD_ASSIGN_OR_RETURN(line.socket, DialPeer(waiter_, map_[static_cast<size_t>(peer)], deadline));
+  if (!listener_.is_open()) {
+    Error error;
+    const std::string local = line.socket->local_endpoint(error).address().to_string();
+    again = false;
+    TD_RETURN_IF_ERROR(
+        listener_.Open(config_.listen_host.empty() ? local : config_.listen_host, 0, local));
+    reception().Expect(listener_.address(), {});
+  }
+  line.hello.channel = static_cast<uint32_t>(channel);
+  line.hello.rank = config_.rank;
+  line.hello.size = config_.size;
+  line.hello.port = listener_.address().port;
+  line.hello.generation = generation_;
+  line.hello.nonce = FreshNonce();
+  line.hello.to_rank = peer;
+  if (peer == 0) line.hello.meeting = meeting_.meeting;
+  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is as this rank was told it
+    const HostPort& to = map_[static_cast<size_t>(peer)];
+    PutText(to.host, line.hello.to_host);
+    line.hello.to_port = to.port;
+  }
+  PutText(listener_.address().host, line.hello.host);
+  PutText(config_.job, line.hello.job);
+  return Greet(waiter_, config_.secret, deadline, line, again);
+}
+
+Status Join::FillMesh(Mesh& mesh) {
+  mesh.rank = config_.rank;
+  mesh.size = config_.size;
+  mesh.generation = generation_;
+  const size_t n = static_cast<size_t>(config_.size);
+  mesh.control.resize(n);
+  mesh.data.resize(n);
+  const auto take = [](std::unique_ptr<tcp::socket>& socket, const SessionKeys& keys,
+                       SealedSocket& to) {
+    Error error;
+    socket->set_option(tcp::no_delay(true), error);
+    if (!error) socket->set_option(asio::socket_base::keep_alive(true), error);
+    if (!error) socket->native_non_blocking(true, error);
+    if (!error) to = SealedSocket(Fd(socket->release(error)), keys);
+    return error ? Unavailable("a connection broke while the job started: %s [TD3005]",
+                               error.message())
+                 : OkStatus();
+  };
+  const auto keys = [this](const auto& line, bool dialled) {
+    return KeysOf(config_.secret, line.hello, line.challenge, dialled);
+  };
+  for (int r = 0; r < config_.size; ++r) {
+    const size_t at = static_cast<size_t>(r);
+    if (r > config_.rank) {
+      Reception::Seat& control = reception().At(Channel::kControl, r);
+      Reception::Seat& data = reception().At(Channel::kData, r);
+      map_[at] = {GetText(control.hello.host), static_cast<uint16_t>(control.hello.port)};
+      TD_RETURN_IF_ERROR(take(control.socket, keys(control, false), mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data.socket, keys(data, false), mesh.data[at]));
+    } else if (r < config_.rank) {
+      Line &control = lines_control_[at], &data = lines_data_[at];
+      TD_RETURN_IF_ERROR(take(control.socket, keys(control, true), mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data.socket, keys(data, true), mesh.data[at]));
+    }
+    mesh.hosts.push_back(ToString(r == config_.rank ? listener_.address() : map_[at]));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Mesh> JoinWorld(const WorldConfig& config) { return Join(config).Run(); }
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#include "collective/rendezvous/rendezvous_url.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace tandem {
+namespace {
+
+// Takes `scheme` off the front of `text`, where it stands there.
+bool TakeScheme(std::string_view scheme, std::string* text) {
+  if (!text->starts_with(scheme)) return false;
+  text->erase(0, scheme.size());
+  return true;
+}
+
+// Without slashes at its end.
+std::string Trimmed(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
+  RendezvousUrl url;
+  std::string rest = text;
+  if (TakeScheme("file://", &rest)) {
+    if (!rest.starts_with('/')) {
+      return InvalidArgument(
+          "\"%s\" names no absolute folder: expected file:///FOLDER, which all hosts share", text);
+    }
+    url.kind = RendezvousUrl::Kind::kFile;
+    url.path = Trimmed(rest);
+    return url;
+  }
+  if (TakeScheme("etcd://", &rest)) {
+    url.kind = RendezvousUrl::Kind::kEtcd;
+    const size_t slash = std::min(rest.find('/'), rest.size());
+    url.path = Trimmed(rest.substr(slash));
+    if (url.path == "/") url.path.clear();
+    rest.resize(slash);
+  } else if (!TakeScheme("tcp://", &rest) && rest.find("://") != std::string::npos) {
+    return InvalidArgument(
+        "\"%s\" is no rendezvous: expected tcp://HOST:PORT, file:///FOLDER or "
+        "etcd://HOST:PORT/PREFIX [TD1009]",
+        text);
+  }
+  TD_ASSIGN_OR_RETURN(url.address, ParseHostPort(rest));
+  return url;
+}
+
+std::string ToString(const RendezvousUrl& url) {
+  switch (url.kind) {
+    case RendezvousUrl::Kind::kTcp:
+      return ToString(url.address);
+    case RendezvousUrl::Kind::kFile:
+      return "file://" + url.path;
+    case RendezvousUrl::Kind::kEtcd:
+      return "etcd://" + ToString(url.address) + url.path;
+  }
+  return "?";
+}
+
+}  // namespace tandem

@@ -1,0 +1,18 @@
+// Names of hosts. Internal to collective/: drags in Asio.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/asio.hpp>
+
+#include "collective/rendezvous/waiter.h"
+
+namespace tandem {
+
+// The addresses of `host`, a name or an address, which the system is asked for until `deadline` at
+// most. UNAVAILABLE.
+StatusOr<std::vector<boost::asio::ip::address>> Resolve(Waiter& waiter, const std::string& host,
+                                                        Time deadline);
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+#include "collective/rendezvous/world_file.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/files.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kBytesMax = 1 << 20;
+
+}  // namespace
+
+Status WriteElasticWorld(const std::string& path, const ElasticWorld& world) {
+  const std::string text =
+      absl::StrFormat("version %d least %d over %d members %d %s\n", world.version, world.least,
+                      world.over ? 1 : 0, world.members.size(), absl::StrJoin(world.members, " "));
+  return PublishFiles(
+      {{path, [&text](const std::string& draft) { return WriteTextFile(draft, text); }}});
+}
+
+StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kBytesMax));
+  std::istringstream words(text);
+  ElasticWorld world;
+  std::string names[4];
+  size_t count = 0;
+  words >> names[0] >> world.version >> names[1] >> world.least >> names[2] >> world.over >>
+      names[3] >> count;
+  for (int member = 0; world.members.size() < count && words >> member;) {
+    world.members.push_back(member);
+  }
+  const bool good = !words.fail() && names[0] == "version" && names[1] == "least" &&
+                    names[2] == "over" && names[3] == "members" && world.version > 0 &&
+                    world.members.size() == count &&
+                    std::is_sorted(world.members.begin(), world.members.end());
+  if (!good) return DataLoss("%s does not say who takes part in the job: \"%s\"", path, text);
+  return world;
+}
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+// A connection between two ranks that have passed the handshake. Bytes travel in records with a
+// keyed checksum each (record_seal.h), and none is given out before its record was checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collective/secure/record_seal.h"
+#include "common/base/fd.h"
+
+namespace tandem {
+
+// One thread may send while another one receives.
+class SealedSocket {
+ public:
+  struct Moved {
+    enum class End : uint8_t { kOpen, kClosed, kBroken, kForged };
+    size_t bytes = 0;  // 0 with kOpen: nothing can be moved now
+    End end = End::kOpen;
+    int error = 0;  // kBroken: errno
+  };
+
+  static constexpr char kForgedText[] =
+      "what came is not what it sent: it was altered, repeated or left out on the way [TD6025]; "
+      "hint: look for a program on the way between these hosts";
+
+  SealedSocket() = default;  // none
+  // `fd`: non-blocking.
+  SealedSocket(Fd fd, const SessionKeys& keys);
+
+  bool valid() const { return fd_.valid(); }
+  int fd() const { return fd_.get(); }
+
+  // Sends of `head`, then `body`, what can be sent now. What was not, must come again with the next
+  // call, from the same memory or from other memory with the same bytes.
+  Moved TrySend(std::span<const std::byte> head, std::span<const std::byte> body);
+  // Fills `head`, then `body`, with what has come; at most with the rest of one record.
+  Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
+  // Whether TryRecv has something to give whatever the socket has.
+  bool holds_record() const { return in_ && in_->whole; }
+
+ private:
+  static constexpr size_t kRecordBytesMax = 64 << 10;  // stays in the cache between its uses
+
+  struct Out {
+    explicit Out(const SessionKey& key) : seal(key) {}
+    RecordSeal seal;
+    RecordHead head;
+    size_t head_sent = sizeof(RecordHead), left = 0;  // bytes of the record
+  };
+  struct In {
+    explicit In(const SessionKey& key) : seal(key) {}
+    RecordSeal seal;
+    std::vector<std::byte> bytes;  // a record with its head, and perhaps of the next ones
+    size_t got = 0, at = 0;        // in `bytes`: what has come; the next to give out
+    bool whole = false;            // a record is there and was checked
+  };
+  Moved Receive();  // kOpen with bytes: a whole record is there
+  size_t record_end() const;
+
+  Fd fd_;
+  std::optional<Out> out_;
+  std::optional<In> in_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,324 @@
+#include "collective/transport/tcp.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "collective/rendezvous/handshake.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+namespace {
+
+// How long an operation that lost a connection waits for the control connection to say why.
+constexpr Duration kReasonWait = std::chrono::milliseconds(500);
+// Unacknowledged bytes for longer than this: the way to the peer is cut.
+constexpr int kUserTimeoutMs = 20'000;
+constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
+
+// On control connections.
+struct ControlMessage {
+  static constexpr uint32_t kMagic = 0x414d4454;  // "TDMA"
+  static constexpr uint16_t kAbort = 1, kGoodbye = 2, kRelay = 3;
+  uint32_t magic = kMagic;
+  uint16_t kind = 0;
+  uint16_t code = 0;     // StatusCode of an abort
+  char text[1016] = {};  // why; ends with 0
+};
+static_assert(sizeof(ControlMessage) == 1024);
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(Mesh mesh, Duration spin)
+      : mesh_(std::move(mesh)),
+        spin_(spin),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        left_(static_cast<size_t>(mesh_.size), false),
+        inbox_(static_cast<size_t>(mesh_.size)) {
+    CHECK(wake_.valid() && stop_.valid()) << ErrnoText(errno);
+    for (const SealedSocket& line : mesh_.control) Tune(line.fd());
+    for (const SealedSocket& line : mesh_.data) Tune(line.fd());
+    if (mesh_.size > 1) listener_ = std::thread([this] { Listen(); });
+  }
+  ~TcpTransport() override {
+    const Status failure = Health();
+    if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
+    // A peer that has not heard of the failure yet would take this rank for the one that died.
+    if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
+    Ring(stop_);
+    if (listener_.joinable()) listener_.join();
+  }
+
+  int rank() const override { return mesh_.rank; }
+  int size() const override { return mesh_.size; }
+  std::string PeerName(int peer) const override {
+    return absl::StrFormat("rank %d (%s)", peer, mesh_.hosts[static_cast<size_t>(peer)]);
+  }
+
+  StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
+                           std::span<const std::byte> body) override;
+  StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
+  Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override;
+  void Abort(const Status& status) override {
+    if (!Fail(status)) return;
+    told_ = true;
+    Tell(ControlMessage::kAbort, status);
+  }
+  Status Health() const override TD_EXCLUDES(mu_) {
+    if (!failed_.load(std::memory_order_acquire)) return OkStatus();
+    MutexLock lock(mu_);
+    return OwnCopy(failure_);
+  }
+
+ private:
+  struct Inbox {
+    ControlMessage message;
+    size_t got = 0;
+    bool open = true;
+  };
+
+  static void Tune(int fd);
+  static void Ring(const Fd& event) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(event.get(), &one, sizeof(one));
+  }
+  int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].fd(); }
+
+  // True for the first failure, which is the one that counts.
+  bool Fail(const Status& status) TD_EXCLUDES(mu_);
+  // To all peers. What a peer does not take at once is lost: it is stuck or gone.
+  void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
+  StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
+  // Why the data connection of `peer` ended, as `error` (0: in good order).
+  Status Gone(int peer, int error) TD_EXCLUDES(mu_);
+
+  // The control connections, on the transport's thread.
+  void Listen();
+  void ReadControl(int peer);
+  void Obey(int peer, const ControlMessage& message);
+
+  Mesh mesh_;
+  const Duration spin_;
+  const Fd wake_;  // readable from the first failure on
+  const Fd stop_;
+
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> told_{false};  // the failure is this rank's own: the peers have it from here
+  mutable Mutex mu_;
+  CondVar changed_;
+  Status failure_ TD_GUARDED_BY(mu_);
+  std::vector<bool> left_ TD_GUARDED_BY(mu_);  // said goodbye
+
+  Mutex tell_mu_;  // one message at a time on a connection
+
+  std::vector<Inbox> inbox_;  // the listener's own
+  std::thread listener_;
+};
+
+void TcpTransport::Tune(int fd) {
+  if (fd < 0) return;
+  const auto set = [fd](int option, int value) {
+    if (::setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) != 0) {
+      LOG(WARNING) << "TCP option " << option << ": " << ErrnoText(errno);
+    }
+  };
+  set(TCP_USER_TIMEOUT, kUserTimeoutMs);
+  set(TCP_KEEPIDLE, kKeepIdleS);
+  set(TCP_KEEPINTVL, kKeepIntervalS);
+  set(TCP_KEEPCNT, kKeepCount);
+}
+
+bool TcpTransport::Fail(const Status& status) {
+  {
+    MutexLock lock(mu_);
+    if (!failure_.ok()) return false;
+    failure_ = OwnCopy(status);
+    failed_.store(true, std::memory_order_release);
+    changed_.NotifyAll();
+  }
+  Ring(wake_);
+  return true;
+}
+
+void TcpTransport::Tell(uint16_t kind, const Status& status) {
+  ControlMessage message;
+  message.kind = kind;
+  message.code = static_cast<uint16_t>(status.code());
+  PutText(std::string(status.message()), message.text);
+  MutexLock lock(tell_mu_);
+  const auto bytes = std::as_bytes(std::span(&message, 1));
+  for (SealedSocket& line : mesh_.control) {
+    if (!line.valid()) continue;
+    line.TrySend(bytes, {});
+    // Nothing more comes from here: the peer reads the message before it sees the end.
+    if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
+  }
+}
+
+Status TcpTransport::Gone(int peer, int error) {
+  const Time deadline = SteadyNow() + kReasonWait;
+  MutexLock lock(mu_);
+  while (failure_.ok() && !left_[static_cast<size_t>(peer)]) {
+    if (!changed_.WaitUntil(mu_, deadline)) break;
+  }
+  if (!failure_.ok()) return OwnCopy(failure_);
+  if (left_[static_cast<size_t>(peer)]) {
+    return Unavailable("%s has left: it closed its communicator [TD3005]", PeerName(peer));
+  }
+  return Unavailable("%s is gone: %s [TD3005]", PeerName(peer),
+                     error == 0 ? "it closed the connection" : ErrnoText(error));
+}
+
+StatusOr<size_t> TcpTransport::Result(int peer, const SealedSocket::Moved& moved) {
+  switch (moved.end) {
+    case SealedSocket::Moved::End::kOpen:
+      break;
+    case SealedSocket::Moved::End::kClosed:
+      return Gone(peer, 0);
+    case SealedSocket::Moved::End::kBroken:
+      return Gone(peer, moved.error);
+    case SealedSocket::Moved::End::kForged:
+      return DataLoss("%s: %s", PeerName(peer), SealedSocket::kForgedText);
+  }
+  return moved.bytes;
+}
+
+StatusOr<size_t> TcpTransport::TrySend(int peer, std::span<const std::byte> head,
+                                       std::span<const std::byte> body) {
+  TD_RETURN_IF_ERROR(Health());
+  return Result(peer, mesh_.data[static_cast<size_t>(peer)].TrySend(head, body));
+}
+
+StatusOr<size_t> TcpTransport::TryRecv(int peer, std::span<std::byte> head,
+                                       std::span<std::byte> body) {
+  TD_RETURN_IF_ERROR(Health());
+  return Result(peer, mesh_.data[static_cast<size_t>(peer)].TryRecv(head, body));
+}
+
+Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time deadline) {
+  std::array<pollfd, 4> fds;
+  CHECK_LE(recv_from.size() + 2, fds.size());
+  for (const int from : recv_from) {
+    if (mesh_.data[static_cast<size_t>(from)].holds_record()) return Health();
+  }
+  nfds_t n = 0;
+  fds[n++] = {wake_.get(), POLLIN, 0};
+  for (const int from : recv_from) fds[n++] = {DataFd(from), POLLIN, 0};
+  if (send_to >= 0 && !recv_from.empty() && send_to == recv_from.back()) {
+    fds[n - 1].events |= POLLOUT;
+  } else if (send_to >= 0) {
+    fds[n++] = {DataFd(send_to), POLLOUT, 0};
+  }
+  const Time spin_until = SteadyNow() + spin_;
+  while (true) {
+    const Time now = SteadyNow();
+    const bool spinning = now < spin_until && now < deadline;
+    const Duration left = std::min<Duration>(deadline - now, std::chrono::hours(1));
+    timespec wait = {0, 0};
+    if (!spinning && left > Duration::zero()) {
+      wait = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+    }
+    const int ready = ::ppoll(fds.data(), n, &wait, nullptr);
+    if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
+    TD_RETURN_IF_ERROR(Health());
+    if (ready > 0) return OkStatus();
+    if (spinning) {
+      ::sched_yield();  // with more ranks than cores the peer may need this one
+    } else if (SteadyNow() >= deadline) {
+      break;
+    }
+  }
+  if (recv_from.empty()) {
+    return DeadlineExceeded("waiting for %s, which takes no more data [TD3006]", PeerName(send_to));
+  }
+  return DeadlineExceeded("waiting for %s, which sends nothing [TD3006]", PeerName(recv_from[0]));
+}
+
+void TcpTransport::Listen() {
+  SetThreadName("comm-control");
+  inbox_[static_cast<size_t>(mesh_.rank)].open = false;
+  std::vector<pollfd> fds(static_cast<size_t>(mesh_.size) + 1);
+  while (true) {
+    for (size_t r = 0; r + 1 < fds.size(); ++r) {
+      fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};
+    }
+    fds.back() = {stop_.get(), POLLIN, 0};
+    // Without a deadline: the end of this thread is itself one of the things that are waited for.
+    const int ready = ::poll(fds.data(), fds.size(), -1);
+    if (ready < 0) {
+      CHECK_EQ(errno, EINTR) << ErrnoText(errno);
+      continue;
+    }
+    if (fds.back().revents != 0) return;
+    for (size_t r = 0; r + 1 < fds.size(); ++r) {
+      if (fds[r].revents != 0) ReadControl(static_cast<int>(r));
+    }
+  }
+}
+
+void TcpTransport::ReadControl(int peer) {
+  Inbox& inbox = inbox_[static_cast<size_t>(peer)];
+  SealedSocket& line = mesh_.control[static_cast<size_t>(peer)];
+  const auto rest = std::as_writable_bytes(std::span(&inbox.message, 1)).subspan(inbox.got);
+  const SealedSocket::Moved moved = line.TryRecv(rest, {});
+  if (moved.bytes > 0) {
+    inbox.got += moved.bytes;
+    if (inbox.got < sizeof(ControlMessage)) return;
+    inbox.got = 0;
+    Obey(peer, inbox.message);
+    if (inbox.open && line.holds_record()) ReadControl(peer);
+    return;
+  }
+  if (moved.end == SealedSocket::Moved::End::kOpen) return;
+  inbox.open = false;
+  {
+    MutexLock lock(mu_);
+    if (left_[static_cast<size_t>(peer)]) return;
+  }
+  if (moved.end == SealedSocket::Moved::End::kForged) return Abort(Result(peer, moved).status());
+  Abort(
+      Unavailable("%s is gone: its connection closed without a goodbye (%s) [TD3005]; see its log",
+                  PeerName(peer), moved.error == 0 ? "did it die?" : ErrnoText(moved.error)));
+}
+
+void TcpTransport::Obey(int peer, const ControlMessage& message) {
+  if (message.magic == ControlMessage::kMagic && message.kind == ControlMessage::kGoodbye) {
+    MutexLock lock(mu_);
+    left_[static_cast<size_t>(peer)] = true;
+    changed_.NotifyAll();
+    return;
+  }
+  const bool relayed = message.kind == ControlMessage::kRelay;
+  if (message.magic == ControlMessage::kMagic &&
+      (relayed || message.kind == ControlMessage::kAbort)) {
+    const bool known =
+        message.code > 0 && message.code <= static_cast<uint16_t>(StatusCode::kUnauthenticated);
+    const std::string text = GetText(message.text);
+    // Not passed on now: whoever aborts tells everybody itself.
+    Fail(Status(known ? static_cast<StatusCode>(message.code) : StatusCode::kUnknown,
+                relayed ? text : absl::StrFormat("%s aborted: %s", PeerName(peer), text)));
+    return;
+  }
+  inbox_[static_cast<size_t>(peer)].open = false;
+  Abort(DataLoss("%s sent garbage on its control connection", PeerName(peer)));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, Duration spin) {
+  return std::make_unique<TcpTransport>(std::move(mesh), spin);
+}
+
+}  // namespace tandem

@@ -1,0 +1,217 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_split.h"
+#include "common/base/clock.h"
+#include "common/base/ports.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/demo/demo_data.h"
+#include "deploy/cli/demo/demo_kill.h"
+#include "deploy/cli/demo/demo_report.h"
+#include "deploy/cli/job/launch_job.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem demo    trains LeNet on Fashion-MNIST with 2 pservers and 2 trainers over mutual TLS, "
+    "and\n"
+    "               kills a pserver in the middle (kill -9). Then trains the same job with 2 ranks "
+    "in\n"
+    "               collective mode, where nobody is killed, and compares the parameters bit for "
+    "bit.\n"
+    "               Exit code 0 only if both trained, no update was lost or applied twice, and "
+    "the\n"
+    "               bits are the same.\n";
+
+constexpr int kServers = 2, kTrainers = 2;
+constexpr char kOurs[] = "# Written by tandem demo; the next one in this folder removes it.";
+constexpr int kVictim = 1;
+constexpr int kEpochsMax = 100000;
+constexpr double kKillAt = 0.4;  // of the steps
+
+const std::vector<FlagSpec>& DemoFlags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"data", "", "DIR", "folder with the four idx files of MNIST's layout, plain or .gz"},
+      {"epochs", "", "N", "passes over the training set (default: the example's)"},
+      {"no_kill", "", "", "leave the pservers alone"},
+      {"json", "", "", "as --output=json: one JSON object on stdout, everything else on stderr"},
+      kOutputFlag,
+      {"dir", "", "DIR", "jobs, logs and checkpoints go here and stay"},
+      {"keep", "", "", "keep them without --dir too, in ./tandem-demo"},
+      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
+      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+  };
+  return kFlags;
+}
+
+Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
+  const bool stays = args.Has("dir") || args.Has("keep");
+  TD_RETURN_IF_ERROR(folder.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
+  // What an earlier demo left would be taken up where it stopped.
+  for (const char* name : {"pserver", "collective"}) {
+    const std::string part = folder.path() + "/" + name;
+    std::error_code error;
+    if (!std::filesystem::exists(part, error)) continue;
+    std::string first_line;
+    std::getline(std::ifstream(part + "/job.pbtxt") >> std::ws, first_line);
+    if (first_line != kOurs) {
+      return FailedPrecondition(
+          "%s is there and not of an earlier demo [TD2109]; hint: another --dir", part);
+    }
+    std::filesystem::remove_all(part, error);
+  }
+  return OkStatus();
+}
+
+StatusOr<std::string> FindData(const ParsedArgs& args) {
+  const std::string dir = args.Get("data", kFashionMnistDir);
+  const Status status = CheckIdxFolder(dir);
+  if (status.ok()) return std::filesystem::absolute(dir).string();
+  return Status(status.code(),
+                std::string(status.message()) +
+                    (args.Has("data") ? "; hint: --data takes a folder with MNIST's four idx files"
+                                      : "; hint: apt-get install dataset-fashion-mnist, or "
+                                        "--data=DIR with your own idx files"));
+}
+
+bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }
+std::FILE* Screen(const ParsedArgs& args) { return AsJson(args) ? stderr : stdout; }
+
+// One of the two runs. Returns the exit code of the job.
+StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std::string& dir,
+                      const std::vector<std::string>& launch_args) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  TD_ASSIGN_OR_RETURN(const int epochs, args.GetInt("epochs", 0, 1, kEpochsMax));
+  TD_ASSIGN_OR_RETURN(const std::string job, DemoJob(data, dir + "/checkpoints", epochs));
+  const std::string job_file = dir + "/job.pbtxt";
+  std::ofstream(job_file) << kOurs << "\n" << job;
+  return RunJob({.name = "tandem demo",
+                 .job_file = job_file,
+                 .dir = dir,
+                 .launch_args = launch_args,
+                 .trainer_args = {},
+                 .pserver_bin = args.Get("pserver_bin"),
+                 .trainer_bin = args.Get("trainer_bin"),
+                 .only_stderr = AsJson(args)});
+}
+
+void Say(std::FILE* screen, const std::string& line) {
+  // A line of its own where a bar may stand.
+  const char* clear = isatty(fileno(screen)) == 1 ? "\r\033[K" : "";
+  std::fprintf(screen, "%s %s\n", clear, Paint(fileno(screen), Color::kYellow, line).c_str());
+  std::fflush(screen);
+}
+
+void SayPart(std::FILE* screen, int number, const char* title, const std::string& command) {
+  const std::string head = absl::StrFormat("[%d/2] %s", number, title);
+  std::fprintf(screen, "\n%s\n      tandemrun%s lenet.pbtxt\n",
+               Paint(fileno(screen), Color::kBold, head).c_str(), command.c_str());
+  std::fflush(screen);
+}
+
+// Over TLS, with a pserver that is killed on the way and started again.
+StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
+                             const std::string& dir, DemoResult& result) {
+  std::FILE* const screen = Screen(args);
+  TD_ASSIGN_OR_RETURN(const int port, FreePorts("127.0.0.1", kServers + kTrainers));
+  const std::string command =
+      absl::StrFormat(" --servers=%d --workers=%d --tls --max_restarts=1", kServers, kTrainers);
+  std::vector<std::string> launch = absl::StrSplit(command, ' ', absl::SkipEmpty());
+  launch.push_back("--pserver_data_dir=" + dir + "/shards");
+  launch.push_back(absl::StrFormat("--status_port=%d", port));
+  SayPart(screen, 1, "2 pservers + 2 trainers, sync, mutual TLS",
+          command + " --pserver_data_dir=shards");
+  std::fprintf(screen, "      watch it: http://127.0.0.1:%d/\n", port);
+  std::fflush(screen);
+  std::unique_ptr<PserverKiller> killer;
+  const std::string log_dir = dir + "/log";
+  if (!args.Has("no_kill")) {
+    killer = std::make_unique<PserverKiller>(PserverKiller::Options{
+        log_dir, kVictim, kKillAt, [screen](const std::string& line) { Say(screen, line); }});
+  }
+  TD_ASSIGN_OR_RETURN(const int code, RunPart(args, data, dir, launch));
+  if (killer != nullptr) result.kill = killer->Finish();
+  if (code != 0) return code;
+  TD_ASSIGN_OR_RETURN(result.pserver, ReadDemoRun(dir + "/result.json"));
+  if (!result.kill) return 0;
+  if (!result.kill->recovered()) return Aborted("no recovery to show: %s", result.kill->problem);
+  TD_ASSIGN_OR_RETURN(result.updates, CountUpdates(log_dir, kServers, result.pserver.steps));
+  return 0;
+}
+
+StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
+                                const std::string& dir, DemoResult& result) {
+  const std::string command = absl::StrFormat(" --mode=collective --nproc=%d", kTrainers);
+  SayPart(Screen(args), 2, "2 ranks, ring allreduce; nobody is killed", command);
+  const std::vector<std::string> launch = absl::StrSplit(command, ' ', absl::SkipEmpty());
+  TD_ASSIGN_OR_RETURN(const int code, RunPart(args, data, dir, launch));
+  if (code != 0) return code;
+  TD_ASSIGN_OR_RETURN(result.collective, ReadDemoRun(dir + "/result.json"));
+  return 0;
+}
+
+// What is wrong with the arguments; before anything is made.
+Status CheckArgs(const ParsedArgs& args) {
+  TD_RETURN_IF_ERROR(TakesAtMost(0, args));
+  TD_RETURN_IF_ERROR(args.GetInt("epochs", 0, 1, kEpochsMax).status());
+  TD_RETURN_IF_ERROR(WantsJson(args).status());
+  return FindData(args).status();
+}
+
+// Runs both and fills `result`. The value is the exit code of the first run that failed, or 0.
+StatusOr<int> RunBoth(const ParsedArgs& args, const WorkFolder& folder, DemoResult& result) {
+  TD_ASSIGN_OR_RETURN(const std::string data, FindData(args));
+  std::fprintf(Screen(args), "tandem demo: LeNet on the images in %s\n", data.c_str());
+  TD_ASSIGN_OR_RETURN(const int code,
+                      RunPserverPart(args, data, folder.path() + "/pserver", result));
+  if (code != 0) return code;
+  return RunCollectivePart(args, data, folder.path() + "/collective", result);
+}
+
+}  // namespace
+
+int RunDemo(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain("demo", kUsage, DemoFlags(), args, &parsed, &exit_code)) return exit_code;
+  if (const Status wrong = CheckArgs(parsed); !wrong.ok()) return Fail("demo", wrong);
+  const Time start = SteadyNow();
+  WorkFolder folder;
+  if (const Status opened = OpenFolder(parsed, folder); !opened.ok()) return Fail("demo", opened);
+
+  DemoResult result;
+  const StatusOr<int> code = RunBoth(parsed, folder, result);
+  if (!code.ok()) {
+    folder.Keep();
+    std::fprintf(stderr, "tandem demo: logs are in %s\n", folder.path().c_str());
+    return Fail("demo", code.status());
+  }
+  if (*code == 128 + SIGINT || *code == 128 + SIGTERM) {
+    std::fprintf(stderr, "tandem demo: stopped\n");
+    return *code;
+  }
+  if (*code != 0) {
+    folder.Keep();
+    std::fprintf(stderr, "tandem demo: a run failed; logs are in %s\n", folder.path().c_str());
+    return *code;
+  }
+  result.seconds = Seconds(SteadyNow() - start);
+  if (AsJson(parsed)) {
+    std::fputs(DemoJson(result).c_str(), stdout);
+  } else {
+    std::fputs(DemoText(result, STDOUT_FILENO).c_str(), stdout);
+    if (!folder.temporary()) std::printf("jobs, logs, checkpoints: %s\n", folder.path().c_str());
+    std::printf("next:  tandem lint FILE, tandem knobs list, tandem doctor, tandemrun --help\n");
+  }
+  return result.Good() ? 0 : kExitFailure;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,126 @@
+#include "deploy/cli/job/cut.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job/job_carrier.h"
+#include "deploy/launch/job_record.h"
+#include "pserver/client/moves/cutter.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void Print(const CutReport& report, bool as_json) {
+  Json servers = Json::array();
+  for (const ServerCut& s : report.servers) {
+    servers.push_back({{"pserver", s.server},
+                       {"address", s.address},
+                       {"version", s.version},
+                       {"bytes", s.bytes},
+                       {"held_seconds", Seconds(s.held)}});
+    if (as_json) continue;
+    std::printf("pserver %d (%s): version %llu\n", s.server, s.address.c_str(),
+                static_cast<unsigned long long>(s.version));
+  }
+  const Json all = {{"cut", report.cut},
+                    {"held_seconds_max", Seconds(report.held())},
+                    {"pservers", std::move(servers)}};
+  if (as_json) std::puts(all.dump(2).c_str());
+}
+
+// "version 1000", or "versions 990 to 1000": a_sync servers count their own pushes.
+std::string VersionsOf(const std::vector<ServerCut>& servers) {
+  uint64_t lowest = UINT64_MAX, highest = 0;
+  for (const ServerCut& s : servers) {
+    lowest = std::min(lowest, s.version);
+    highest = std::max(highest, s.version);
+  }
+  if (lowest >= highest) return absl::StrFormat("version %d", highest);
+  return absl::StrFormat("versions %d to %d", lowest, highest);
+}
+
+CutterOptions OptionsFor(const JobAccess& access) {
+  std::random_device random;
+  return {.job = access.job,
+          .call_timeout = access.timeout,
+          .drained = access.drained,
+          .taker = (uint64_t{random()} << 32 | random()) | 1};
+}
+
+// In the log folder of a job of tandemrun, for `tandem events`.
+void Note(const JobAccess& access, const char* event, const std::string& text) {
+  NoteEvent(access, {"", event, "", 0, text});
+}
+
+}  // namespace
+
+Status SaveCut(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
+  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  const StatusOr<CutReport> report = cutter.Take();
+  if (!report.ok()) {
+    Note(access, "no cut", ToString(report.status()));
+    return Annotate(report.status(), "no cut");
+  }
+  const std::string said = absl::StrFormat(
+      "cut %d (%s) over %d pservers; new pushes were held for %.1f ms", report->cut,
+      VersionsOf(report->servers), report->servers.size(), Seconds(report->held()) * 1e3);
+  Note(access, "cut", said);
+  Print(*report, as_json);
+  if (!as_json) std::printf("%s\n", said.c_str());
+  return OkStatus();
+}
+
+Status RestoreCut(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  uint64_t number = 0;  // the newest
+  const std::string asked = args.Get("cut");
+  if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
+    return InvalidArgument(
+        "--cut=%s: expected the number of a cut [TD1004]; hint: tandem restore "
+        "--list shows those that there are",
+        asked);
+  }
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
+  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Restore(number));
+  const std::string said = absl::StrFormat("went back to cut %d (%s) on %d pservers", report.cut,
+                                           VersionsOf(report.servers), report.servers.size());
+  Note(access, "restored", said);
+  Print(report, as_json);
+  if (!as_json) std::printf("%s\n", said.c_str());
+  return OkStatus();
+}
+
+Status ListCuts(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
+  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, cutter.Find());
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows = {{"CUT", "VERSION", "PSERVERS", ""}};
+  for (const FoundCut& cut : found) {
+    std::vector<int> servers;
+    for (const ServerCut& s : cut.servers) servers.push_back(s.server);
+    std::vector<uint64_t> versions;
+    for (const ServerCut& s : cut.servers) versions.push_back(s.version);
+    all.push_back(
+        {{"cut", cut.cut}, {"whole", cut.whole}, {"pservers", servers}, {"versions", versions}});
+    rows.push_back({std::to_string(cut.cut), VersionsOf(cut.servers), absl::StrJoin(servers, " "),
+                    cut.whole ? "" : "not on all pservers: no state to go back to"});
+  }
+  std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
+  return OkStatus();
+}
+
+}  // namespace tandem::deploy

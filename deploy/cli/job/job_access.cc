@@ -1,0 +1,293 @@
+#include "deploy/cli/job/job_access.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_split.h"
+#include "common/http/http_get.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/exposure.h"
+#include "common/rpc/tls_probe.h"
+#include "common/rpc/token.h"
+#include "deploy/cli/console.h"
+#include "deploy/launch/process.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/carrier/blocking_call.h"
+
+namespace tandem::deploy {
+namespace {
+
+StatusOr<std::vector<tandem::Endpoint>> ParseList(const std::string& flag,
+                                                  const std::string& list) {
+  std::vector<tandem::Endpoint> all;
+  for (const auto part : absl::StrSplit(list, ',', absl::SkipEmpty())) {
+    auto endpoint = ParseEndpoint(std::string(part));
+    if (!endpoint.ok()) return Annotate(endpoint.status(), flag);
+    all.push_back(*std::move(endpoint));
+  }
+  return all;
+}
+
+// log-JOB is where tandemrun writes by default.
+StatusOr<std::string> OnlyFolderHere() {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(".", error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("log-") && std::filesystem::exists(entry.path() / "job.json", error)) {
+      found.push_back(name);
+    }
+  }
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return InvalidArgument(
+        "which job is meant [TD1007]; hint: name the folder that tandemrun writes its logs to "
+        "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
+  }
+  std::sort(found.begin(), found.end());
+  return InvalidArgument("there are jobs in %s and %s [TD1007]; hint: name one", found[0],
+                         found[1]);
+}
+
+Status TakeRecord(const JobRecord& record, JobAccess& access) {
+  access.job = record.job;
+  TD_ASSIGN_OR_RETURN(access.pservers, ParseList("job.json", record.pservers));
+  for (const ProcessRecord& p : record.processes) {
+    if (p.status_page.empty()) continue;
+    std::string address = p.status_page.substr(p.status_page.find("//") + 2);
+    while (address.ends_with('/')) address.pop_back();
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    access.pages.push_back({p.role, p.rank, endpoint});
+  }
+  PserverChanges changes = ReadPserverChanges(access.folder);
+  for (const auto& [index, address] : changes.added) {
+    if (index != static_cast<int>(access.pservers.size())) continue;  // a first one, taken back
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    access.pservers.push_back(endpoint);
+  }
+  access.drained = std::move(changes.drained);
+  return OkStatus();
+}
+
+Status TakeSecret(std::string file, JobAccess& access) {
+  // Of servers that are named one by one it is where their own comes from.
+  const Environment env = CurrentEnvironment();
+  const auto given = env.find("TANDEM_SECRET_FILE");
+  if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {
+    file = given->second;
+  }
+  if (file.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(access.secret, ReadSecretFile(file));
+  if (access.job.empty())
+    return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
+  return OkStatus();
+}
+
+Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobAccess& access) {
+  std::error_code error;
+  std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
+  if (access.record) {
+    const JobRecord& record = *access.record;
+    // The secret and the certificates of a job that is over may be gone with it.
+    const bool there = std::filesystem::exists(record.secret_file, error);
+    if (secret_file.empty() && there) secret_file = record.secret_file;
+    for (const PeerRole role : roles) {
+      if (!tls_dir.empty() || record.tls_dir.empty()) break;
+      const std::string folder = record.tls_dir + "/" + tandem::RoleName(role);
+      if (std::filesystem::exists(folder, error) || role == roles.back()) tls_dir = folder;
+    }
+  }
+  if (!tls_dir.empty()) {
+    if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
+        !std::filesystem::exists(TlsFilesIn(tls_dir).key, error)) {
+      TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+      return FailedPrecondition(
+          "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
+          access.job, access.folder, access.folder);
+    }
+    access.tls = TlsFilesIn(tls_dir);
+    if (access.job.empty()) {
+      TD_ASSIGN_OR_RETURN(const auto identity, CheckTlsFiles(access.tls));
+      if (identity) access.job = identity->job;
+    }
+  }
+  TD_RETURN_IF_ERROR(TakeSecret(secret_file, access));
+  const std::string uri =
+      access.tls.enabled() ? ToUri({access.job, PeerRole::kPserver}) : std::string();
+  const auto credentials = MakeCredentials(access.tls, uri);
+  if (!credentials.ok()) {
+    return Annotate(credentials.status(),
+                    absl::StrFormat("TLS (this needs role %s: tandem certs issue)",
+                                    tandem::RoleName(roles.back())));
+  }
+  access.credentials = *credentials;
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
+  std::vector<FlagSpec> flags = {
+      {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
+      {"pages", "", "LIST", "host:port of the trainers' status pages, in the order of their ranks"},
+      {"job", "", "NAME", "the job's name, where servers have a secret"},
+      {"secret_file", "", "FILE",
+       "the job's secret (default: that of the log folder; with "
+       "--pservers also TANDEM_SECRET_FILE)"},
+      {"tls_dir", "", "DIR", "folder with tls.crt, tls.key, ca.crt of role admin or observer"},
+      {"insecure_allow_network", "", "",
+       "speak to servers at addresses of a network without TLS (default: as tandemrun was told)"},
+      {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
+  };
+  flags.insert(flags.end(), more.begin(), more.end());
+  flags.push_back(kOutputFlag);
+  return flags;
+}
+
+StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles) {
+  JobAccess access;
+  TD_RETURN_IF_ERROR(TakesAtMost(1, args));
+  TD_ASSIGN_OR_RETURN(const int timeout, args.GetInt("timeout_s", 5, 1, 3600));
+  access.timeout = std::chrono::seconds(timeout);
+  if (args.Has("pservers") || args.Has("pages")) {
+    if (!args.positional.empty()) {
+      return InvalidArgument("a log folder, or --pservers and --pages, but not both [TD1005]");
+    }
+    TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
+    TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--pages", args.Get("pages")));
+    for (const auto& page : pages) {
+      access.pages.push_back({"trainer", static_cast<int>(access.pages.size()), page});
+    }
+  } else {
+    access.folder = args.positional.empty() ? "" : args.positional[0];
+    if (access.folder.empty()) {
+      TD_ASSIGN_OR_RETURN(access.folder, OnlyFolderHere());
+    }
+    TD_ASSIGN_OR_RETURN(access.record, ReadJobRecord(access.folder));
+    TD_RETURN_IF_ERROR(TakeRecord(*access.record, access));
+  }
+  if (args.Has("job")) access.job = args.Get("job");
+  access.insecure_allow_network = args.Has("insecure_allow_network") ||
+                                  (access.record && access.record->insecure_allow_network);
+  TD_RETURN_IF_ERROR(TakeKeys(args, roles, access));
+  return access;
+}
+
+bool IsGone(const JobAccess& job, size_t server, const Status& answer) {
+  const bool silent =
+      answer.code() == StatusCode::kUnavailable || answer.code() == StatusCode::kDeadlineExceeded;
+  return silent && job.drained.contains(static_cast<int>(server));
+}
+
+StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+  if (access.pservers.empty()) {
+    return FailedPrecondition(
+        "there are no pservers [TD7004]; hint: the trainers of the job keep everything, and write "
+        "checkpoints themselves (checkpoint.dir)");
+  }
+  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME [TD1007]");
+  return access;
+}
+
+void NoteEvent(const JobAccess& job, const JobEvent& event) {
+  if (job.folder.empty()) return;
+  const Status added = AddEvent(job.folder, event);
+  if (added.ok()) return;
+  std::fprintf(stderr, "warning: event \"%s\" is not in %s/events.jsonl: %s\n", event.event.c_str(),
+               job.folder.c_str(), ToString(added).c_str());
+}
+
+struct ServerAccess::Impl {
+  tandem::Endpoint endpoint;
+  std::string name, job, uri;
+  TlsFiles tls;
+  bool insecure_allow_network = false;
+  Duration timeout;
+  std::unique_ptr<BlockingCalls> calls;
+
+  Status Call(const char* method, const google::protobuf::MessageLite& request,
+              google::protobuf::MessageLite* reply) const {
+    TD_RETURN_IF_ERROR(Annotate(CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
+    // Quickly, and with a reason that gRPC does not give.
+    TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri), name));
+    return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
+  }
+};
+
+ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::make_unique<Impl>()) {
+  impl_->endpoint = job.pservers[server];
+  impl_->name = absl::StrFormat("pserver %d (%s)", server, ToString(impl_->endpoint));
+  impl_->job = job.job;
+  impl_->tls = job.tls;
+  impl_->insecure_allow_network = job.insecure_allow_network;
+  if (job.tls.enabled()) impl_->uri = ToUri({job.job, PeerRole::kPserver});
+  impl_->timeout = job.timeout;
+  RawServer raw{MakeChannel(impl_->endpoint, job.credentials), nullptr};
+  if (!job.secret.empty()) {
+    raw.session = std::make_shared<ClientSession>(job.secret, job.job, ToString(impl_->endpoint));
+  }
+  impl_->calls = std::make_unique<BlockingCalls>(std::move(raw));
+}
+ServerAccess::~ServerAccess() = default;
+ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;
+
+Status ServerAccess::GetStatus(StatusReply* reply) {
+  return impl_->Call("GetStatus", StatusRequest(), reply);
+}
+
+StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
+  SaveCheckpointRequest request;
+  SaveCheckpointReply reply;
+  request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
+  request.set_job(impl_->job);
+  TD_RETURN_IF_ERROR(impl_->Call("SaveCheckpoint", request, &reply));
+  return std::make_pair(reply.version(), reply.bytes());
+}
+
+StatusOr<uint64_t> ServerAccess::Restore() {
+  RestoreCheckpointRequest request;
+  RestoreCheckpointReply reply;
+  request.set_job(impl_->job);
+  TD_RETURN_IF_ERROR(impl_->Call("RestoreCheckpoint", request, &reply));
+  return reply.version();
+}
+
+std::string Page::Fact(const std::string& name) const {
+  const auto it = facts.find(name);
+  return it == facts.end() ? "" : it->second;
+}
+
+StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout) {
+  using nlohmann::json;
+  TD_ASSIGN_OR_RETURN(const std::string body, HttpGet(address, "/status.json", timeout));
+  const json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  Page page;
+  try {
+    page.ready = whole.at("ready").get<bool>();
+    page.progress = whole.at("progress").get<double>();
+    for (const json& fact : whole.at("facts")) {
+      page.facts[fact.at(0).get<std::string>()] = fact.at(1).get<std::string>();
+    }
+    for (const json& series : whole.at("series")) {
+      auto& points = page.series[series.at("name").get<std::string>()];
+      for (const json& point : series.at("points")) {
+        points.emplace_back(point.at(0).get<double>(),
+                            point.at(1).is_null() ? std::nan("") : point.at(1).get<double>());
+      }
+    }
+  } catch (const json::exception& error) {
+    return DataLoss(
+        "%s: this is no status page of Tandem: %s [TD7010]; hint: --pages takes the addresses that "
+        "tandemrun --status_port gives",
+        ToString(address), error.what());
+  }
+  return page;
+}
+
+}  // namespace tandem::deploy

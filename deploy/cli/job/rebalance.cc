@@ -1,0 +1,230 @@
+// rebalance, drain --pserver: rows of tables and slices of dense variables move between the
+// pservers of a running job.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/tensor/row_buckets.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job/job_carrier.h"
+#include "deploy/cli/job/rebalance.h"
+#include "pserver/client/moves/mover.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of dense variables; the other buckets are of rows.
+size_t SlicesOf(const std::vector<int>& buckets) {
+  return static_cast<size_t>(
+      std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));
+}
+
+uint64_t SliceBytes(const ServedBuckets& server) {
+  uint64_t sum = 0;
+  for (const auto& [bucket, bytes] : server.slice_bytes) sum += bytes;
+  return sum;
+}
+
+Json ToJson(const std::vector<ServedBuckets>& servers) {
+  Json all = Json::array();
+  for (const ServedBuckets& s : servers) {
+    all.push_back({{"pserver", s.server},
+                   {"address", s.address},
+                   {"buckets", s.buckets.size() - SlicesOf(s.buckets)},
+                   {"rows", s.rows},
+                   {"slices", SlicesOf(s.buckets) + s.slices},
+                   {"slice_bytes", SliceBytes(s)},
+                   {"leaving", s.leaving}});
+  }
+  return all;
+}
+
+Json ToJson(const std::vector<BucketTransfer>& plan) {
+  Json all = Json::array();
+  for (const BucketTransfer& t : plan) {
+    const size_t slices = SlicesOf(t.buckets);
+    all.push_back({{"source", t.source},
+                   {"target", t.target},
+                   {"buckets", t.buckets.size() - slices},
+                   {"slices", slices}});
+  }
+  return all;
+}
+
+void Print(const std::vector<ServedBuckets>& servers) {
+  for (const ServedBuckets& s : servers) {
+    const size_t slices = SlicesOf(s.buckets);
+    std::printf("pserver %d (%s): %zu buckets, %llu rows, %zu slices (%.1f MB)%s\n", s.server,
+                s.address.c_str(), s.buckets.size() - slices,
+                static_cast<unsigned long long>(s.rows), slices + s.slices,
+                static_cast<double>(SliceBytes(s)) / 1e6, s.leaving ? ", leaving" : "");
+  }
+}
+
+void Print(const MoveProgress& p) {
+  std::printf("%zu of %zu buckets and slices moved, %.1f MB; out of use for %.0f ms at most\n",
+              p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
+  std::fflush(stdout);
+}
+
+Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
+  const auto it = std::find_if(servers.begin(), servers.end(),
+                               [server](const ServedBuckets& s) { return s.server == server; });
+  if (it == servers.end()) {
+    return InvalidArgument("there is no pserver %d; the job has %d", server, servers.size());
+  }
+  const bool another =
+      std::any_of(servers.begin(), servers.end(),
+                  [server](const ServedBuckets& s) { return s.server != server && !s.leaving; });
+  if (!another) {
+    return FailedPrecondition(
+        "pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", server);
+  }
+  if (server == 0) {
+    return FailedPrecondition(
+        "pserver 0 has the trainers' barriers too, and must stay; hint: drain another one");
+  }
+  if (it->slices == 0) return OkStatus();
+  return FailedPrecondition(
+      "pserver %d has %d slices of dense variables that do not move: their trainers or its "
+      "checkpoint are of an older version; hint: save the job and start it again with other "
+      "servers",
+      server, it->slices);
+}
+
+Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
+  for (const ServedBuckets& s : servers) {
+    if (s.server != server || s.buckets.empty()) continue;
+    return FailedPrecondition(
+        "pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
+        "--add), drain it again",
+        server, s.buckets.size());
+  }
+  return OkStatus();
+}
+
+// In the log folder of a job of tandemrun: `tandem status` and tandemrun itself look there.
+void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
+  NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
+}
+
+struct Rebalancing {
+  std::vector<std::string> added;
+  int drained = -1;  // none
+  bool as_json = false, dry = false;
+};
+
+Status Rebalance(const JobAccess& access, const Rebalancing& what) {
+  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
+  Mover mover(*job.carrier, job.addresses, {.job = access.job, .drained = access.drained});
+  TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
+  for (const std::string& address : what.added) {
+    const auto known = std::find_if(servers.begin(), servers.end(),
+                                    [&](const ServedBuckets& s) { return s.address == address; });
+    if (known == servers.end()) {
+      TD_RETURN_IF_ERROR(mover.Add(address));
+    } else if (known->leaving && !what.dry) {
+      TD_RETURN_IF_ERROR(mover.Stay(known->server));
+    }
+  }
+  if (!what.added.empty()) {
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+  }
+  if (what.drained >= 0) {
+    TD_RETURN_IF_ERROR(CheckDrain(servers, what.drained));
+    TD_RETURN_IF_ERROR(mover.Leave(what.drained));
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+  }
+  const std::vector<BucketTransfer> plan =
+      what.drained >= 0 ? PlanDrain(servers, what.drained) : PlanRebalance(servers);
+  MoveProgress last;
+  if (!what.dry) {
+    for (const ServedBuckets& s : servers) {
+      const bool came = std::count(what.added.begin(), what.added.end(), s.address) != 0;
+      if (came) Note(access, "added", s.server, s.address);
+    }
+    size_t tenth = 0;
+    TD_RETURN_IF_ERROR(mover.Run(plan, [&](const MoveProgress& p) {
+      last = p;
+      const size_t now = p.done * 10 / p.buckets;
+      if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
+    }));
+    if (what.drained >= 0) TD_RETURN_IF_ERROR(mover.AwaitStep());
+    TD_ASSIGN_OR_RETURN(servers, mover.Where());
+    if (what.drained >= 0) {
+      TD_RETURN_IF_ERROR(CheckDrained(servers, what.drained));
+      Note(access, "drained", what.drained, "");
+    }
+  }
+  if (what.as_json) {
+    const Json answer = {{"moved_buckets", last.done},
+                         {"moved_bytes", last.bytes},
+                         {"frozen_seconds_max", Seconds(last.frozen)},
+                         {"dry_run", what.dry},
+                         {"transfers", ToJson(plan)},
+                         {"pservers", ToJson(servers)}};
+    std::puts(answer.dump(2).c_str());
+    return OkStatus();
+  }
+  for (const BucketTransfer& t : plan) {
+    if (what.dry) {
+      const bool slices = SlicesOf(t.buckets) != 0;
+      std::printf("would move %zu %s from pserver %d to pserver %d\n", t.buckets.size(),
+                  slices ? "slices" : "buckets", t.source, t.target);
+    }
+  }
+  Print(servers);
+  if (what.drained >= 0 && !what.dry) {
+    std::printf(
+        "pserver %d serves nothing any more and takes nothing: whoever started it may stop it\n",
+        what.drained);
+  }
+  return OkStatus();
+}
+
+Status RebalanceBody(const ParsedArgs& args) {
+  Rebalancing what;
+  TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  what.dry = args.Has("dry_run");
+  const std::string added = args.Get("add");
+  for (size_t begin = 0; begin < added.size();) {
+    const size_t comma = std::min(added.find(',', begin), added.size());
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint,
+                        ParseEndpoint(added.substr(begin, comma - begin)));
+    what.added.push_back(ToString(endpoint));
+    begin = comma + 1;
+  }
+  return Rebalance(access, what);
+}
+
+}  // namespace
+
+Status DrainPserver(const ParsedArgs& args) {
+  Rebalancing what;
+  TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  TD_ASSIGN_OR_RETURN(what.drained, args.GetInt("pserver", 0, 0, 1 << 20));
+  return Rebalance(access, what);
+}
+
+int RunRebalance(const Args& args) {
+  return RunBody(
+      "rebalance",
+      "tandem rebalance [LOG_FOLDER]: spreads the rows of tables and the slices of dense "
+      "variables\n"
+      "evenly over a job's pservers, while trainers go on. A server that comes to the job is "
+      "started first:\n"
+      "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
+      AccessFlags(
+          {{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},
+           {"dry_run", "", "",
+            "say what would move, and begin no move; one that was broken off is completed"}}),
+      args, RebalanceBody);
+}
+
+}  // namespace tandem::deploy

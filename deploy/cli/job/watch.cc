@@ -1,0 +1,150 @@
+// status, top, vars, steps: looking at a running job.
+#include <poll.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job/job_access.h"
+#include "deploy/cli/job/job_snapshot.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kWhere[] =
+    "LOG_FOLDER is where tandemrun writes its logs (--log_dir; else log-JOB); without it, the "
+    "only\n"
+    "one here. Trainers tell their speed where the job was started with --status_port.\n";
+
+// With the least right that is enough, where there is a certificate for it.
+StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
+  return FindJob(args, {PeerRole::kObserver, PeerRole::kAdmin});
+}
+
+// What they say, unless the job is over, as its folder tells when nobody answers.
+StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
+  JobSnapshot now = LookAt(access);
+  if (now.NobodyAnswers() && access.record) {
+    TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+  }
+  return now;
+}
+
+// Everybody answered, or exit code 69 with what is wrong, which was printed already.
+int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
+
+StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot&),
+                   std::string (*json)(const JobSnapshot&)) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindToLook(args));
+  TD_ASSIGN_OR_RETURN(const JobSnapshot now, LookUnlessOver(access));
+  std::fputs((as_json ? json(now) : text(now)).c_str(), stdout);
+  return Verdict(now);
+}
+
+// Again and again: on a terminal in place, else one look below the other.
+StatusOr<int> Top(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const int count, args.GetInt("count", 0, 1, 1000000000));
+  TD_ASSIGN_OR_RETURN(const int interval, args.GetInt("interval_s", 1, 1, 3600));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindToLook(args));
+  const bool in_place = !as_json && isatty(STDOUT_FILENO) == 1;
+  std::optional<JobSnapshot> before;
+  for (int look = 0; count == 0 || look < count; ++look) {
+    if (look > 0) poll(nullptr, 0, interval * 1000);
+    TD_ASSIGN_OR_RETURN(JobSnapshot now, LookUnlessOver(access));
+    const std::string text =
+        as_json ? StatusJson(now) : StatusText(now, before ? &*before : nullptr);
+    std::printf("%s%s%s", in_place ? "\033[H\033[J" : "", text.c_str(),
+                in_place || as_json ? "" : "\n");
+    std::fflush(stdout);
+    if (before && now.asked != 0 && now.NobodyAnswers()) return int{kExitUnavailable};
+    before = std::move(now);
+  }
+  return Verdict(*before);
+}
+
+// Points of a curve that rank 0 of the trainers shows, by step.
+StatusOr<int> Steps(const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const int last, args.GetInt("last", 10, 1, 1024));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindToLook(args));
+  const PageAddress* first = nullptr;
+  for (const PageAddress& page : access.pages) {
+    if (page.role == "trainer" && first == nullptr) first = &page;
+  }
+  if (first == nullptr) {
+    return FailedPrecondition(
+        "the trainers of this job have no status pages [TD7005]; hint: start it with "
+        "tandemrun --status_port=8000, or give --pages=HOST:PORT");
+  }
+  const StatusOr<Page> page = ReadPage(first->endpoint, access.timeout);
+  if (!page.ok()) {
+    if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+    return page.status();
+  }
+  std::map<double, std::map<std::string, double>> steps;
+  std::vector<std::vector<std::string>> table = {{"STEP"}};
+  for (const auto& [name, points] : page->series) {
+    if (points.empty()) continue;
+    table[0].push_back(name);
+    for (const auto& [step, value] : points) steps[step][name] = value;
+  }
+  while (steps.size() > static_cast<size_t>(last)) steps.erase(steps.begin());
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& [step, values] : steps) {
+    std::vector<std::string> row = {absl::StrFormat("%.0f", step)};
+    nlohmann::ordered_json line = {{"step", step}};
+    for (size_t column = 1; column < table[0].size(); ++column) {
+      const auto it = values.find(table[0][column]);
+      row.push_back(it == values.end() ? "-" : absl::StrFormat("%.6g", it->second));
+      if (it != values.end() && std::isfinite(it->second)) line[it->first] = it->second;
+    }
+    table.push_back(std::move(row));
+    json.push_back(std::move(line));
+  }
+  std::fputs((as_json ? json.dump(2) + "\n" : TableText(table)).c_str(), stdout);
+  return int{kExitOk};
+}
+
+}  // namespace
+
+int RunStatus(const Args& args) {
+  const std::string usage =
+      "tandem status [LOG_FOLDER]: a job's pservers and trainers, and who is slow\n";
+  return RunBody("status", usage + kWhere, AccessFlags(), args, [](const ParsedArgs& parsed) {
+    return Show(
+        parsed, [](const JobSnapshot& now) { return StatusText(now, nullptr); }, StatusJson);
+  });
+}
+
+int RunTop(const Args& args) {
+  const std::string usage =
+      "tandem top [LOG_FOLDER]: the same again and again, with updates per second\n";
+  return RunBody(
+      "top", usage + kWhere,
+      AccessFlags({{"interval_s", "", "N", "time between two looks (default 1)"},
+                   {"count", "", "N", "so many looks (default: until the job is over)"}}),
+      args, Top);
+}
+
+int RunVars(const Args& args) {
+  const std::string usage =
+      "tandem vars [LOG_FOLDER]: the variables that pservers hold, and where\n";
+  return RunBody("vars", usage + kWhere, AccessFlags(), args, [](const ParsedArgs& parsed) {
+    return Show(parsed, VariablesText, VariablesJson);
+  });
+}
+
+int RunSteps(const Args& args) {
+  const std::string usage = "tandem steps [LOG_FOLDER]: loss, metric and speed of the last steps\n";
+  return RunBody("steps", usage + kWhere,
+                 AccessFlags({{"last", "", "N", "so many points (default 10)"}}), args, Steps);
+}
+
+}  // namespace tandem::deploy

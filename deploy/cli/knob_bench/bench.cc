@@ -1,0 +1,154 @@
+// tandem bench: measurements that a user makes on his own machine.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/files.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job/launch_job.h"
+#include "deploy/cli/knob_bench/knob_bench_report.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    R"(tandem bench knobs    what each setting of the strategy does here: a job is run with it at
+                      its default and changed, in turns, and a table tells the counter that moved,
+                      the time, the memory, and whether the losses are the same. Exit code 0 only
+                      if every knob did what it promises.
+)";
+
+const std::vector<FlagSpec>& BenchFlags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"only", "", "KNOBS", "these alone: names as in tandem knobs list, a,b,c"},
+      {"network", "", "NAME", "measure on this network alone: lenet, mlp, ..."},
+      {"job", "", "FILE", "measure on this job; its mode is the knob's"},
+      {"short", "", "", "some steps, 1 round: whether things work, not how fast"},
+      {"long", "", "", "5 rounds, and runs of twice the length"},
+      {"rounds", "", "N", "how often each setting is run (default 3)"},
+      {"output", "o", "FORMAT", "table (default) or json, on stdout"},
+      {"markdown", "", "FILE", "write the result as a page too"},
+      {"commit", "", "ID", "what was built, for the page"},
+      {"dir", "", "DIR", "jobs and logs go here and stay"},
+      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
+      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+  };
+  return kFlags;
+}
+
+StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
+  KnobBenchOptions options;
+  if (args.Has("short") && args.Has("long")) {
+    return InvalidArgument("--short and --long exclude each other [TD1005]");
+  }
+  if (args.Has("job") && args.Has("network")) {
+    return InvalidArgument("--job and --network exclude each other [TD1005]");
+  }
+  options.length = args.Has("short") ? 0.05 : args.Has("long") ? 2 : 1;
+  const int rounds = args.Has("short") ? 1 : args.Has("long") ? 5 : 3;
+  TD_ASSIGN_OR_RETURN(options.rounds, args.GetInt("rounds", rounds, 1, 100));
+  options.job = args.Get("job");
+  options.network = args.Get("network");
+  if (!options.network.empty()) {
+    TD_RETURN_IF_ERROR(FindBenchNetwork(options.network).status());
+  }
+  if (!options.job.empty() && !std::filesystem::exists(options.job)) {
+    return InvalidArgument("--job: there is no file %s [TD1008]", options.job);
+  }
+  options.pserver_bin = args.Get("pserver_bin");
+  options.trainer_bin = args.Get("trainer_bin");
+  return options;
+}
+
+// On stderr: a line that is redrawn on a terminal, else one for each knob.
+class BenchProgress {
+ public:
+  explicit BenchProgress(size_t knobs) : knobs_(knobs), terminal_(isatty(STDERR_FILENO) == 1) {}
+  void Begin(const char* knob) {
+    knob_ = knob;
+    ++number_;
+    if (!terminal_) std::fprintf(stderr, "[%zu/%zu] %s\n", number_, knobs_, knob);
+  }
+  void Now(const std::string& what) const {
+    if (!terminal_) return;
+    std::fprintf(stderr, "\r\033[K[%zu/%zu] %s: %s", number_, knobs_, knob_, what.c_str());
+  }
+  void End() const {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  const size_t knobs_;
+  const bool terminal_;
+  const char* knob_ = "";
+  size_t number_ = 0;
+};
+
+StatusOr<KnobReport> Measure(const std::vector<const KnobBench*>& rows,
+                             const KnobBenchOptions& options) {
+  KnobReport report;
+  report.rounds = options.rounds;
+  report.date = absl::FormatTime("%Y-%m-%d %H:%M", absl::Now(), absl::UTCTimeZone());
+  report.machine = DescribeMachine();
+  report.version = TANDEM_VERSION;
+  BenchProgress progress(rows.size());
+  for (const KnobBench* row : rows) {
+    progress.Begin(row->knob);
+    StatusOr<KnobResult> result =
+        BenchKnob(*row, options, [&](const std::string& what) { progress.Now(what); });
+    progress.End();
+    TD_RETURN_IF_ERROR(result.status());
+    report.results.push_back(*std::move(result));
+  }
+  return report;
+}
+
+Status Show(const ParsedArgs& args, const KnobReport& report) {
+  const bool json = args.Get("output") == "json";
+  std::fputs((json ? KnobBenchJson(report) : KnobBenchText(report, STDOUT_FILENO)).c_str(), stdout);
+  if (!args.Has("markdown")) return OkStatus();
+  return WriteTextFile(args.Get("markdown"), KnobBenchMarkdown(report));
+}
+
+StatusOr<int> BenchKnobs(const ParsedArgs& args) {
+  const std::string output = args.Get("output", "table");
+  if (output != "table" && output != "json") {
+    return InvalidArgument("--output: expected table or json, got \"%s\" [TD1006]%s", output,
+                           HintText(output, {"table", "json"}));
+  }
+  TD_ASSIGN_OR_RETURN(KnobBenchOptions options, OptionsOf(args));
+  TD_ASSIGN_OR_RETURN(const std::vector<const KnobBench*> rows, ChooseKnobs(args.Get("only")));
+  WorkFolder folder;
+  TD_RETURN_IF_ERROR(folder.Open(args.Get("dir"), "bench"));
+  options.dir = folder.path();
+  TD_ASSIGN_OR_RETURN(KnobReport report, Measure(rows, options));
+  report.commit = args.Get("commit");
+  TD_RETURN_IF_ERROR(Show(args, report));
+  for (const KnobResult& result : report.results) {
+    if (!result.Problem().empty()) return kExitFailure;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int RunBench(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  if (!ParseOrExplain("bench", kUsage, BenchFlags(), args, &parsed, &exit_code)) return exit_code;
+  const Args& words = parsed.positional;
+  if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("bench", status);
+  if (words.empty() || words[0] != "knobs") {
+    const std::string got = words.empty() ? "nothing" : "\"" + words.back() + "\"";
+    return Fail("bench",
+                InvalidArgument("expected knobs, got %s [TD1006]; hint: tandem bench knobs", got));
+  }
+  const StatusOr<int> code = BenchKnobs(parsed);
+  return code.ok() ? *code : Fail("bench", code.status());
+}
+
+}  // namespace tandem::deploy

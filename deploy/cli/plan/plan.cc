@@ -1,0 +1,171 @@
+// tandem plan: which way a job's gradients would take, and how long that would be.
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "collective/cost/cost_probe.h"
+#include "common/base/files.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/plan/plan_measure.h"
+#include "deploy/cli/plan/plan_simulate.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    R"(tandem plan JOB --ranks=N            on this machine: a short probe fits a cost model, which predicts
+                                     each way of reducing each bucket of gradients; then each is
+                                     measured, with N threads as ranks
+tandem plan JOB --ranks=N --inter_alpha_us=20 --inter_gbps=100 ...
+                                     simulated: up to 4096 ranks over links of these figures
+)";
+
+constexpr int kMeasuredRanksMax = 16, kRanksMax = 4096;
+
+const std::vector<FlagSpec>& Flags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"ranks", "", "N", "ranks of the job, 2 unless given; simulated: the most of them"},
+      {"ranks_per_host", "", "G", "simulated: ranks of a host, 1 unless given"},
+      {"alpha_us", "", "US", "simulated: latency between ranks of a host"},
+      {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s of a rank towards its host's other ranks"},
+      {"inter_alpha_us", "", "US", "simulated: latency between hosts"},
+      {"inter_gbps", "", "GBIT", "simulated: Gbit/s of a host, which its ranks share"},
+      {"message_us", "", "US", "simulated: what a rank needs for a message, 1 unless given"},
+      {"add_gbps", "", "GBIT", "simulated: at which a rank adds; measured here unless given"},
+      {"compute_ms", "", "MS", "simulated: a step without communication; 0 unless given"},
+      {"straggler", "", "RANK:FACTOR", "simulated: this rank is so many times as slow"},
+      {"output", "o", "FORMAT", "text (default) or json, on stdout"},
+      {"svg", "", "FILE", "draw a plot too"},
+  };
+  return kFlags;
+}
+
+// The flags that ask for a simulation.
+bool IsSimulation(const ParsedArgs& args) {
+  for (const FlagSpec& flag : Flags()) {
+    if (std::string_view(flag.help).starts_with("simulated:") && args.Has(flag.name)) return true;
+  }
+  return false;
+}
+
+// Latency and bandwidth of one kind of link, of which both are needed.
+StatusOr<WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
+                          const char* between) {
+  for (const char* flag : {alpha, gbps}) {
+    if (args.Has(flag)) continue;
+    return InvalidArgument(
+        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s of the links "
+        "between %s",
+        flag, alpha, gbps, between);
+  }
+  TD_ASSIGN_OR_RETURN(const double us, args.GetDouble(alpha, 0, 0, 1e7));
+  TD_ASSIGN_OR_RETURN(const double speed, args.GetDouble(gbps, 0, 1e-6, 1e6));
+  return WireCost{us * 1e-6, 8e-9 / speed};
+}
+
+Status ReadStraggler(const std::string& text, SimulationRequest* request) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(0, colon), &request->slow_rank) ||
+      !absl::SimpleAtod(text.substr(colon + 1), &request->slow_factor)) {
+    return InvalidArgument("--straggler: expected RANK:FACTOR as in 3:2.5, got \"%s\" [TD1011]",
+                           text);
+  }
+  if (request->slow_rank < 0 || request->slow_rank >= request->layout.ranks) {
+    return InvalidArgument(
+        "--straggler: there is no rank %d of %d [TD1004]; hint: they count from 0",
+        request->slow_rank, request->layout.ranks);
+  }
+  if (!(request->slow_factor >= 1 && request->slow_factor <= 1e6)) {
+    return InvalidArgument("--straggler: expected a factor from 1 to 1e6, got %g [TD1004]",
+                           request->slow_factor);
+  }
+  return OkStatus();
+}
+
+StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
+  SimulationRequest request;
+  RankLayout& layout = request.layout;
+  TD_ASSIGN_OR_RETURN(layout.ranks, args.GetInt("ranks", 2, 2, kRanksMax));
+  TD_ASSIGN_OR_RETURN(layout.ranks_per_host, args.GetInt("ranks_per_host", 1, 1, layout.ranks));
+  if (layout.ranks % layout.ranks_per_host != 0) {
+    return InvalidArgument(
+        "--ranks=%d is no multiple of --ranks_per_host=%d [TD1004]; hint: each host has as many",
+        layout.ranks, layout.ranks_per_host);
+  }
+  if (layout.ranks_per_host > 1) {
+    TD_ASSIGN_OR_RETURN(request.model.inside,
+                        WireOf(args, "alpha_us", "bandwidth_gbps", "ranks of a host"));
+  } else if (args.Has("alpha_us") || args.Has("bandwidth_gbps")) {
+    return InvalidArgument(
+        "--alpha_us and --bandwidth_gbps are of the link between ranks of one host, and each rank "
+        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_alpha_us and "
+        "--inter_gbps");
+  }
+  if (layout.ranks > layout.ranks_per_host) {
+    TD_ASSIGN_OR_RETURN(request.model.between,
+                        WireOf(args, "inter_alpha_us", "inter_gbps", "hosts"));
+  } else if (args.Has("inter_alpha_us") || args.Has("inter_gbps")) {
+    return InvalidArgument(
+        "--inter_alpha_us and --inter_gbps are of the link between hosts, and all %d ranks are on "
+        "one [TD1005]; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
+        layout.ranks);
+  }
+  TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_us", 1, 0, 1e6));
+  TD_ASSIGN_OR_RETURN(const double add, args.GetDouble("add_gbps", 0, 1e-6, 1e6));
+  TD_ASSIGN_OR_RETURN(const double compute, args.GetDouble("compute_ms", 0, 0, 1e7));
+  request.model.thread.message = message * 1e-6;
+  request.model.thread.add_byte = args.Has("add_gbps") ? 8e-9 / add : ProbeAdding();
+  request.compute = compute * 1e-3;
+  if (args.Has("straggler")) {
+    TD_RETURN_IF_ERROR(ReadStraggler(args.Get("straggler"), &request));
+  }
+  return request;
+}
+
+struct Shown {
+  std::string text, svg;
+};
+
+StatusOr<Shown> PlanSimulated(const ParsedArgs& args, bool json) {
+  TD_ASSIGN_OR_RETURN(const SimulationRequest request, RequestOf(args));
+  // The buckets are those of any number of workers, while a small batch has no use for thousands.
+  TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], 2));
+  TD_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(job, request));
+  return Shown{
+      json ? SimulationJson(job, request, simulation) : SimulationText(job, request, simulation),
+      SimulationSvg(job, request, simulation)};
+}
+
+StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
+  TD_ASSIGN_OR_RETURN(const int ranks, args.GetInt("ranks", 2, 2, kRanksMax));
+  if (ranks > kMeasuredRanksMax) {
+    return InvalidArgument(
+        "--ranks=%d: %d ranks at most are measured on one machine [TD1004]; hint: more are "
+        "simulated, with "
+        "--inter_alpha_us and --inter_gbps",
+        ranks, kMeasuredRanksMax);
+  }
+  TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], ranks));
+  TD_ASSIGN_OR_RETURN(const MeasuredPlan plan, MeasurePlan(job, ranks));
+  return Shown{json ? MeasuredJson(job, plan) : MeasuredText(job, plan), MeasuredSvg(job, plan)};
+}
+
+Status Plan(const ParsedArgs& args) {
+  if (args.positional.size() != 1) {
+    return InvalidArgument(
+        "expected one job file, got %d [TD1007]; hint: tandem plan JOB --ranks=2",
+        args.positional.size());
+  }
+  TD_ASSIGN_OR_RETURN(const bool json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(const Shown shown,
+                      IsSimulation(args) ? PlanSimulated(args, json) : PlanMeasured(args, json));
+  if (args.Has("svg")) TD_RETURN_IF_ERROR(WriteTextFile(args.Get("svg"), shown.svg));
+  std::fputs(shown.text.c_str(), stdout);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunPlan(const Args& args) { return RunBody("plan", kUsage, Flags(), args, Plan); }
+
+}  // namespace tandem::deploy

@@ -1,0 +1,55 @@
+#include "deploy/cli/plan/plan_job.h"
+
+#include "deploy/cli/tools/job_history.h"
+#include "trainer/modes/mode.h"
+
+namespace tandem::deploy {
+namespace {
+
+PlanBucket BucketOf(const Program& program, const Op& op, bool half) {
+  PlanBucket bucket;
+  const auto& names = op.outputs[0];
+  for (const std::string& name : names) {
+    const TensorDesc& desc = program.FindVar(name)->desc;
+    bucket.count += static_cast<size_t>(desc.shape.numel());
+    bucket.element_bytes = SizeOf(desc.dtype);
+  }
+  if (half && bucket.element_bytes == 4 && op.role == OpRole::kComm) bucket.element_bytes = 2;
+  bucket.name = names[0];
+  if (names.size() > 1) bucket.name += absl::StrFormat(" and %d more", names.size() - 1);
+  return bucket;
+}
+
+}  // namespace
+
+StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
+  TD_ASSIGN_OR_RETURN(const JobHistory history,
+                      HistoryOf(job_path, workers, {{"mode", "collective"}}));
+  const Program& program = history.points.back().second;
+  PlanJob job;
+  job.name = history.job;
+  job.carrier = history.mode.carrier;
+  job.by_model = history.mode.choose_by_model;
+  job.rule.tree_order = history.mode.tree_order;
+  job.rule.group = history.mode.group;
+  job.rule.form = history.mode.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
+  size_t computing = 0;
+  for (const Op& op : program.ops) {
+    if (op.type == "c_allreduce_sum") {
+      job.buckets.push_back(BucketOf(program, op, history.mode.half_communication));
+      job.buckets.back().ready = static_cast<double>(computing);
+    } else if (op.role != OpRole::kOptimize) {
+      ++computing;
+    }
+  }
+  if (job.buckets.empty()) {
+    return FailedPrecondition(
+        "%s: no step has an allreduce to plan (its strategy sends gradients in another way) "
+        "[TD7008]; hint: tandem graph shows what its ranks send",
+        job_path);
+  }
+  for (PlanBucket& bucket : job.buckets) bucket.ready /= static_cast<double>(computing);
+  return job;
+}
+
+}  // namespace tandem::deploy

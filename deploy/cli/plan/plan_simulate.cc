@@ -1,0 +1,119 @@
+#include "deploy/cli/plan/plan_simulate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/base/check.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr int kDirectRanksMax = 128;  // everybody to everybody is nothing for more
+
+// One number of ranks.
+class Scale {
+ public:
+  Scale(const SimulationRequest& request, int ranks)
+      : request_(request), layout_{ranks, request.layout.ranks_per_host} {
+    if (request.slow_rank < 0) return;
+    starts_.slow_rank = request.slow_rank % ranks;
+    starts_.slow_factor = request.slow_factor;
+  }
+
+  StatusOr<ScalePoint> Take(const PlanJob& job);
+
+ private:
+  StatusOr<AlgorithmSeconds> Alone(const PlanBucket& bucket);
+  StatusOr<double> Step(const PlanJob& job, const ScalePoint& point) const;
+  StatusOr<std::vector<double>> Ends(AllReduceAlgorithm algorithm, const PlanBucket& bucket,
+                                     const WalkStarts& starts) const {
+    return WalkAllReduce(algorithm, layout_, layout_.ranks_per_host, bucket.count,
+                         bucket.element_bytes, request_.model, starts);
+  }
+
+  const SimulationRequest& request_;
+  const RankLayout layout_;
+  WalkStarts starts_;
+  std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;  // by elements and their size
+};
+
+double Last(const std::vector<double>& ends) { return *std::max_element(ends.begin(), ends.end()); }
+
+StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
+  const auto [it, added] = known_.try_emplace({bucket.count, bucket.element_bytes});
+  if (!added) return it->second;
+  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+    it->second.emplace_back();
+    if (!Serves(algorithm, layout_.ranks, layout_.ranks_per_host)) continue;
+    if (algorithm == AllReduceAlgorithm::kDirect && layout_.ranks > kDirectRanksMax) continue;
+    const auto ends = Ends(algorithm, bucket, starts_);
+    if (ends.status().code() == StatusCode::kResourceExhausted) continue;
+    if (!ends.ok()) return ends.status();
+    it->second.back() = Last(*ends);
+  }
+  return it->second;
+}
+
+StatusOr<double> Scale::Step(const PlanJob& job, const ScalePoint& point) const {
+  const bool alike = starts_.slow_rank < 0;
+  std::vector<double> at(alike ? 1 : static_cast<size_t>(layout_.ranks), 0.0);
+  WalkStarts starts = starts_;
+  for (size_t b = 0; b < job.buckets.size(); ++b) {
+    const AllReduceAlgorithm best = BestOf(point.buckets[b]);
+    for (size_t r = 0; r < at.size(); ++r) {
+      const bool slow = !alike && static_cast<int>(r) == starts_.slow_rank;
+      const double ready =
+          job.buckets[b].ready * request_.compute * (slow ? starts_.slow_factor : 1);
+      at[r] = std::max(at[r], ready);
+    }
+    if (alike) {
+      at[0] += *point.buckets[b][static_cast<size_t>(best)];
+      continue;
+    }
+    starts.start = at;
+    TD_ASSIGN_OR_RETURN(at, Ends(best, job.buckets[b], starts));
+  }
+  return std::max(Last(at), request_.compute * (alike ? 1 : starts_.slow_factor));
+}
+
+StatusOr<ScalePoint> Scale::Take(const PlanJob& job) {
+  ScalePoint point;
+  point.ranks = layout_.ranks;
+  point.hosts = layout_.ranks / layout_.ranks_per_host;
+  point.all.resize(kAllReduceAlgorithms.size(), 0.0);
+  for (const PlanBucket& bucket : job.buckets) {
+    TD_ASSIGN_OR_RETURN(point.buckets.emplace_back(), Alone(bucket));
+    for (size_t a = 0; a < point.all.size(); ++a) {
+      const auto& seconds = point.buckets.back()[a];
+      if (!seconds) point.all[a].reset();
+      if (point.all[a]) *point.all[a] += *seconds;
+    }
+  }
+  TD_ASSIGN_OR_RETURN(point.step, Step(job, point));
+  return point;
+}
+
+}  // namespace
+
+AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds) {
+  std::optional<size_t> best;
+  for (size_t a = 0; a < seconds.size(); ++a) {
+    if (seconds[a] && (!best || *seconds[a] < *seconds[*best])) best = a;
+  }
+  CHECK(best.has_value());
+  return kAllReduceAlgorithms[*best];
+}
+
+StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request) {
+  Simulation simulation;
+  const int last = request.layout.ranks;
+  int ranks = std::max(2, request.layout.ranks_per_host);
+  while (true) {
+    ranks = std::min(ranks, last);
+    TD_ASSIGN_OR_RETURN(simulation.points.emplace_back(), Scale(request, ranks).Take(job));
+    if (ranks == last) return simulation;
+    ranks *= 2;
+  }
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/file_limit.h"
+#include "common/base/nearest.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/reader/bad_records.h"
+#include "trainer/reader/example_records.h"
+#include "trainer/reader/open.h"
+#include "trainer/reader/record_io.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem data inspect FILE|JOB          shows format, number of records, the first ones, and\n"
+    "                                      those that are damaged\n"
+    "tandem data convert FILE|JOB OUT      writes the records into new files: those of FILE as "
+    "they\n"
+    "                                      are, those of JOB as tf.train.Example messages\n"
+    "FILE is a tfrecord or recordio file; JOB ends with .pbtxt, its data are read in any format.\n"
+    "Fields of the job can be set behind --: tandem data inspect job.pbtxt -- --data.dir=FOLDER\n";
+
+using Json = nlohmann::ordered_json;
+
+bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
+
+struct OpenedJob {
+  TrainAndTest data;
+  std::string format;
+};
+
+StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
+  JobSources sources;
+  sources.path = path;
+  for (const std::string& setting : settings) {
+    const size_t equals = setting.find('=');
+    if (!setting.starts_with("--") || equals == std::string::npos) {
+      return InvalidArgument("\"%s\": expected --field=value behind -- [TD1011]", setting);
+    }
+    sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
+  }
+  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, 1));
+  OpenedJob out;
+  out.format = job.config->data().format();
+  TD_ASSIGN_OR_RETURN(out.data, OpenData(job.config->data(), JobDir(path), true));
+  return out;
+}
+
+// ---- inspect ----
+
+struct Shown {
+  int records = 3;  // the first so many
+  int values = 8;   // of each of their features
+};
+
+// What is said: for people, and for programs.
+struct Report {
+  std::string text;
+  Json json = Json::object();
+  void AddBad(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) text += "bad: " + warning + "\n";
+    json["bad"] = warnings;
+  }
+};
+
+void AddRecord(uint64_t number, const std::string& where, std::string_view record, int values,
+               std::string* text, Json* records) {
+  *text += absl::StrFormat("record %d%s\n", number, where);
+  Json json = {{"record", number}, {"bytes", record.size()}, {"features", nullptr}};
+  const auto described = DescribeExample(record, static_cast<size_t>(values));
+  if (!described.ok()) {
+    *text += absl::StrFormat("  %d bytes, which are no tf.train.Example\n", record.size());
+  } else {
+    json["features"] = Json::object();
+    for (const auto line : absl::StrSplit(*described, '\n', absl::SkipEmpty())) {
+      *text += absl::StrFormat("  %s\n", line);
+      const std::pair<std::string, std::string> feature =
+          absl::StrSplit(line, absl::MaxSplits(": ", 1));
+      json["features"][feature.first] = feature.second;
+    }
+  }
+  records->push_back(std::move(json));
+}
+
+// Calls `visit` for every good record; damaged ones are counted, and those behind which nothing can
+// be found are the end.
+StatusOr<uint64_t> VisitRecords(
+    RecordScanner& scanner, BadRecords& bad,
+    const std::function<Status(uint64_t number, const RecordFrame& frame)>& visit) {
+  uint64_t records = 0;
+  for (;;) {
+    const auto frame = scanner.Next();
+    if (!frame.ok()) {
+      TD_RETURN_IF_ERROR(bad.Add(std::string(frame.status().message())));
+      continue;
+    }
+    if (!frame->has_value()) return records;
+    TD_RETURN_IF_ERROR(visit(records++, **frame));
+  }
+}
+
+Status InspectFile(const std::string& path, const Shown& shown, Report& report) {
+  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  std::vector<std::string> warnings;
+  BadRecords bad(path, INT64_MAX, &warnings);
+  Json first = Json::array();
+  const auto visit = [&](uint64_t number, const RecordFrame& frame) {
+    if (number < static_cast<uint64_t>(shown.records)) {
+      const std::string where =
+          absl::StrFormat(", %d bytes at offset %d", frame.bytes.size(), frame.offset);
+      AddRecord(number, where, frame.bytes, shown.values, &report.text, &first);
+    }
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(const uint64_t records, VisitRecords(*scanner, bad, visit));
+  bad.Finish();
+  report.text += absl::StrFormat("%s: %s, %d records, %.1f MB\n", path, Name(scanner->format()),
+                                 records, static_cast<double>(scanner->file_bytes()) / 1e6);
+  report.json = {{"file", path},
+                 {"format", Name(scanner->format())},
+                 {"records", records},
+                 {"bytes", scanner->file_bytes()},
+                 {"first", first}};
+  report.AddBad(warnings);
+  return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records [TD2002]", path);
+}
+
+Status InspectPart(const char* part, const Dataset& data, const Shown& shown, Report& report) {
+  report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
+  Json fields = Json::array(), first = fields;
+  for (const SampleField& field : data.fields()) {
+    const std::string limit = field.limit > 0 ? absl::StrFormat(", below %d", field.limit) : "";
+    report.text += absl::StrFormat("  field %s: %s%s\n", field.name, ToString(field.desc), limit);
+    fields.push_back(
+        {{"field", field.name}, {"desc", ToString(field.desc)}, {"below", field.limit}});
+  }
+  for (uint32_t id = 0; id < std::min(data.size(), static_cast<uint32_t>(shown.records)); ++id) {
+    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(data, id));
+    AddRecord(id, "", record, shown.values, &report.text, &first);
+  }
+  report.json["parts"].push_back({{"part", part},
+                                  {"data", data.Describe()},
+                                  {"samples", data.size()},
+                                  {"fields", fields},
+                                  {"first", first}});
+  return OkStatus();
+}
+
+Status InspectJob(const std::string& path, const Args& settings, const Shown& shown,
+                  Report& report) {
+  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
+  report.text = absl::StrFormat("%s: format %s\n", path, job.format);
+  report.json = {{"job", path}, {"format", job.format}, {"parts", Json::array()}};
+  TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown, report));
+  if (job.data.test != nullptr) {
+    TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}, report));
+  }
+  report.AddBad(job.data.warnings);
+  return OkStatus();
+}
+
+// ---- convert ----
+
+struct Conversion {
+  std::string out;
+  RecordFormat format = RecordFormat::kTfRecord;
+  int shards = 1;
+  int64_t bad_records_max = 0;
+};
+
+// Record i goes to file i modulo their number.
+class Shards {
+ public:
+  static StatusOr<Shards> Create(const Conversion& to) {
+    Shards shards;
+    for (int i = 0; i < to.shards; ++i) {
+      const std::string path =
+          to.shards == 1 ? to.out : absl::StrFormat("%s-%05d-of-%05d", to.out, i, to.shards);
+      TD_ASSIGN_OR_RETURN(shards.writers_.emplace_back(), RecordWriter::Create(path, to.format));
+      shards.paths_.push_back(path);
+    }
+    return shards;
+  }
+  Status Add(std::string_view record) {
+    return writers_[records_++ % writers_.size()]->Add(record);
+  }
+  // Tells what was written.
+  StatusOr<Report> Finish() {
+    for (const auto& writer : writers_) TD_RETURN_IF_ERROR(writer->Finish());
+    Report report;
+    report.text = absl::StrFormat("%d records in %s\n", records_, absl::StrJoin(paths_, " "));
+    report.json = {{"records", records_}, {"files", paths_}};
+    return report;
+  }
+
+ private:
+  std::vector<std::unique_ptr<RecordWriter>> writers_;
+  std::vector<std::string> paths_;
+  uint64_t records_ = 0;
+};
+
+StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
+  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
+  std::vector<std::string> warnings;
+  BadRecords bad(path, to.bad_records_max, &warnings);
+  const auto visit = [&](uint64_t, const RecordFrame& frame) { return shards.Add(frame.bytes); };
+  TD_RETURN_IF_ERROR(VisitRecords(*scanner, bad, visit).status());
+  bad.Finish();
+  for (const std::string& warning : warnings) std::fprintf(stderr, "bad: %s\n", warning.c_str());
+  return shards.Finish();
+}
+
+// The lines with which a job reads what was written.
+std::string FeatureLines(const Dataset& data) {
+  std::string text;
+  for (const SampleField& field : data.fields()) {
+    text += absl::StrFormat("    feature { name: \"%s\" kind: %s", field.name,
+                            field.desc.dtype == DType::kF32 ? "FLOAT" : "INT64");
+    for (const int64_t dim : field.desc.shape.dims()) text += absl::StrFormat(" dim: %d", dim);
+    if (field.limit > 0) text += absl::StrFormat(" limit: %d", field.limit);
+    text += " }\n";
+  }
+  return text;
+}
+
+StatusOr<Report> ConvertJob(const std::string& path, const Args& settings, const std::string& part,
+                            const Conversion& to) {
+  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
+  const Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
+  TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
+  for (uint32_t id = 0; id < data->size(); ++id) {
+    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(*data, id));
+    TD_RETURN_IF_ERROR(shards.Add(record));
+  }
+  for (const std::string& warning : job.data.warnings) {
+    std::fprintf(stderr, "bad: %s\n", warning.c_str());
+  }
+  TD_ASSIGN_OR_RETURN(Report report, shards.Finish());
+  const std::string lines = absl::StrFormat("  format: \"%s\"\n  examples {\n%s  }\n",
+                                            Name(to.format), FeatureLines(*data));
+  report.text += "a job reads them with\n" + lines;
+  report.json["job_lines"] = lines;
+  return report;
+}
+
+void Print(const Report& report, bool as_json) {
+  const std::string json = report.json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fputs((as_json ? json : report.text).c_str(), stdout);
+}
+
+Status Convert(const ParsedArgs& parsed, bool as_json) {
+  Conversion to;
+  to.out = parsed.positional[2];
+  const std::string format = parsed.Get("to", Name(to.format));
+  const auto known = RecordFormatOf(format);
+  if (!known.has_value()) {
+    return InvalidArgument("--to: there is no record format \"%s\" [TD1006]%s", format,
+                           OrDidYouMean(format, RecordFormatNames()));
+  }
+  to.format = *known;
+  TD_ASSIGN_OR_RETURN(to.shards, parsed.GetInt("shards", 1, 1, 10000));
+  TD_ASSIGN_OR_RETURN(to.bad_records_max, parsed.GetInt("max_bad_records", 0, 0, INT32_MAX));
+  const std::string part = parsed.Get("part", "train");
+  if (part != "train" && part != "test") {
+    return InvalidArgument("--part: expected train or test, got \"%s\" [TD1006]", part);
+  }
+  const std::string& from = parsed.positional[1];
+  TD_ASSIGN_OR_RETURN(const Report report, IsJob(from)
+                                               ? ConvertJob(from, parsed.after_dashes, part, to)
+                                               : ConvertFile(from, to));
+  Print(report, as_json);
+  return OkStatus();
+}
+
+Status Inspect(const ParsedArgs& parsed, bool as_json) {
+  Shown shown;
+  TD_ASSIGN_OR_RETURN(shown.records, parsed.GetInt("records", shown.records, 0, 1000000));
+  TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
+  const std::string& path = parsed.positional[1];
+  Report report;
+  const Status status = IsJob(path) ? InspectJob(path, parsed.after_dashes, shown, report)
+                                    : InspectFile(path, shown, report);
+  // What is good is shown beside what is damaged.
+  if (status.ok() || !report.json.empty()) Print(report, as_json);
+  return status;
+}
+
+Status CheckWords(const ParsedArgs& args) {
+  if (args.positional.empty()) {
+    return InvalidArgument(
+        "expected inspect or convert [TD1007]; hint: tandem data inspect train.tfrecord");
+  }
+  const std::string& what = args.positional[0];
+  if (what != "inspect" && what != "convert") {
+    return InvalidArgument("expected inspect or convert, got \"%s\" [TD1006]%s", what,
+                           OrDidYouMean(what, {"inspect", "convert"}));
+  }
+  const size_t given = args.positional.size() - 1;
+  if (what == "inspect" && given != 1) {
+    return InvalidArgument(
+        "expected one FILE or JOB [TD1007]; hint: tandem data inspect job.pbtxt");
+  }
+  if (what == "convert" && given != 2) {
+    return InvalidArgument(
+        "expected a FILE or JOB and OUT [TD1007]; hint: tandem data convert job.pbtxt "
+        "out.tfrecord");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunData(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  const std::vector<FlagSpec> flags = {
+      {"records", "", "N", "inspect: records to show; 3 unless given"},
+      {"values", "", "N", "inspect: values of a feature to show; 8 unless given"},
+      {"to", "", "FORMAT", "convert: tfrecord (unless given) or recordio"},
+      {"shards", "", "N", "convert: files OUT-00000-of-N ...; 1 unless given: OUT"},
+      {"part", "", "PART", "convert JOB: train (unless given) or test"},
+      {"max_bad_records", "", "N", "convert FILE: damaged records to leave out; 0 unless given"},
+      kOutputFlag,
+  };
+  if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
+  if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
+  RaiseFileLimit();  // of many shards each is open
+  const StatusOr<bool> as_json = WantsJson(parsed);
+  if (!as_json.ok()) return Fail("data", as_json.status());
+  const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);
+  return status.ok() ? 0 : Fail("data", status);
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/files.h"
+#include "common/tensor/device.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/tools/export_rows.h"
+#include "deploy/cli/tools/job_history.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/files/npz.h"
+#include "trainer/onnx/export.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem export CHECKPOINT FILE: a checkpoint as one file. FILE ends with\n"
+    "  .npz            the parameters for NumPy (numpy.load)\n"
+    "  .safetensors    the same for whatever reads safetensors\n"
+    "  .onnx           the network with its parameters, for inference; needs --job\n"
+    "CHECKPOINT: a job's checkpoint.dir, of which the newest whole one is taken, or one of its\n"
+    "step-NNNNNNNN folders.\n";
+
+const std::vector<FlagSpec>& Flags() {
+  static const std::vector<FlagSpec> kFlags = {
+      {"what", "", "PART", ".npz, .safetensors: model (default), state (optimizer slots) or all"},
+      {"job", "job_file", "FILE", ".onnx: the job file that the checkpoint is of"},
+      {"outputs", "", "A,B", ".onnx: the variables to compute; what the loss takes unless given"},
+      {"rows", "", "WHICH",
+       ".npz, .safetensors: rows of tables that pservers keep alone, full (all), base (those worth "
+       "serving) or delta (of these, those that changed --since); else none"},
+      {"since", "", "CHECKPOINT", "--rows=delta: what was exported last"},
+      {"base_threshold", "", "SCORE", "--rows=base and delta: least score (1.5)"},
+      {"delta_threshold", "", "SCORE", "--rows=delta: least growth of the score (0.25)"},
+      {"delta_keep", "", "VERSIONS",
+       "--rows=base and delta: no row longer without a gradient (any)"},
+      kOutputFlag,
+  };
+  return kFlags;
+}
+
+StatusOr<Checkpoint> Load(const std::string& path, Device& device) {
+  std::error_code error;
+  if (std::filesystem::exists(path + "/manifest.pbtxt", error)) return LoadCheckpoint(path, device);
+  std::vector<std::string> warnings;
+  auto newest = CheckpointStore(path, 1).LoadNewest(device, &warnings);
+  for (const std::string& w : warnings) std::fprintf(stderr, "tandem export: %s\n", w.c_str());
+  return newest;
+}
+
+StringMap Origin(const Checkpoint& checkpoint) {
+  return {{"job", checkpoint.job}, {"step", std::to_string(checkpoint.step)}};
+}
+
+std::string StepOf(const Checkpoint& checkpoint) {
+  return absl::StrFormat("step %d of job %s", checkpoint.step, checkpoint.job);
+}
+
+StatusOr<double> ThresholdOf(const ParsedArgs& args, const char* name, double otherwise) {
+  double value = otherwise;
+  if (!args.Has(name)) return value;
+  if (absl::SimpleAtod(args.Get(name), &value) && value >= 0) return value;
+  return InvalidArgument("--%s=%s: expected a number of 0 or more [TD1004]", name, args.Get(name));
+}
+
+StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
+  RowChoice choice;
+  const std::string rows = args.Get("rows");
+  const std::vector<std::string> modes = {"full", "base", "delta"};
+  const auto mode = std::find(modes.begin(), modes.end(), rows);
+  if (mode == modes.end()) {
+    return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
+                           HintText(rows, modes));
+  }
+  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // their order
+  TD_ASSIGN_OR_RETURN(choice.base_threshold,
+                      ThresholdOf(args, "base_threshold", choice.base_threshold));
+  TD_ASSIGN_OR_RETURN(choice.delta_threshold,
+                      ThresholdOf(args, "delta_threshold", choice.delta_threshold));
+  TD_ASSIGN_OR_RETURN(choice.delta_keep, args.GetInt("delta_keep", 0, 0, INT32_MAX));
+  if (args.Has("since") != (choice.mode == RowChoice::Mode::kDelta)) {
+    return InvalidArgument(
+        "--since goes with --rows=delta, which needs it [TD1005]; hint: "
+        "--since=CHECKPOINT, the one that was exported last");
+  }
+  if (args.Has("since")) {
+    TD_ASSIGN_OR_RETURN(const Checkpoint before, Load(args.Get("since"), device));
+    choice.since = before.tables;
+    if (choice.since.empty())
+      return NotFound(
+          "%s has no rows of tables [TD7008]; hint: --since names a checkpoint of the servers",
+          args.Get("since"));
+  }
+  return choice;
+}
+
+// What was written.
+void Say(const ParsedArgs& args, const std::string& text, const nlohmann::ordered_json& json) {
+  std::fputs((args.Get("output") == "json" ? json.dump(2) + "\n" : text).c_str(), stdout);
+}
+
+Status ExportTensors(const std::string& out, const std::string& what, const ParsedArgs& args,
+                     const Checkpoint& checkpoint, Device& device) {
+  TensorMap tensors;
+  if (what != "state") tensors.insert(checkpoint.params.begin(), checkpoint.params.end());
+  if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
+  if (args.Has("rows")) {
+    TD_ASSIGN_OR_RETURN(const RowChoice choice, ChoiceOf(args, device));
+    if (checkpoint.tables.empty())
+      return NotFound(
+          "the checkpoint has no rows of tables [TD7008]; hint: --rows is for checkpoints of the "
+          "servers");
+    TD_ASSIGN_OR_RETURN(TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
+    tensors.merge(rows);
+  }
+  const auto write = [&](const std::string& path) {
+    return out.ends_with(".npz") ? WriteNpz(path, tensors)
+                                 : WriteSafetensors(path, tensors, Origin(checkpoint));
+  };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
+  int64_t elements = 0;
+  for (const auto& [name, tensor] : tensors) elements += tensor.numel();
+  Say(args,
+      absl::StrFormat("%s: %s, %d tensors, %d elements\n", out, StepOf(checkpoint), tensors.size(),
+                      elements),
+      {{"file", out},
+       {"job", checkpoint.job},
+       {"step", checkpoint.step},
+       {"tensors", tensors.size()},
+       {"elements", elements}});
+  if (!checkpoint.tables.empty() && what != "state" && !args.Has("rows")) {
+    std::fprintf(stderr,
+                 "tandem export: tables that pservers keep alone (%s) are not part of it; hint: "
+                 "--rows=full, base or delta\n",
+                 checkpoint.tables.c_str());
+  }
+  return OkStatus();
+}
+
+// The program is that of the job file: a checkpoint has its variables alone.
+Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Checkpoint& checkpoint) {
+  if (!args.Has("job")) {
+    return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",
+                           out);
+  }
+  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
+  const Program& program = history.points.front().second;  // before all passes
+  std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
+  TensorMap tensors = checkpoint.params;
+  tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
+  TD_ASSIGN_OR_RETURN(const OnnxModel model,
+                      ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
+  const auto write = [&model](const std::string& path) { return WriteTextFile(path, model.bytes); };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
+  Say(args,
+      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint), kOnnxOpset,
+                      absl::StrJoin(model.inputs, ", "), absl::StrJoin(model.outputs, ", ")),
+      {{"file", out},
+       {"job", checkpoint.job},
+       {"step", checkpoint.step},
+       {"opset", kOnnxOpset},
+       {"inputs", model.inputs},
+       {"outputs", model.outputs}});
+  return OkStatus();
+}
+
+Status Export(const ParsedArgs& args) {
+  if (args.positional.size() != 2) {
+    return InvalidArgument(
+        "expected a checkpoint and a file [TD1007]; hint: tandem export DIR model.npz");
+  }
+  TD_RETURN_IF_ERROR(WantsJson(args).status());
+  const std::string& out = args.positional[1];
+  const bool network = out.ends_with(".onnx");
+  if (!network && !out.ends_with(".npz") && !out.ends_with(".safetensors")) {
+    return InvalidArgument(
+        "%s: expected a name that ends with .npz, .safetensors or .onnx [TD1011]", out);
+  }
+  const std::string what = args.Get("what", "model");
+  if (what != "model" && what != "state" && what != "all") {
+    return InvalidArgument("--what=%s: expected model, state or all [TD1006]%s", what,
+                           HintText(what, {"model", "state", "all"}));
+  }
+  if (network && args.Has("what")) {
+    return InvalidArgument("--what is for .npz and .safetensors: a network is whole [TD1005]");
+  }
+  if (network && args.Has("rows")) {
+    return InvalidArgument(
+        "--rows is for .npz and .safetensors [TD1005]; hint: tandem export DIR rows.npz "
+        "--rows=...");
+  }
+  CpuDevice device;
+  TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));
+  return network ? ExportNetwork(out, args, checkpoint)
+                 : ExportTensors(out, what, args, checkpoint, device);
+}
+
+}  // namespace
+
+int RunExport(const Args& args) { return RunBody("export", kUsage, Flags(), args, Export); }
+
+}  // namespace tandem::deploy

@@ -1,0 +1,147 @@
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/nearest.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/tools/job_history.h"
+#include "kernels/graph/draw.h"
+
+extern char** environ;
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kUsage[] =
+    "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
+    "                    passes that its strategy asks for did to it\n";
+
+// The point that --before or --after names, as an index; the last one when neither is given.
+StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
+  if (parsed.Has("before") && parsed.Has("after")) {
+    return InvalidArgument("one of --before and --after [TD1005]");
+  }
+  if (!parsed.Has("before") && !parsed.Has("after")) return history.points.size() - 1;
+  const std::string name = parsed.Get(parsed.Has("before") ? "before" : "after");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < history.points.size(); ++i) {
+    names.push_back(history.points[i].first);
+    if (names.back() != name) continue;
+    if (parsed.Has("after")) return i;
+    if (i == 0)
+      return InvalidArgument("there is nothing before \"%s\" [TD1006]; hint: --after=%s", name,
+                             name);
+    return i - 1;
+  }
+  std::string ran;
+  for (const std::string& point : names) ran += (ran.empty() ? "" : ", ") + point;
+  for (const Pass& pass : AllPasses()) {
+    if (name != pass.name) continue;
+    return InvalidArgument("the job's strategy does not ask for pass %s [TD1006] (what ran: %s)",
+                           name, ran);
+  }
+  return InvalidArgument("there is no pass \"%s\" [TD1006]%s (what ran: %s)", name,
+                         OrDidYouMean(name, names), ran);
+}
+
+// Runs graphviz: `dot_path` becomes the picture `svg_path`.
+Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
+  std::vector<std::string> words = {"dot", "-Tsvg", "-o", svg_path, dot_path};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, "dot", nullptr, nullptr, argv.data(), environ);
+  if (error == ENOENT) {
+    return NotFound(
+        "--svg needs the program dot, which is not installed [TD7009]; hint: install graphviz, "
+        "or take --dot");
+  }
+  if (error != 0) return Internal("dot cannot be started: %s [TD7009]", std::strerror(error));
+  int state = 0;
+  if (waitpid(pid, &state, 0) != pid || !WIFEXITED(state) || WEXITSTATUS(state) != 0) {
+    return Internal("dot could not draw %s [TD7009]; hint: --dot writes the text alone", dot_path);
+  }
+  return OkStatus();
+}
+
+nlohmann::ordered_json Json(const Program& program, const std::string& point,
+                            const JobHistory& history) {
+  auto operators = nlohmann::ordered_json::array(), passes = operators;
+  for (const Op& op : program.ops) {
+    auto reads = nlohmann::ordered_json::array(), writes = reads;
+    ForEachRead(op, [&](const std::string& name) { reads.push_back(name); });
+    ForEachWrite(op, [&](const std::string& name) { writes.push_back(name); });
+    operators.push_back({{"type", op.type}, {"reads", reads}, {"writes", writes}});
+  }
+  for (const PassReport& report : history.passes) {
+    passes.push_back({{"pass", report.name},
+                      {"matched", report.outcome.matched},
+                      {"reason", report.outcome.reason}});
+  }
+  return {
+      {"program", program.name}, {"after", point}, {"operators", operators}, {"passes", passes}};
+}
+
+Status Show(const ParsedArgs& parsed, const JobHistory& history) {
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
+  TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
+  const auto& [point, program] = history.points[at];
+  const std::string dot = ToDot(program, program.name + " after " + point);
+  if (parsed.Has("dot")) return WriteTextFile(parsed.Get("dot"), dot);
+  if (parsed.Has("svg")) {
+    const std::string svg = parsed.Get("svg"), source = svg + ".dot";
+    TD_RETURN_IF_ERROR(WriteTextFile(source, dot));
+    const Status drawn = DrawSvg(source, svg);
+    std::remove(source.c_str());
+    return drawn;
+  }
+  if (as_json) {
+    std::puts(Json(program, point, history).dump(2).c_str());
+    return OkStatus();
+  }
+  std::printf("# %s after %s: %zu operators\n%s", program.name.c_str(), point.c_str(),
+              program.ops.size(), Dump(program).c_str());
+  std::fputs(ReportText(history.passes).c_str(), stderr);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunGraph(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  const std::vector<FlagSpec> flags = {
+      {"before", "", "PASS", "the program before this pass (or autodiff, distribute)"},
+      {"after", "", "PASS", "the program after it (or model, autodiff, distribute)"},
+      {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
+      {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
+      {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"heter_workers", "", "N", "heter workers behind them (mode hybrid); none unless given"},
+      {"rank", "", "R", "the program of this one of them; 0 unless given"},
+      kOutputFlag,
+  };
+  if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  if (parsed.positional.size() != 1) {
+    return Fail("graph",
+                InvalidArgument("expected one JOB file [TD1007]; hint: tandem graph job.pbtxt"));
+  }
+  const auto workers = parsed.GetInt("workers", 1, 1, 65536);
+  if (!workers.ok()) return Fail("graph", workers.status());
+  const auto heter_workers = parsed.GetInt("heter_workers", 0, 0, *workers);
+  if (!heter_workers.ok()) return Fail("graph", heter_workers.status());
+  const auto rank = parsed.GetInt("rank", 0, 0, *workers + *heter_workers - 1);
+  if (!rank.ok()) return Fail("graph", rank.status());
+  const auto history = HistoryOf(parsed.positional[0], *workers, {}, static_cast<int>(*rank),
+                                 static_cast<int>(*heter_workers));
+  if (!history.ok()) return Fail("graph", history.status());
+  const Status status = Show(parsed, *history);
+  return status.ok() ? 0 : Fail("graph", status);
+}
+
+}  // namespace tandem::deploy

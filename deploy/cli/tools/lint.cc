@@ -1,0 +1,198 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/tools/lint_memory.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/session/programs.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kUsage[] =
+    "tandem lint FILE...    checks job files and saved strategies: every error of a file at once,\n"
+    "                       with line, column and the nearest name; exit code 2 when there is "
+    "one.\n"
+    "                       --memory shows what the temporaries of a job will take\n";
+
+struct Checked {
+  const char* kind = "";
+  Diagnostics diagnostics;
+  std::string canonical;  // SaveText of what was read
+};
+
+Checked CheckJobFile(const TextFile& file, int ranks) {
+  Checked checked;
+  checked.kind = "job";
+  const EffectiveJob job = CheckJob(&file, {}, ranks, &checked.diagnostics);
+  if (checked.diagnostics.ok()) {
+    const Status programs = CheckPrograms(*job.config, JobDir(file.name));
+    if (!programs.ok()) {
+      checked.diagnostics.Error({.file = file.name}, std::string(programs.message()));
+    }
+  }
+  checked.canonical = SaveText(*job.config);
+  return checked;
+}
+
+// The mode that a saved strategy states, else the one that its contents are about.
+TrainMode ModeOf(const DistributedStrategy& strategy) {
+  if (strategy.has_mode()) return static_cast<TrainMode>(strategy.mode());
+  if (strategy.a_sync()) return TrainMode::kPserver;
+  return TrainMode::kCollective;
+}
+
+Checked CheckStrategy(const TextFile& file) {
+  Checked checked;
+  checked.kind = "strategy";
+  DistributedStrategy strategy;
+  Origins origins;
+  ParseTextProto(file, &strategy, &origins, &checked.diagnostics);
+  StrategyContext context;
+  context.mode = ModeOf(strategy);
+  context.mode_origin = origins.Of("mode");
+  ValidateStrategy(strategy, context, origins, "", &checked.diagnostics);
+  checked.canonical = SaveText(strategy);
+  return checked;
+}
+
+template <typename Message>
+int64_t UnreadErrors(const TextFile& file) {
+  Message message;
+  Diagnostics diagnostics;
+  ParseTextProto(file, &message, nullptr, &diagnostics);
+  return diagnostics.errors();
+}
+
+// `type`: job, strategy, or "" for whichever the file reads better as.
+Checked Check(const TextFile& file, std::string type, int ranks) {
+  if (type.empty()) {
+    const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);
+    type = strategy ? "strategy" : "job";
+  }
+  return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
+}
+
+// Prints it, or adds it to `json`, the file's part of the answer.
+Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
+                  Json* json) {
+  if (kind != "job")
+    return InvalidArgument(
+        "--memory: %s is a strategy, not a job [TD1005]; hint: the memory of a job is known", path);
+  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers, {}, rank));
+  TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
+  if (json == nullptr) {
+    std::fputs(MemoryText(report).c_str(), stdout);
+    return OkStatus();
+  }
+  Json rows = Json::array();
+  for (const MemoryRow& row : report.rows) {
+    rows.push_back({{"behind", row.point},
+                    {"operators", row.operators},
+                    {"no_reuse", row.no_reuse},
+                    {"peak", row.peak},
+                    {"lower_bound", row.lower_bound}});
+  }
+  (*json)["memory"] = {{"batch", report.batch},
+                       {"points", rows},
+                       {"plan", report.plan_bytes},
+                       {"plan_order", report.plan_order},
+                       {"parameters", report.parameter_bytes},
+                       {"state", report.state_bytes},
+                       {"data", report.data_bytes}};
+  return OkStatus();
+}
+
+// [{"file", "kind", "ok", "findings": [{"severity", "file", "line", "column", "message",
+// "hint"}]}], with --memory "memory" too, in bytes.
+Json ToJson(const std::string& path, const Checked& checked) {
+  Json findings = Json::array();
+  for (const Diagnostic& d : checked.diagnostics.entries()) {
+    const bool is_error = d.severity == Diagnostic::Severity::kError;
+    findings.push_back({{"severity", is_error ? "error" : "note"},
+                        {"file", d.place.file},
+                        {"line", d.place.line},
+                        {"column", d.place.column},
+                        {"message", d.message},
+                        {"hint", d.hint}});
+  }
+  return {{"file", path},
+          {"kind", checked.kind},
+          {"ok", checked.diagnostics.ok()},
+          {"findings", findings}};
+}
+
+void Print(const std::string& path, const Checked& checked) {
+  std::fputs(checked.diagnostics.NoteText().c_str(), stderr);
+  std::fputs(checked.diagnostics.ErrorText().c_str(), stderr);
+  if (checked.diagnostics.ok()) std::printf("%s: OK (%s)\n", path.c_str(), checked.kind);
+}
+
+}  // namespace
+
+int RunLint(const Args& args) {
+  ParsedArgs parsed;
+  int exit_code = 0;
+  const std::vector<FlagSpec> flags = {
+      {"type", "", "TYPE", "job or strategy; else what the file fits better"},
+      {"workers", "", "N", "workers that the job will have; 1 unless given"},
+      {"rank", "", "R", "with --memory: of this one of them; 0 unless given"},
+      {"memory", "", "", "print peak bytes before and after each pass, and the lower bound"},
+      {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
+      kOutputFlag,
+  };
+  if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  const std::string type = parsed.Get("type");
+  if (type != "" && type != "job" && type != "strategy") {
+    return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\" [TD1006]%s",
+                                        type, HintText(type, {"job", "strategy"})));
+  }
+  if (parsed.positional.empty()) {
+    return Fail("lint", InvalidArgument("no file given [TD1007]; hint: tandem lint job.pbtxt"));
+  }
+  const auto workers = parsed.GetInt("workers", 1, 1, 65536);
+  if (!workers.ok()) return Fail("lint", workers.status());
+  const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
+  if (!rank.ok()) return Fail("lint", rank.status());
+  if (parsed.Has("save") && parsed.positional.size() != 1) {
+    return Fail("lint",
+                InvalidArgument(
+                    "--save needs exactly one file [TD1005]; hint: tandem lint JOB --save=FILE"));
+  }
+  const StatusOr<bool> as_json = WantsJson(parsed);
+  if (!as_json.ok()) return Fail("lint", as_json.status());
+  Json all = Json::array();
+  for (const std::string& path : parsed.positional) {
+    const StatusOr<TextFile> file = ReadTextFile(path);
+    if (!file.ok()) {
+      exit_code = Fail("lint", file.status());
+      continue;
+    }
+    const Checked checked = Check(*file, type, static_cast<int>(*workers));
+    all.push_back(ToJson(path, checked));
+    if (!*as_json) Print(path, checked);
+    if (!checked.diagnostics.ok()) {
+      exit_code = kExitUsage;
+      continue;
+    }
+    if (parsed.Has("memory")) {
+      const Status shown = ShowMemory(checked.kind, path, static_cast<int>(*workers),
+                                      static_cast<int>(*rank), *as_json ? &all.back() : nullptr);
+      if (!shown.ok()) exit_code = Fail("lint", shown);
+    }
+    if (!parsed.Has("save")) continue;
+    const Status saved = WriteTextFile(parsed.Get("save"), checked.canonical);
+    if (!saved.ok()) exit_code = Fail("lint", saved);
+  }
+  if (*as_json) std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  return exit_code;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,70 @@
+#include "deploy/cli/tools/lint_memory.h"
+
+#include "absl/strings/str_format.h"
+
+namespace tandem::deploy {
+namespace {
+
+StatusOr<MemoryPlan> PlanAt(const Program& program, const MemoryOptions& options) {
+  std::vector<std::string> fetch = program.metrics;
+  if (!program.loss.empty()) fetch.push_back(program.loss);
+  return PlanMemory(program, FindFlights(program), fetch, options);
+}
+
+MemoryRow RowOf(const std::string& point, const Program& program, const MemoryPlan& plan) {
+  return {point, program.ops.size(), plan.bytes_sum, plan.bytes, plan.bytes_min};
+}
+
+size_t BytesOf(const Program& program, VarKind kind) {
+  size_t bytes = 0;
+  for (const Var* var : program.VarsOf(kind)) bytes += var->desc.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<MemoryReport> MemoryOf(const JobHistory& history) {
+  MemoryReport report{.job = history.job, .batch = history.batch};
+  // Each as if it were the last: what a pass gains or costs is the difference to the row before.
+  for (const auto& [point, program] : history.points) {
+    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(program, {}));
+    report.rows.push_back(RowOf(point, program, plan));
+  }
+  const Program& last = history.points.back().second;
+  MemoryOptions options;
+  if (history.memory.inplace) {
+    options.inplace = true;
+    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, options));
+    report.rows.push_back(
+        RowOf(absl::StrFormat("enable_inplace (%d places)", plan.inplace.size()), last, plan));
+  }
+  if (!history.memory.reuse && history.memory.eager_delete_bytes != 0) {
+    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, history.memory));
+    report.rows.push_back(RowOf("memory_optimize, eager deletion", last, plan));
+  }
+  TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, history.memory));
+  report.plan_bytes = plan.bytes;
+  report.plan_order = plan.order;
+  report.parameter_bytes = BytesOf(last, VarKind::kParam);
+  report.state_bytes = BytesOf(last, VarKind::kState);
+  report.data_bytes = BytesOf(last, VarKind::kData);
+  return report;
+}
+
+std::string MemoryText(const MemoryReport& report) {
+  std::string text = absl::StrFormat(
+      "# %s: bytes of the temporaries of a step of %d samples on one rank\n%-34s "
+      "%9s %15s %15s %15s\n",
+      report.job, report.batch, "behind", "operators", "no reuse", "peak", "lower bound");
+  for (const MemoryRow& row : report.rows) {
+    text += absl::StrFormat("%-34s %9d %15d %15d %15d\n", row.point, row.operators, row.no_reuse,
+                            row.peak, row.lower_bound);
+  }
+  text += absl::StrFormat("the plan: %d bytes, packed in order of %s\n", report.plan_bytes,
+                          report.plan_order);
+  text += absl::StrFormat("besides: parameters %d bytes, state %d, data %d\n",
+                          report.parameter_bytes, report.state_bytes, report.data_bytes);
+  return text;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "common/base/files.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "trainer/monitoring/step_profile.h"
+
+namespace tandem::deploy {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kTimelineBytesMax = uint64_t{1} << 32;
+constexpr char kUsage[] =
+    "tandem profile FOLDER [FILE]: the timelines that the trainers of a job wrote into its\n"
+    "profile.dir as one, for Perfetto (ui.perfetto.dev) or chrome://tracing\n"
+    "FILE is FOLDER/timeline.json unless given. With enable_rpc_profiler it shows the updates of "
+    "the\n"
+    "pservers too, and arrows push, update, pull.\n";
+
+// By pserver: what is to be added to its clock, at least and at most, us.
+using Clocks = std::map<std::string, std::pair<double, double>>;
+
+double Middle(const std::pair<double, double>& bounds) {
+  return (bounds.first + bounds.second) / 2;
+}
+
+// A trainer's timeline (trainer/monitoring/step_profile.h).
+struct Timeline {
+  std::string path;
+  json events;
+  int rank = 0;
+  double first_us = 0, first_unix_us = 0;  // of its time 0: the steady and the wall clock
+  std::string boot;                        // of its host: one steady clock
+  Clocks pserver_clocks;                   // to have its own
+};
+
+StatusOr<Timeline> Read(const std::string& path) {
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kTimelineBytesMax));
+  const json trace = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto bad = [&path](const char* what) { return DataLoss("%s: %s", path, what); };
+  if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array()) {
+    return bad("it is no timeline, or it is cut off");
+  }
+  const json head = trace.value("otherData", json());
+  if (!head.is_object()) return bad("it does not tell its clock; hint: profile the job again");
+  Timeline timeline{.path = path, .events = trace["traceEvents"]};
+  try {
+    timeline.rank = head.at("rank").get<int>();
+    timeline.first_us = head.at("first_us").get<double>();
+    timeline.first_unix_us = head.at("first_unix_us").get<double>();
+    timeline.boot = head.at("boot").get<std::string>();
+    timeline.pserver_clocks = head.at("pserver_clocks").get<Clocks>();
+    if (timeline.boot.empty()) timeline.boot = path;  // a host of its own
+    for (const json& event : timeline.events) {
+      (void)event.at("ph").get_ref<const std::string&>();
+      (void)event.at("pid").get<int>();
+      (void)event.value("name", "");
+      (void)event.value("dur", 0.0);
+      if (event.contains("ts")) (void)event["ts"].get<double>();
+      if (event.contains("args")) (void)event["args"].value("version", uint64_t{0});
+    }
+  } catch (const json::exception&) {
+    return bad("its head or an event lacks what it should have");
+  }
+  return timeline;
+}
+
+StatusOr<std::vector<Timeline>> ReadAll(const std::string& folder) {
+  std::vector<Timeline> timelines;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool one = name.starts_with("timeline.") && name.ends_with(".json") &&
+                     std::count(name.begin(), name.end(), '.') == 2;
+    if (!one) continue;
+    TD_ASSIGN_OR_RETURN(timelines.emplace_back(), Read(entry.path().string()));
+  }
+  if (error)
+    return NotFound("%s: %s [TD2106]; hint: the folder that a trainer was given as --profile.dir",
+                    folder, error.message());
+  if (timelines.empty()) {
+    return NotFound("%s has no timeline.RANK.json [TD7008]; hint: train with --profile.dir=FOLDER",
+                    folder);
+  }
+  std::sort(timelines.begin(), timelines.end(),
+            [](const Timeline& a, const Timeline& b) { return a.rank < b.rank; });
+  return timelines;
+}
+
+// How clocks were put together, the best way first.
+enum class Way { kSameHost, kPservers, kWallClock };
+
+// By host: bounds that all its trainers agree with.
+std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelines) {
+  std::map<std::string, Clocks> hosts;
+  for (const Timeline& t : timelines) {
+    for (const auto& [server, bounds] : t.pserver_clocks) {
+      auto& common = hosts[t.boot].try_emplace(server, bounds).first->second;
+      common = {std::max(common.first, bounds.first), std::min(common.second, bounds.second)};
+    }
+  }
+  return hosts;
+}
+
+struct Shift {
+  double us = 0;                          // of all times
+  std::map<int, double> of_servers = {};  // and beside it of their processes
+  Way way = Way::kSameHost;
+};
+
+// What to add to the times of `t` to have those of `reference`.
+Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string, Clocks>& hosts) {
+  Shift shift{.us = t.first_us - reference.first_us};
+  const Clocks &here = hosts[t.boot], &there = hosts[reference.boot];
+  for (const auto& [server, bounds] : t.pserver_clocks) {
+    shift.of_servers[kServerProcess + std::atoi(server.c_str())] =
+        Middle(here.at(server)) - Middle(bounds);
+  }
+  if (t.boot == reference.boot) return shift;
+  for (const auto& [server, bounds] : here) {
+    const auto it = there.find(server);
+    if (it == there.end()) continue;
+    shift.us += Middle(it->second) - Middle(bounds);
+    shift.way = Way::kPservers;
+    return shift;
+  }
+  shift.us = t.first_unix_us - reference.first_unix_us;
+  shift.way = Way::kWallClock;
+  return shift;
+}
+
+// Events of one timeline after the other. What several tell of (names, updates of a pserver) is
+// taken once, and arrows lead to the middle of the update that was taken.
+class Merger {
+ public:
+  void Add(const Timeline& timeline, const Shift& shift) {
+    for (json event : timeline.events) {
+      const auto server = shift.of_servers.find(event["pid"].get<int>());
+      const double more = server == shift.of_servers.end() ? 0 : server->second;
+      if (event.contains("ts")) event["ts"] = event["ts"].get<double>() + shift.us + more;
+      const std::string phase = event["ph"];
+      if (phase == "M" && !names_.insert(event.dump()).second) continue;
+      if (event.contains("args") && event["args"].contains("version") &&
+          (phase == "t" || event.value("name", "") == "update")) {
+        const auto key =
+            std::pair(event["pid"].get<int>(), event["args"]["version"].get<uint64_t>());
+        if (phase == "t") {
+          const auto it = updates_.find(key);
+          if (it != updates_.end()) event["ts"] = it->second;
+        } else if (!updates_.emplace(key, event["ts"].get<double>() + event.value("dur", 0.0) / 2)
+                        .second) {
+          continue;
+        }
+      }
+      arrows_ += phase == "s" ? 1 : 0;
+      events_.push_back(std::move(event));
+    }
+  }
+
+  // Times from 0 on.
+  json Take() {
+    double first = 0;
+    bool any = false;
+    for (const json& event : events_) {
+      if (!event.contains("ts")) continue;
+      first = any ? std::min(first, event["ts"].get<double>()) : event["ts"].get<double>();
+      any = true;
+    }
+    for (json& event : events_) {
+      if (event.contains("ts")) event["ts"] = event["ts"].get<double>() - first;
+    }
+    return std::move(events_);
+  }
+
+  size_t size() const { return events_.size(); }
+  int64_t arrows() const { return arrows_; }
+  size_t updates() const { return updates_.size(); }
+
+ private:
+  json events_ = json::array();
+  std::set<std::string> names_;
+  std::map<std::pair<int, uint64_t>, double> updates_;  // by process and version: their middle
+  int64_t arrows_ = 0;
+};
+
+const char* TextOf(Way way) {
+  switch (way) {
+    case Way::kSameHost:
+      return "by the clock of their host";
+    case Way::kPservers:
+      return "by the pservers' clocks";
+    case Way::kWallClock:
+      return "by the wall clocks of their hosts, which may be milliseconds apart";
+  }
+  return "";
+}
+
+Status Merge(const ParsedArgs& args) {
+  if (args.positional.empty() || args.positional.size() > 2) {
+    return InvalidArgument("expected the profile's folder [TD1007]; hint: tandem profile prof");
+  }
+  TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
+  const std::string& folder = args.positional[0];
+  const std::string out =
+      args.positional.size() == 2 ? args.positional[1] : folder + "/timeline.json";
+  TD_ASSIGN_OR_RETURN(const std::vector<Timeline> timelines, ReadAll(folder));
+  Merger merger;
+  Way worst = Way::kSameHost;
+  auto hosts = ClocksOfHosts(timelines);
+  for (const Timeline& t : timelines) {
+    const Shift shift = ShiftOf(t, timelines[0], hosts);
+    worst = std::max(worst, shift.way);
+    merger.Add(t, shift);
+  }
+  const size_t events = merger.size();
+  const json trace = {{"traceEvents", merger.Take()}, {"displayTimeUnit", "ms"}};
+  const auto write = [&trace](const std::string& path) {
+    return WriteTextFile(path, trace.dump(-1, ' ', false, json::error_handler_t::replace));
+  };
+  TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
+  if (as_json) {
+    const json said = {{"file", out},
+                       {"trainers", timelines.size()},
+                       {"events", events},
+                       {"updates", merger.updates()},
+                       {"arrows", merger.arrows()},
+                       {"put_together", TextOf(worst)}};
+    std::puts(said.dump(2).c_str());
+    return OkStatus();
+  }
+  std::printf(
+      "%s: %zu trainers, %zu events, %zu updates of pservers, %lld arrows; put together %s\n",
+      out.c_str(), timelines.size(), events, merger.updates(),
+      static_cast<long long>(merger.arrows()), TextOf(worst));
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunProfile(const Args& args) { return RunBody("profile", kUsage, {kOutputFlag}, args, Merge); }
+
+}  // namespace tandem::deploy

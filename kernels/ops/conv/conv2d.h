@@ -1,0 +1,35 @@
+// Shapes of a two-dimensional convolution, shared by its definition and its kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/core/op.h"
+
+namespace tandem {
+
+// Images are NCHW, filters OIHW with I = channels / groups. Index 0 is vertical, 1 horizontal.
+struct ConvShape {
+  int64_t batch, in_c, out_c, groups;
+  int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
+  // Of Input and Output.
+  ImageLayout in_layout = ImageLayout::kPlain, out_layout = ImageLayout::kPlain;
+  bool winograd = false;    // wanted where it serves
+  bool relu_first = false;  // Input goes through relu on its way in
+  bool plain() const {
+    return in_layout == ImageLayout::kPlain && out_layout == ImageLayout::kPlain;
+  }
+  constexpr int64_t in_plane() const { return in[0] * in[1]; }
+  constexpr int64_t out_plane() const { return out[0] * out[1]; }
+  // Weights of one output channel.
+  int64_t taps() const { return in_c / groups * kernel[0] * kernel[1]; }
+};
+
+// From inputs 0 (Input) and 1 (Filter) and the attributes of conv2d or conv2d_grad.
+StatusOr<ConvShape> ConvShapeOf(const OpView& view);
+
+// The convolution that conv2d_transpose or its gradient turns round: from its output, their input 0
+// (Input), its input is computed.
+StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view);
+
+}  // namespace tandem

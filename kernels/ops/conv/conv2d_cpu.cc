@@ -1,0 +1,82 @@
+#include "kernels/ops/conv/conv2d.h"
+#include "kernels/ops/conv/conv_direct.h"
+#include "kernels/ops/conv/conv_dnnl.h"
+#include "kernels/ops/conv/conv_plain.h"
+#include "kernels/ops/conv/conv_search.h"
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+#include "kernels/ops/cpu/half.h"
+
+namespace tandem {
+namespace {
+
+Status RunPlain(ConvShape& s, const KernelArgs& args) {
+  PlainConv(s, InF32(args, 0), InF32(args, 1), InF32(args, 2), OutF32(args, 0));
+  return OkStatus();
+}
+
+Status RunPlainGrad(ConvShape& s, const KernelArgs& args) {
+  PlainConvGrad(s, InF32(args, 0), InF32(args, 1), InF32(args, 2), OutF32(args, 0), OutF32(args, 1),
+                OutF32(args, 2));
+  return OkStatus();
+}
+
+template <Status (*Body)(ConvShape&, const KernelArgs&)>
+StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  if (!s.plain()) return Unimplemented("only for the layout NCHW");
+  return MakeKernel<ConvShape, Body>(s);
+}
+
+template <PrepareFn direct, PrepareFn onednn>
+StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
+  return UnlessSlower(view, ctx, direct, onednn);
+}
+
+// ---- And relu, in place -------------------------------------------------------------------------
+
+struct ReluBehind {
+  Kernel conv, relu;
+};
+
+Status RunBoth(ReluBehind& s, const KernelArgs& args) {
+  KernelArgs inner = args;
+  inner.state = s.conv.state.get();
+  TD_RETURN_IF_ERROR(s.conv.run(inner));
+  inner.in = args.out;
+  inner.state = s.relu.state.get();
+  return s.relu.run(inner);
+}
+
+template <PrepareFn conv>
+StatusOr<Kernel> WithRelu(const OpView& view, const PrepareContext& ctx) {
+  ReluBehind both;
+  TD_ASSIGN_OR_RETURN(both.conv, conv(view, ctx));
+  const Op relu{.type = "relu"};
+  const TensorDesc* const image[] = {&view.out(0)};
+  TD_ASSIGN_OR_RETURN(both.relu, ReluCpu()[0].prepare(OpView(relu, kRelu, image, image), ctx));
+  const size_t scratch = std::max(both.conv.scratch_bytes, both.relu.scratch_bytes);
+  return MakeKernel<ReluBehind, RunBoth>(std::move(both), scratch);
+}
+
+}  // namespace
+
+std::vector<KernelImpl> Conv2dReluCpu() {
+  return {{"direct", WithRelu<OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>>},
+          {"onednn", WithRelu<NativeOrWidened<PrepareDnnlConv>>},
+          {"plain", WithRelu<OrWidened<PreparePlain<RunPlain>>>}};
+}
+
+std::vector<KernelImpl> Conv2dCpu() {
+  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
+          {"onednn", NativeOrWidened<PrepareDnnlConv>},
+          {"plain", OrWidened<PreparePlain<RunPlain>>}};
+}
+
+std::vector<KernelImpl> Conv2dGradCpu() {
+  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
+          {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
+          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
+}
+
+}  // namespace tandem

@@ -1,0 +1,11 @@
+// Convolutions with stride 1 and few channels, without unfolding the input (conv_loops.h).
+#pragma once
+
+#include "kernels/ops/core/op.h"
+
+namespace tandem {
+
+StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx);
+StatusOr<Kernel> PrepareDirectConvGrad(const OpView& view, const PrepareContext& ctx);
+
+}  // namespace tandem

@@ -1,0 +1,114 @@
+// CUDA kernels of pool2d; definitions in pool2d.cc. A thread takes an element of the output; of the
+// gradient an element of the input, which looks at the windows that hold it, so that nothing is
+// added up by several threads.
+#include "kernels/ops/conv/pool2d.h"
+#include "kernels/ops/cuda/cuda_kernels.h"
+#include "kernels/ops/cuda/images_cuda.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  PoolShape s;
+  int64_t channels;
+};
+
+CudaImages InputOf(const State& st) {
+  return {st.channels, st.s.in[0], st.s.in[1], st.s.layout == ImageLayout::kLast};
+}
+CudaImages OutputOf(const State& st) {
+  return {st.channels, st.s.out[0], st.s.out[1], st.s.layout == ImageLayout::kLast};
+}
+
+// Position of the first largest element of a window.
+template <typename T>
+__device__ int64_t ArgMax(const T* x, const CudaImages& in, const CudaImages::Place& p,
+                          const PoolWindow& w) {
+  int64_t best = in.At(p.n, p.c, w.top, w.left);
+  float largest = Wide(x[best]);
+  for (int64_t y = w.top; y < w.bottom; ++y) {
+    for (int64_t c = w.left; c < w.right; ++c) {
+      const int64_t at = in.At(p.n, p.c, y, c);
+      const float v = Wide(x[at]);
+      if (!(v > largest)) continue;
+      largest = v;
+      best = at;
+    }
+  }
+  return best;
+}
+
+template <typename T>
+Status Run(State& st, const KernelArgs& args) {
+  const PoolShape s = st.s;
+  const CudaImages in = InputOf(st), out = OutputOf(st);
+  const T* x = In<T>(args, 0);
+  T* y = Out<T>(args, 0);
+  return ForEach(args, s.planes * s.out_plane(), [=] __device__(int64_t i) {
+    const CudaImages::Place p = out.PlaceOf(i);
+    const PoolWindow w = WindowAt(s, p.y, p.x);
+    if (s.max) {
+      y[i] = x[ArgMax(x, in, p, w)];
+      return;
+    }
+    float sum = 0.0f;
+    for (int64_t row = w.top; row < w.bottom; ++row) {
+      for (int64_t c = w.left; c < w.right; ++c) sum += Wide(x[in.At(p.n, p.c, row, c)]);
+    }
+    y[i] = Narrow<T>(sum / PoolDivisor(s, w));
+  });
+}
+
+// The first window along one dimension that holds `at`; the last one is (at + pad) / stride, or the
+// last there is.
+__device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t stride) {
+  const int64_t reach = at + pad - kernel;
+  return reach < 0 ? 0 : reach / stride + 1;
+}
+
+template <typename T>
+Status RunGrad(State& st, const KernelArgs& args) {
+  const PoolShape s = st.s;
+  const CudaImages in = InputOf(st), out = OutputOf(st);
+  const T *x = In<T>(args, 0), *g = In<T>(args, 2);
+  T* gx = Out<T>(args, 0);
+  return ForEach(args, s.planes * s.in_plane(), [=] __device__(int64_t i) {
+    const CudaImages::Place p = in.PlaceOf(i);
+    const int64_t bottom = (p.y + s.pad[0]) / s.stride[0], right = (p.x + s.pad[1]) / s.stride[1];
+    const int64_t top = FirstWindow(p.y, s.pad[0], s.kernel[0], s.stride[0]);
+    const int64_t left = FirstWindow(p.x, s.pad[1], s.kernel[1], s.stride[1]);
+    float sum = 0.0f;
+    for (int64_t y = top; y <= bottom && y < s.out[0]; ++y) {
+      for (int64_t c = left; c <= right && c < s.out[1]; ++c) {
+        const PoolWindow w = WindowAt(s, y, c);
+        const float from = Wide(g[out.At(p.n, p.c, y, c)]);
+        if (!s.max) {
+          sum += from / PoolDivisor(s, w);
+        } else if (ArgMax(x, in, p, w) == i) {
+          sum += from;
+        }
+      }
+    }
+    gx[i] = Narrow<T>(sum);
+  });
+}
+
+template <Status (*Body)(State&, const KernelArgs&)>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
+  if (s.layout == ImageLayout::kBlocked) return Unimplemented("the layout nChw16c");
+  return MakeKernel<State, Body>({s, view.in(0).shape[1]});
+}
+
+}  // namespace
+
+std::vector<KernelRow> PoolCudaRows() {
+  return {
+      {"pool2d",
+       {{"cuda", ByType<Prepare<Run<float>>, Prepare<Run<__half>>, Prepare<Run<__nv_bfloat16>>>}}},
+      {"pool2d_grad",
+       {{"cuda", ByType<Prepare<RunGrad<float>>, Prepare<RunGrad<__half>>,
+                        Prepare<RunGrad<__nv_bfloat16>>>}}}};
+}
+
+}  // namespace tandem

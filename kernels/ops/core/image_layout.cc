@@ -1,0 +1,29 @@
+#include "kernels/ops/core/image_layout.h"
+
+namespace tandem {
+
+StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape& shape) {
+  const auto layout = view.attr<std::string>(attr);
+  if (layout == kPlainLayout) return ImageLayout::kPlain;
+  if (layout == kLastLayout) {
+    if (shape.rank() == 4) return ImageLayout::kLast;
+    return view.Error(
+        absl::StrFormat("%s=%s is for [n,c,h,w], not %s", attr, layout, ToString(shape)));
+  }
+  if (layout != kBlockedLayout) {
+    return view.Error(absl::StrFormat("%s must be \"%s\", \"%s\" or \"%s\", not \"%s\"", attr,
+                                      kPlainLayout, kBlockedLayout, kLastLayout, layout));
+  }
+  if (shape.rank() != 4 || shape[1] % kLayoutBlock != 0) {
+    return view.Error(
+        absl::StrFormat("%s=%s is for [n,c,h,w] with multiples of %d channels, not %s", attr,
+                        layout, kLayoutBlock, ToString(shape)));
+  }
+  return ImageLayout::kBlocked;
+}
+
+AttrDef LayoutAttr(const char* name, const char* doc) {
+  return {name, std::string(kPlainLayout), doc};
+}
+
+}  // namespace tandem

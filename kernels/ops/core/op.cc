@@ -1,0 +1,47 @@
+#include "kernels/ops/core/op.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+std::string NameIn(const std::vector<std::vector<std::string>>& slots, size_t slot, size_t i) {
+  return slot < slots.size() && i < slots[slot].size() ? slots[slot][i] : std::string();
+}
+
+}  // namespace
+
+Status OpView::Error(const std::string& what) const {
+  std::vector<std::string> parts;  // "Input is f32[32,784]"
+  size_t position = 0;
+  for (const SlotDef& slot : def_.inputs) {
+    const bool many = slot.arity == Arity::kMany;
+    const size_t end = many ? in_.size() : std::min(position + 1, in_.size());
+    for (size_t i = 0; position < end; ++i, ++position) {
+      if (in_[position] == nullptr) continue;
+      const std::string index = many ? absl::StrCat("[", i, "]") : "";
+      parts.push_back(absl::StrCat(slot.name, index, " is ", ToString(*in_[position])));
+    }
+  }
+  const std::string where = op_.source.empty() ? "" : absl::StrCat(" (", op_.source, ")");
+  return InvalidArgument("%s%s: %s%s%s [TD1207]", op_.type, where, absl::StrJoin(parts, ", "),
+                         parts.empty() ? "" : "; ", what);
+}
+
+const Attr& OpView::Find(std::string_view name) const {
+  const auto it = op_.attrs.find(name);
+  if (it != op_.attrs.end()) return it->second;
+  for (const AttrDef& attr : def_.attrs) {
+    if (name == attr.name) return attr.default_value;
+  }
+  LOG(FATAL) << "operator " << def_.type << " declares no attribute " << name;
+}
+
+std::string GradContext::In(size_t slot, size_t i) const { return NameIn(op().inputs, slot, i); }
+std::string GradContext::Out(size_t slot, size_t i) const { return NameIn(op().outputs, slot, i); }
+
+}  // namespace tandem

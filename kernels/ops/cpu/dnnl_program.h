@@ -1,0 +1,114 @@
+// A few oneDNN primitives as one kernel: memory objects are made when the kernel is prepared, a run
+// binds pointers and executes. Included by *_dnnl.cc alone.
+#pragma once
+
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/core/op.h"
+
+namespace tandem {
+
+// While it lives, OpenMP regions of the calling thread, hence oneDNN's, use `threads` threads.
+class OmpThreads {
+ public:
+  explicit OmpThreads(int threads);
+  ~OmpThreads();
+  OmpThreads(const OmpThreads&) = delete;
+  OmpThreads& operator=(const OmpThreads&) = delete;
+
+ private:
+  const int before_;
+};
+
+// Methods throw dnnl::error except where they return a Status: build inside BuildDnnl.
+class DnnlProgram {
+ public:
+  explicit DnnlProgram(int threads)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), threads_(threads) {}
+
+  const dnnl::engine& engine() const { return engine_; }
+
+  // Memory, named by an index: argument i of the kernel, or a part of its scratch.
+  int In(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kIn, i, desc); }
+  int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
+  int Scratch(const dnnl::memory::desc& desc);
+
+  // The bytes of `memory`, described otherwise.
+  int View(int memory, const dnnl::memory::desc& desc) {
+    return AddMemory(memories_[memory].source, memories_[memory].at, desc);
+  }
+
+  dnnl::memory::desc DescOf(int memory) const { return memories_[memory].memory.get_desc(); }
+
+  // `memory` in the layout `wanted`: itself, or a copy made by a reorder that is appended here.
+  int Reordered(int memory, const dnnl::memory::desc& wanted);
+  // Appends a primitive; `scratchpad` is its primitive descriptor's.
+  void Add(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, int>> args,
+           const dnnl::memory::desc& scratchpad);
+  // Appends the copy of `from` into `to`, unless they are the same.
+  void Copy(int from, int to);
+
+  // What is added from here on takes the scratch memory of what was added before, which nobody
+  // reads any more.
+  void ReuseScratch() { scratch_used_ = 0; }
+  size_t scratch_used() const { return scratch_used_; }  // since then
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  // An empty program of the same engine.
+  DnnlProgram Emptied() const;
+  Status Run(const KernelArgs& args);
+
+ private:
+  enum class Source { kIn, kOut, kScratch };
+  struct Memory {
+    Source source;
+    size_t at;  // index or offset in bytes
+    dnnl::memory memory;
+    void* bound = nullptr;
+  };
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+
+  int AddMemory(Source source, size_t at, const dnnl::memory::desc& desc);
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  int threads_;
+  std::vector<Memory> memories_;
+  std::vector<Step> steps_;
+  size_t scratch_used_ = 0, scratch_bytes_ = 0;
+};
+
+// Attributes of every primitive: the caller gives the scratchpad.
+dnnl::primitive_attr UserScratchpad();
+
+using DnnlType = dnnl::memory::data_type;
+// f32, f16 or bf16.
+DnnlType DnnlTypeOf(DType dtype);
+// UNIMPLEMENTED when a tensor has 16 bits and oneDNN is not fast with them on this machine.
+Status CheckDnnlTypes(const OpView& view);
+
+// Row-major with these dimensions.
+dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type = DnnlType::f32);
+// Images [n,c,h,w].
+dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layout, DnnlType type);
+
+// Calls build(program); what oneDNN throws becomes UNIMPLEMENTED.
+template <typename Build>
+StatusOr<DnnlProgram> BuildDnnl(const PrepareContext& ctx, const Build& build) {
+  const OmpThreads threads(ctx.threads);
+  try {
+    DnnlProgram program(ctx.threads);
+    build(program);
+    return program;
+  } catch (const dnnl::error& e) {
+    return Unimplemented("oneDNN: %s", e.what());
+  }
+}
+
+}  // namespace tandem

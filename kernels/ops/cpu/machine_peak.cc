@@ -1,0 +1,91 @@
+#include "kernels/ops/cpu/machine_peak.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+
+namespace tandem {
+namespace {
+
+// Shortest of the calls within some time, after one that warms up.
+double BestSeconds(const std::function<void()>& work) {
+  constexpr double kSeconds = 0.4;
+  constexpr int kCallsMin = 3;
+  work();
+  double best = 1e30;
+  const Time start = SteadyNow();
+  for (int i = 0; i < kCallsMin || Seconds(SteadyNow() - start) < kSeconds; ++i) {
+    const Time begin = SteadyNow();
+    work();
+    best = std::min(best, Seconds(SteadyNow() - begin));
+  }
+  return best;
+}
+
+// Sum of what `probe` gives on that number of threads at a time. They do not wait for each other: a
+// thread that another process interrupts spoils one of its calls alone.
+double SumOverThreads(int threads, const std::function<double()>& probe) {
+  std::vector<double> rates(static_cast<size_t>(threads));
+  std::vector<std::thread> running;
+  for (double& rate : rates) running.emplace_back([&probe, &rate] { rate = probe(); });
+  for (std::thread& thread : running) thread.join();
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+// Of a product of square matrices that fit into a cache and take less than a time slice.
+double Flops() {
+  omp_set_num_threads(1);  // of this thread: oneDNN takes as many
+  constexpr dnnl_dim_t kN = 384;
+  const std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f);
+  std::vector<float> c(kN * kN);
+  const double seconds = BestSeconds([&] {
+    (void)dnnl_sgemm('N', 'N', kN, kN, kN, 1.0f, a.data(), kN, b.data(), kN, 0.0f, c.data(), kN);
+  });
+  const double n = static_cast<double>(kN);
+  return 2 * n * n * n / seconds;
+}
+
+// Of copies of pieces of `bytes`, one after another, so that no cache holds a piece when its turn
+// comes again.
+double CopiedBytes(size_t bytes) {
+  const size_t piece = std::min(bytes, size_t{8} << 20);
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes);
+  size_t at = 0;
+  const double seconds = BestSeconds([&] {
+    std::memcpy(to.data() + at, from.data() + at, piece);
+    at = at + 2 * piece <= bytes ? at + piece : 0;
+  });
+  return 2.0 * static_cast<double>(piece) / seconds;
+}
+
+// Threads of the machine that run, but for this one; 0 where that is not known.
+int OtherRunningThreads() {
+  std::ifstream file("/proc/loadavg");
+  std::string skipped;
+  int running = 0;
+  file >> skipped >> skipped >> skipped >> running;
+  return std::max(0, running - 1);
+}
+
+}  // namespace
+
+MachinePeak MeasurePeak(int threads) {
+  constexpr size_t kBytes = size_t{256} << 20;
+  const int others = OtherRunningThreads();
+  const double flops = SumOverThreads(threads, Flops);
+  const size_t part = kBytes / static_cast<size_t>(threads);
+  return {flops, SumOverThreads(threads, [part] { return CopiedBytes(part); }), others};
+}
+
+}  // namespace tandem

@@ -1,0 +1,2 @@
+#define TANDEM_MATH_LOOPS kMathLoopsAvx2
+#include "kernels/ops/cpu/math_loops_code.h"

@@ -1,0 +1,74 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+#include "kernels/ops/cpu/half.h"
+#include "kernels/ops/cpu/math_loops.h"
+#include "kernels/ops/cpu/parallel.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kCost = 2;  // element operations
+
+template <typename Fn>
+struct State {
+  Fn loop;
+  int64_t n;
+  int parts;
+};
+
+Status Run(State<MathLoops::Fn>& s, const KernelArgs& args) {
+  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
+    s.loop(InF32(args, 0) + begin, OutF32(args, 0) + begin, end - begin);
+  });
+  return OkStatus();
+}
+
+Status RunGrad(State<MathLoops::GradFn>& s, const KernelArgs& args) {
+  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
+    s.loop(InF32(args, 0) + begin, InF32(args, 1) + begin, OutF32(args, 0) + begin, end - begin);
+  });
+  return OkStatus();
+}
+
+template <typename Fn>
+State<Fn> StateFor(Fn loop, const OpView& view, const PrepareContext& ctx) {
+  const int64_t n = view.in(0).shape.numel();
+  return {loop, n, PartsFor(ctx.threads, n * kCost)};
+}
+
+template <MathLoops::Fn MathLoops::*loop>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  return MakeKernel<State<MathLoops::Fn>, Run>(StateFor(BestMathLoops().*loop, view, ctx));
+}
+
+template <MathLoops::GradFn MathLoops::*loop>
+StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
+  return MakeKernel<State<MathLoops::GradFn>, RunGrad>(StateFor(BestMathLoops().*loop, view, ctx));
+}
+
+StatusOr<Kernel> PrepareGelu(const OpView& view, const PrepareContext& ctx) {
+  return view.attr<bool>("approximate") ? Prepare<&MathLoops::gelu_tanh>(view, ctx)
+                                        : Prepare<&MathLoops::gelu>(view, ctx);
+}
+
+StatusOr<Kernel> PrepareGeluGrad(const OpView& view, const PrepareContext& ctx) {
+  return view.attr<bool>("approximate") ? PrepareGrad<&MathLoops::gelu_tanh_grad>(view, ctx)
+                                        : PrepareGrad<&MathLoops::gelu_grad>(view, ctx);
+}
+
+}  // namespace
+
+std::vector<KernelImpl> SigmoidCpu() {
+  return {{"vector", OrWidened<Prepare<&MathLoops::sigmoid>>}};
+}
+std::vector<KernelImpl> SigmoidGradCpu() {
+  return {{"vector", OrWidened<PrepareGrad<&MathLoops::sigmoid_grad>>}};
+}
+std::vector<KernelImpl> TanhCpu() { return {{"vector", OrWidened<Prepare<&MathLoops::tanh>>}}; }
+std::vector<KernelImpl> TanhGradCpu() {
+  return {{"vector", OrWidened<PrepareGrad<&MathLoops::tanh_grad>>}};
+}
+std::vector<KernelImpl> GeluCpu() { return {{"vector", OrWidened<PrepareGelu>}}; }
+std::vector<KernelImpl> GeluGradCpu() { return {{"vector", OrWidened<PrepareGeluGrad>}}; }
+
+}  // namespace tandem

@@ -1,0 +1,99 @@
+// Limits for values and norms. By norm and by global norm: Pascanu, Mikolov and Bengio, "On the
+// difficulty of training recurrent neural networks", ICML 2013, algorithm 1.
+#include "kernels/ops/core/infer.h"
+#include "kernels/ops/core/op_defs.h"
+
+namespace tandem {
+namespace {
+
+Status InferClip(const OpView& view, std::span<TensorDesc> outputs) {
+  const double min = view.attr<double>("min"), max = view.attr<double>("max");
+  if (!(min <= max)) return view.Error(absl::StrFormat("min=%g is above max=%g", min, max));
+  return InferAsFirst(view, outputs);
+}
+
+void Grad(GradContext& ctx) {
+  const std::string g = ctx.OutGrad(0);
+  const std::string dx = g.empty() ? "" : ctx.InGrad(0);
+  if (!dx.empty()) ctx.Append("clip_grad", {{ctx.In(0)}, {g}}, {{dx}}, ctx.op().attrs);
+}
+
+Status InferClipGrad(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 1, "Out@GRAD"));
+  return InferAsFirst(view, outputs);
+}
+
+Status NeedNorm(const OpView& view) {
+  const double norm = view.attr<double>("max_norm");
+  if (norm > 0) return OkStatus();
+  return view.Error(absl::StrFormat("max_norm=%g must be positive", norm));
+}
+
+Status InferByNorm(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedNorm(view));
+  return InferAsFirst(view, outputs);
+}
+
+Status InferByGlobalNorm(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedNorm(view));
+  TD_RETURN_IF_ERROR(NeedF32(view));
+  if (view.in_count() == 0 || !view.has_in(0)) return view.Error("at least one X is needed");
+  if (outputs.size() != view.in_count()) return view.Error("as many Out as X are needed");
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = view.in(i);
+  return OkStatus();
+}
+
+std::vector<AttrDef> Limits() {
+  return {{"min", -1.0, "smallest value"}, {"max", 1.0, "largest value"}};
+}
+std::vector<AttrDef> Norm() { return {{"max_norm", 1.0, "largest 2-norm"}}; }
+
+}  // namespace
+
+const OpDef kClip = {
+    .type = "clip",
+    .doc = "Out = X within [min, max].",
+    .inputs = {{"X"}},
+    .outputs = {{"Out"}},
+    .attrs = Limits(),
+    .infer = InferClip,
+    .grad = Grad,
+    .cpu = ClipCpu(),
+    .inplace = {{0, 0}},
+};
+
+const OpDef kClipGrad = {
+    .type = "clip_grad",
+    .doc = "X@GRAD = Out@GRAD where min <= X <= max, else 0.",
+    .inputs = {{"X"}, {"Out@GRAD"}},
+    .outputs = {{"X@GRAD"}},
+    .attrs = Limits(),
+    .infer = InferClipGrad,
+    .cpu = ClipGradCpu(),
+    .inplace = {{0, 1}},
+};
+
+const OpDef kClipByNorm = {
+    .type = "clip_by_norm",
+    .doc = "Out = X max_norm / |X| where the 2-norm |X| is above max_norm, else X.",
+    .inputs = {{"X"}},
+    .outputs = {{"Out"}},
+    .attrs = Norm(),
+    .infer = InferByNorm,
+    .cpu = ClipByNormCpu(),
+    .inplace = {{0, 0}},
+};
+
+const OpDef kClipByGlobalNorm = {
+    .type = "clip_by_global_norm",
+    .doc =
+        "Out[i] = X[i] max_norm / n where n, the 2-norm of all X together, is above max_norm, else "
+        "X[i].",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .attrs = Norm(),
+    .infer = InferByGlobalNorm,
+    .cpu = ClipByGlobalNormCpu(),
+};
+
+}  // namespace tandem

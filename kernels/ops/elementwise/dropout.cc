@@ -1,0 +1,48 @@
+// Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR
+// 2014; scaled while it trains ("upscale_in_train"), so that evaluation has nothing to do.
+#include "kernels/ops/elementwise/dropout.h"
+
+#include "kernels/ops/core/infer.h"
+#include "kernels/ops/core/op_defs.h"
+
+namespace tandem {
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedFloats(view, {0}, 1));
+  if (view.in(1) != TensorDesc{DType::kI64, {4}}) return view.Error("Position must be i64[4]");
+  const double p = view.attr<double>("dropout_prob");
+  if (!(p >= 0 && p < 1)) {
+    return view.Error(absl::StrFormat("dropout_prob=%g must be in [0, 1)", p));
+  }
+  outputs[0] = view.in(0);
+  return OkStatus();
+}
+
+// What is dropped is drawn again from the same key, so no mask is kept.
+void Grad(GradContext& ctx) {
+  const std::string g = ctx.OutGrad(0);
+  const std::string dx = g.empty() ? "" : ctx.InGrad(0);
+  if (!dx.empty()) ctx.Append("dropout", {{g}, {ctx.In(1)}}, {{dx}}, ctx.op().attrs);
+}
+
+}  // namespace
+
+const OpDef kDropout = {
+    .type = "dropout",
+    .doc =
+        "Out = X / (1 - dropout_prob), or 0 with that probability. What is dropped depends on "
+        "name, seed, step, the sample's number in the global batch and the element's in the "
+        "sample alone. Position: seed, step, first sample, samples of X.",
+    .inputs = {{"X"}, {"Position"}},
+    .outputs = {{"Out"}},
+    .attrs = {{"dropout_prob", 0.5, "share of the elements that become 0"},
+              {"name", std::string(), "operators of other names drop other elements"},
+              {"is_test", false, "Out = X"}},
+    .infer = Infer,
+    .grad = Grad,
+    .cpu = DropoutCpu(),
+    .inplace = {{0, 0}},
+};
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+#include <cstring>
+
+#include "common/base/rng.h"
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+#include "kernels/ops/cpu/half.h"
+#include "kernels/ops/cpu/math_loops.h"
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/elementwise/dropout.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  const MathLoops& loops;
+  int64_t n;
+  uint64_t name;        // hash
+  uint32_t drop_below;  // words of 32 bits below it drop their element
+  float scale;
+  int parts;
+};
+
+Status Run(State& s, const KernelArgs& args) {
+  DropoutPosition at;
+  std::memcpy(&at, args.in[1], sizeof(at));
+  if (at.samples < 1 || s.n % at.samples != 0 || at.first_sample < 0) {
+    return InvalidArgument("Position: %d samples from %d on do not fit X of %d elements",
+                           at.samples, at.first_sample, s.n);
+  }
+  const auto key = [](uint64_t of, int64_t counter) {
+    const auto words = Philox(of, static_cast<uint64_t>(counter));
+    return (uint64_t{words[1]} << 32) | words[0];
+  };
+  const uint64_t step_key = key(key(s.name, at.seed), at.step);
+  const uint64_t first =
+      static_cast<uint64_t>(at.first_sample) * static_cast<uint64_t>(s.n / at.samples);
+  ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
+    s.loops.dropout(InF32(args, 0) + begin, OutF32(args, 0) + begin, end - begin, step_key,
+                    first + static_cast<uint64_t>(begin), s.drop_below, s.scale);
+  });
+  return OkStatus();
+}
+
+Status Copy(State& s, const KernelArgs& args) {
+  if (args.out[0] != args.in[0] && s.n > 0) std::memcpy(args.out[0], args.in[0], s.n * 4);
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  const double p = view.attr<double>("dropout_prob");
+  const int64_t n = view.in(0).shape.numel();
+  const State state{BestMathLoops(),
+                    n,
+                    StableHash("dropout:" + view.attr<std::string>("name")),
+                    DropBelow(p),
+                    KeptScale(p),
+                    PartsFor(ctx.threads, 4 * n)};
+  if (view.attr<bool>("is_test")) return MakeKernel<State, Copy>(state);
+  return MakeKernel<State, Run>(state);
+}
+
+}  // namespace
+
+std::vector<KernelImpl> DropoutCpu() { return {{"vector", OrWidened<Prepare>}}; }
+
+}  // namespace tandem

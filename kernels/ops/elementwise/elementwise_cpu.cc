@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+#include "kernels/ops/cpu/half.h"
+#include "kernels/ops/cpu/loops.h"
+#include "kernels/ops/cpu/math_loops.h"
+#include "kernels/ops/cpu/parallel_copy.h"
+#include "kernels/ops/elementwise/elementwise.h"
+
+namespace tandem {
+namespace {
+
+enum class Kind { kAdd, kMul };
+
+struct State {
+  const Loops& loops;
+  BroadcastShape s;
+  int threads;
+  int64_t numel() const { return s.outer * s.len * s.inner; }
+};
+
+// A combination of `outer` rows of X with Y: Y repeated over `inner` elements each.
+template <Kind kind>
+void CombineRows(const State& st, int64_t outer, const float* x, const float* y, float* out) {
+  const int64_t len = st.s.len, inner = st.s.inner;
+  const auto pairwise = kind == Kind::kAdd ? st.loops.add : st.loops.mul;
+  for (int64_t o = 0; o < outer; ++o) {
+    const int64_t row = o * len * inner;
+    if (inner == 1) {
+      pairwise(x + row, y, out + row, len);
+      continue;
+    }
+    for (int64_t i = 0; i < len; ++i) {
+      const int64_t at = row + i * inner;
+      if (kind == Kind::kAdd) {
+        st.loops.add_one(x + at, y[i], out + at, inner);
+      } else {
+        st.loops.scale(x + at, y[i], 0.0f, out + at, inner);
+      }
+    }
+  }
+}
+
+template <Kind kind>
+void Combine(const State& st, const float* x, const float* y, float* out) {
+  const auto& [outer, len, inner] = st.s;
+  const int parts = PartsFor(st.threads, st.numel() / 2);
+  if (outer == 1 && inner == 1) {  // X and Y are alike: cut between any elements
+    ParallelFor(parts, len, [&](int, int64_t begin, int64_t end) {
+      (kind == Kind::kAdd ? st.loops.add : st.loops.mul)(x + begin, y + begin, out + begin,
+                                                         end - begin);
+    });
+    return;
+  }
+  const int64_t row = st.s.len * st.s.inner;
+  ParallelFor(parts, outer, [&](int, int64_t begin, int64_t end) {
+    CombineRows<kind>(st, end - begin, x + begin * row, y, out + begin * row);
+  });
+}
+
+template <Kind kind>
+Status Run(State& st, const KernelArgs& args) {
+  Combine<kind>(st, InF32(args, 0), InF32(args, 1), OutF32(args, 0));
+  return OkStatus();
+}
+
+Status RunAddGrad(State& st, const KernelArgs& args) {
+  const float* g = InF32(args, 2);
+  if (float* gx = OutF32(args, 0)) {
+    ParallelCopy(st.threads, gx, g, st.numel() * sizeof(float));
+  }
+  if (float* gy = OutF32(args, 1)) SumRepeats(st.loops, st.s, g, gy);
+  return OkStatus();
+}
+
+Status RunMulGrad(State& st, const KernelArgs& args) {
+  const float *x = InF32(args, 0), *y = InF32(args, 1), *g = InF32(args, 2);
+  if (float* gy = OutF32(args, 1)) {
+    float* product = static_cast<float*>(args.scratch);
+    st.loops.mul(x, g, product, st.numel());
+    SumRepeats(st.loops, st.s, product, gy);
+  }
+  if (float* gx = OutF32(args, 0)) Combine<Kind::kMul>(st, g, y, gx);
+  return OkStatus();
+}
+
+// ---- Subtraction, division, the larger one ------------------------------------------------------
+
+struct MathState {
+  const Loops& loops;
+  BroadcastShape s;
+  MathLoops::PairFn combine;
+  MathLoops::PairGradFn grad_x, grad_y;  // nullptr: the gradient, and its negative
+};
+
+// Calls run(at, y, n) for runs of X that together are X: y holds the elements of Y that they meet.
+template <typename Run>
+void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
+  constexpr int64_t kRun = 256;
+  float repeated[kRun];
+  for (int64_t o = 0; o < s.outer; ++o) {
+    if (s.inner == 1) {
+      run(o * s.len, y, s.len);
+      continue;
+    }
+    for (int64_t i = 0; i < s.len; ++i) {
+      const int64_t begin = (o * s.len + i) * s.inner;
+      std::fill_n(repeated, std::min(kRun, s.inner), y[i]);
+      for (int64_t j = 0; j < s.inner; j += kRun) {
+        run(begin + j, repeated, std::min(kRun, s.inner - j));
+      }
+    }
+  }
+}
+
+Status RunMath(MathState& st, const KernelArgs& args) {
+  const float* x = InF32(args, 0);
+  float* out = OutF32(args, 0);
+  ForEachRun(st.s, InF32(args, 1),
+             [&](int64_t at, const float* y, int64_t n) { st.combine(x + at, y, out + at, n); });
+  return OkStatus();
+}
+
+Status RunMathGrad(MathState& st, const KernelArgs& args) {
+  const float *x = InF32(args, 0), *g = InF32(args, 2);
+  const auto part = [&](MathLoops::PairGradFn grad, float* to) {
+    ForEachRun(st.s, InF32(args, 1),
+               [&](int64_t at, const float* y, int64_t n) { grad(x + at, y, g + at, to + at, n); });
+  };
+  if (float* gy = OutF32(args, 1)) {
+    auto* scratch = static_cast<float*>(args.scratch);
+    if (st.grad_y != nullptr) part(st.grad_y, scratch);
+    SumRepeats(st.loops, st.s, st.grad_y != nullptr ? scratch : g, gy);
+    if (st.grad_y == nullptr) st.loops.scale(gy, -1.0f, 0.0f, gy, st.s.len);
+  }
+  if (float* gx = OutF32(args, 0)) {
+    const int64_t n = st.s.outer * st.s.len * st.s.inner;
+    if (st.grad_x != nullptr) {
+      part(st.grad_x, gx);
+    } else if (gx != g && n > 0) {
+      std::memcpy(gx, g, n * sizeof(float));
+    }
+  }
+  return OkStatus();
+}
+
+enum class Math { kSub, kDiv, kMax };
+
+template <Math math, Status (*Body)(MathState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareMath(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  const MathLoops& m = BestMathLoops();
+  const MathState state = math == Math::kSub ? MathState{BestLoops(), s, m.sub, nullptr, nullptr}
+                          : math == Math::kDiv
+                              ? MathState{BestLoops(), s, m.div, m.div_grad_x, m.div_grad_y}
+                              : MathState{BestLoops(), s, m.max, m.max_grad_x, m.max_grad_y};
+  const bool scratch = Body == RunMathGrad && state.grad_y != nullptr && view.has_out(1);
+  return MakeKernel<MathState, Body>(state, scratch ? view.in(0).bytes() : 0);
+}
+
+template <Status (*Body)(State&, const KernelArgs&), bool scratch>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  return MakeKernel<State, Body>({BestLoops(), s, ctx.threads}, scratch ? view.in(0).bytes() : 0);
+}
+
+}  // namespace
+
+void SumRepeats(const Loops& loops, const BroadcastShape& s, const float* g, float* gy) {
+  const auto& [outer, len, inner] = s;
+  if (inner == 1) {
+    loops.sum_rows(g, gy, outer, len);
+    return;
+  }
+  for (int64_t i = 0; i < len; ++i) {
+    float total = 0.0f;
+    for (int64_t o = 0; o < outer; ++o) total += loops.sum(g + (o * len + i) * inner, inner);
+    gy[i] = total;
+  }
+}
+
+std::vector<KernelImpl> ElementwiseAddCpu() {
+  return {{"vector", OrWidened<Prepare<Run<Kind::kAdd>, false>>}};
+}
+std::vector<KernelImpl> ElementwiseMulCpu() {
+  return {{"vector", OrWidened<Prepare<Run<Kind::kMul>, false>>}};
+}
+std::vector<KernelImpl> ElementwiseAddGradCpu() {
+  return {{"vector", OrWidened<Prepare<RunAddGrad, false>>}};
+}
+std::vector<KernelImpl> ElementwiseMulGradCpu() {
+  return {{"vector", OrWidened<Prepare<RunMulGrad, true>>}};
+}
+std::vector<KernelImpl> ElementwiseSubCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMath>>}};
+}
+std::vector<KernelImpl> ElementwiseSubGradCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMathGrad>>}};
+}
+std::vector<KernelImpl> ElementwiseDivCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMath>>}};
+}
+std::vector<KernelImpl> ElementwiseDivGradCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMathGrad>>}};
+}
+std::vector<KernelImpl> ElementwiseMaxCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMath>>}};
+}
+std::vector<KernelImpl> ElementwiseMaxGradCpu() {
+  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMathGrad>>}};
+}
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+#include "kernels/ops/cpu/half.h"
+#include "kernels/ops/cpu/loops.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  const Loops& loops;
+  int64_t n;
+  float scale, bias;
+};
+
+Status Run(State& s, const KernelArgs& args) {
+  s.loops.scale(InF32(args, 0), s.scale, s.bias, OutF32(args, 0), s.n);
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  return MakeKernel<State, Run>({BestLoops(), view.in(0).shape.numel(),
+                                 static_cast<float>(view.attr<double>("scale")),
+                                 static_cast<float>(view.attr<double>("bias"))});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> ScaleCpu() { return {{"vector", OrWidened<Prepare>}}; }
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/fused/fused_elementwise.h"
+
+namespace tandem {
+namespace {
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const Body body, BindBody(view));
+  return PrepareBody(body, ctx.threads);
+}
+
+}  // namespace
+
+std::vector<KernelImpl> FusedElementwiseCpu() { return {{"blocks", Prepare}}; }
+
+}  // namespace tandem

@@ -1,2 +1,0 @@
-#define TANDEM_LOOPS kHalfLoopsAvx2
-#include "kernels/ops/half_loops_code.h"

@@ -1,2 +1,0 @@
-#define TANDEM_LOOPS kHalfLoopsBase
-#include "kernels/ops/half_loops_code.h"

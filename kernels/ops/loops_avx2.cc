@@ -1,4 +1,0 @@
-#define TANDEM_LOOPS kLoopsAvx2
-#define TANDEM_LANES 8
-#define TANDEM_ISA "avx2"
-#include "kernels/ops/loops_code.h"

@@ -1,4 +1,0 @@
-#define TANDEM_LOOPS kLoopsAvx512
-#define TANDEM_LANES 16
-#define TANDEM_ISA "avx512"
-#include "kernels/ops/loops_code.h"

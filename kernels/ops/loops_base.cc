@@ -1,4 +1,0 @@
-#define TANDEM_LOOPS kLoopsBase
-#define TANDEM_LANES 4
-#define TANDEM_ISA "base"
-#include "kernels/ops/loops_code.h"

@@ -1,2 +1,0 @@
-#define TANDEM_MATH_LOOPS kMathLoopsAvx2
-#include "kernels/ops/math_loops_code.h"

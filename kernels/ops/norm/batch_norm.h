@@ -1,0 +1,40 @@
+// Shapes of a batch normalisation, shared by its definition and its kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/core/op.h"
+#include "kernels/ops/formulas/host_device.h"
+
+namespace tandem {
+
+struct BatchNormShape {
+  int64_t batch, channels;
+  int64_t plane;  // elements of one channel of one image
+  ImageLayout layout;
+  bool blocked() const { return layout == ImageLayout::kBlocked; }
+};
+
+// One step of a running statistic. As one expression in f32: the same bits on every machine.
+TD_HD float AdvanceStatistic(float momentum, float running, float now) {
+  return running * momentum + now * (1.0f - momentum);
+}
+
+// The moments of the ranks' samples, joined one after the other (sync_batch_norm.cc).
+struct JoinedMoments {
+  double count = 0, mean = 0, m2 = 0;
+
+  TD_HD void Add(double n, double mean_of_rank, double variance_of_rank) {
+    if (n == 0) return;
+    const double delta = mean_of_rank - mean, total = count + n;
+    mean += delta * n / total;
+    m2 += n * variance_of_rank + delta * delta * count * n / total;
+    count = total;
+  }
+};
+
+// From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
+StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
+
+}  // namespace tandem

@@ -1,0 +1,354 @@
+// CUDA kernels of batch_norm, alone and fused; definitions in batch_norm.cc.
+#include "kernels/ops/cuda/cuda_kernels.h"
+#include "kernels/ops/norm/batch_norm_cuda.h"
+#include "kernels/ops/norm/batch_norm_dnn_cuda.h"
+#include "kernels/ops/norm/batch_norm_graph.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t AlignedBytes(size_t bytes) {
+  return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+}
+
+// ---- batch_norm ---------------------------------------------------------------------------------
+
+struct ChannelOf {
+  int64_t channels, inner;
+  __device__ int64_t operator()(int64_t i) const {
+    return Remainder(inner == 1 ? i : Quotient(i, inner), channels);
+  }
+};
+
+// Mean and variance in two passes, so that nothing cancels however far the mean is from 0.
+template <typename T>
+Status Moments(const BatchNormState& s, const KernelArgs& args) {
+  const T* x = In<T>(args, 0);
+  float *saved_mean = Out<float>(args, 3), *saved_inv = Out<float>(args, 4);
+  const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  const float count = s.count, momentum = s.momentum, epsilon = s.epsilon;
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, args.scratch, [=] __device__(int64_t i, int64_t) { return Wide(x[i]); },
+      [=] __device__(int64_t c, float sum) {
+        const float mean = sum / count;
+        mean_out[c] = AdvanceStatistic(momentum, mean_in[c], mean);
+        saved_mean[c] = mean;
+      }));
+  return s.sums().Run(
+      args, args.scratch,
+      [=] __device__(int64_t i, int64_t c) {
+        const float d = Wide(x[i]) - saved_mean[c];
+        return d * d;
+      },
+      [=] __device__(int64_t c, float sum) {
+        const float variance = sum / count;
+        variance_out[c] = AdvanceStatistic(momentum, variance_in[c], variance);
+        saved_inv[c] = 1.0f / sqrtf(variance + epsilon);
+      });
+}
+
+Status TestMoments(const BatchNormState& s, const KernelArgs& args) {
+  const float *mean = In<float>(args, 3), *variance = In<float>(args, 4), epsilon = s.epsilon;
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  float *saved_mean = Out<float>(args, 3), *saved_inv = Out<float>(args, 4);
+  return ForEach(args, s.channels, [=] __device__(int64_t c) {
+    const float m = mean[c], v = variance[c];
+    mean_out[c] = saved_mean[c] = m;
+    variance_out[c] = v;
+    saved_inv[c] = 1.0f / sqrtf(v + epsilon);
+  });
+}
+
+template <typename T>
+Status Run(BatchNormState& s, const KernelArgs& args) {
+  TD_RETURN_IF_ERROR(s.is_test ? TestMoments(s, args) : Moments<T>(s, args));
+  const T *x = In<T>(args, 0), *z = s.relu ? In<T>(args, 5) : nullptr;
+  const float *weight = In<float>(args, 1), *bias = In<float>(args, 2);
+  const float *mean = Out<float>(args, 3), *inv = Out<float>(args, 4);
+  T* y = Out<T>(args, 0);
+  const ChannelOf channel{s.channels, s.inner};
+  const bool relu = s.relu;
+  return ForEach(args, s.numel(), [=] __device__(int64_t i) {
+    const int64_t c = channel(i);
+    float v = (Wide(x[i]) - mean[c]) * (weight[c] * inv[c]) + bias[c];
+    if (z != nullptr) v += Wide(z[i]);
+    y[i] = Narrow<T>(relu && 0.0f > v ? 0.0f : v);
+  });
+}
+
+// Scratch: the sums over each channel of g' and of g' (x - mean), then that of the sums.
+template <typename T>
+Status RunGrad(BatchNormState& s, const KernelArgs& args) {
+  const T* x = In<T>(args, 0);
+  const float *weight = In<float>(args, 1), *mean = In<float>(args, 2), *inv = In<float>(args, 3);
+  const Masked<T> masked{s.relu ? In<T>(args, 5) : nullptr, In<T>(args, 4)};
+  const float* given = In<float>(args, s.relu ? 6 : 5);
+  float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
+  auto* sum_g = static_cast<float*>(args.scratch);
+  float *sum_gx = sum_g + s.channels, *rest = sum_gx + s.channels;
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, rest, [=] __device__(int64_t i, int64_t) { return masked(i); },
+      [=] __device__(int64_t c, float sum) {
+        sum_g[c] = sum;
+        if (gbias != nullptr) gbias[c] = sum;
+      }));
+  TD_RETURN_IF_ERROR(s.sums().Run(
+      args, rest,
+      [=] __device__(int64_t i, int64_t c) { return masked(i) * (Wide(x[i]) - mean[c]); },
+      [=] __device__(int64_t c, float sum) {
+        sum_gx[c] = sum;
+        if (gscale != nullptr) gscale[c] = sum * inv[c];
+      }));
+  T *gx = Out<T>(args, 0), *gz = s.relu ? Out<T>(args, 3) : nullptr;
+  if (gx == nullptr && gz == nullptr) return OkStatus();
+  const BatchNormState st = s;
+  const ChannelOf channel{s.channels, s.inner};
+  return ForEach(args, s.numel(), [=] __device__(int64_t i) {
+    const int64_t c = channel(i);
+    const float v = masked(i);
+    if (gx != nullptr) {
+      // Of all ranks where Sums says so; with is_test the statistics are constants.
+      const float count = given == nullptr ? st.count : given[0] * static_cast<float>(st.plane);
+      const float all_g = given == nullptr ? sum_g[c] : given[1 + c];
+      const float all_gx = given == nullptr ? sum_gx[c] : given[1 + st.channels + c];
+      const float mean_g = st.is_test ? 0.0f : all_g / count;
+      const float slope = st.is_test ? 0.0f : all_gx * inv[c] * inv[c] / count;
+      gx[i] = Narrow<T>(weight[c] * inv[c] * (v - mean_g - (Wide(x[i]) - mean[c]) * slope));
+    }
+    if (gz != nullptr) gz[i] = Narrow<T>(v);
+  });
+}
+
+template <Status (*Body)(BatchNormState&, const KernelArgs&), bool relu>
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_ASSIGN_OR_RETURN(const BatchNormState state, BatchNormSettingsOf(view, relu));
+  return MakeKernel<BatchNormState, Body>(state, state.scratch_bytes());
+}
+
+// ---- batch_norm in training, by cuDNN -----------------------------------------------------------
+
+// Outputs lie apart from inputs (BatchNormCudaRows).
+struct DnnState {
+  DnnBatchNorm norm;
+  BatchNormState s;
+
+  // Scratch: two values a channel, and room for an output that nobody wants.
+  size_t spare_at() const {
+    return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
+  }
+  void* Out0(const KernelArgs& args) const {
+    return args.out[0] != nullptr ? args.out[0]
+                                  : static_cast<std::byte*>(args.scratch) + spare_at();
+  }
+};
+
+// cuDNN's own running variance is divided by n - 1, ours by n: what it saves tells that of the
+// batch.
+Status AdvanceBySaved(const BatchNormState& s, const KernelArgs& args) {
+  const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
+  float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
+  const float *mean = Out<float>(args, 3), *inv = Out<float>(args, 4);
+  const float momentum = s.momentum;
+  const double epsilon = s.epsilon;
+  return ForEach(args, s.channels, [=] __device__(int64_t c) {
+    const double variance = 1.0 / (static_cast<double>(inv[c]) * inv[c]) - epsilon;
+    mean_out[c] = AdvanceStatistic(momentum, mean_in[c], mean[c]);
+    variance_out[c] = AdvanceStatistic(momentum, variance_in[c],
+                                       0.0 > variance ? 0.0f : static_cast<float>(variance));
+  });
+}
+
+Status RunDnn(DnnState& st, const KernelArgs& args) {
+  TD_RETURN_IF_ERROR(st.norm.Forward(args, args.in[0], In<float>(args, 1), In<float>(args, 2),
+                                     st.Out0(args), Out<float>(args, 3), Out<float>(args, 4)));
+  return AdvanceBySaved(st.s, args);
+}
+
+Status RunDnnGrad(DnnState& st, const KernelArgs& args) {
+  auto* rest = static_cast<float*>(args.scratch);  // for gradients that nobody wants
+  float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
+  return st.norm.Backward(args, args.in[0], args.in[4], In<float>(args, 1), In<float>(args, 2),
+                          In<float>(args, 3), st.Out0(args), gscale != nullptr ? gscale : rest,
+                          gbias != nullptr ? gbias : rest + st.s.channels);
+}
+
+template <Status (*Body)(DnnState&, const KernelArgs&)>
+StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  DnnState state;
+  TD_ASSIGN_OR_RETURN(state.s, BatchNormSettingsOf(view, /*relu=*/false));
+  if (state.s.is_test) return Unimplemented("given statistics");
+  if (view.has_in(5)) return Unimplemented("sums of several ranks");
+  if (state.s.count < 2) return Unimplemented("one sample");
+  TD_ASSIGN_OR_RETURN(
+      state.norm, DnnBatchNorm::Make({s.batch, s.channels, s.plane, s.layout == ImageLayout::kLast},
+                                     view.in(0).dtype, view.attr<double>("epsilon"),
+                                     ctx.persistent_batch_norm));
+  const size_t scratch = state.spare_at() + (view.has_out(0) ? 0 : view.in(0).bytes());
+  return MakeKernel<DnnState, Body>(std::move(state), scratch);
+}
+
+// ---- The same by cuDNN's graphs, with Z and the activation
+// ---------------------------------------
+
+struct GraphState {
+  std::shared_ptr<const DnnPlan> plan;
+  BatchNormGraph ids;  // of tensors
+  BatchNormState s;
+  bool refused = false;
+
+  size_t workspace_at() const { return 0; }  // in scratch
+};
+
+Status RunPlan(const GraphState& st, const KernelArgs& args) {
+  const DnnGraph::BatchNormTensors& norm = st.ids.norm;
+  std::vector<DnnPlan::Given> given = {
+      {norm.x, args.in[0]},          {norm.scale, args.in[1]},       {norm.bias, args.in[2]},
+      {norm.epsilon, &st.s.epsilon}, {norm.saved_mean, args.out[3]}, {norm.saved_inv, args.out[4]},
+      {st.ids.y, args.out[0]}};
+  if (st.ids.z.has_value()) given.push_back({*st.ids.z, args.in[5]});
+  TD_RETURN_IF_ERROR(st.plan->Run(StreamOf(args).dnn, given, args.scratch));
+  return AdvanceBySaved(st.s, args);
+}
+
+struct GradGraphState {
+  std::shared_ptr<const DnnPlan> plan;
+  BatchNormGradGraph ids;
+  BatchNormState s;
+  bool refused = false;
+
+  // Scratch: gradients that nobody wants, the plan's workspace.
+  size_t workspace_at() const {
+    return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
+  }
+};
+
+Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
+  auto* const scratch = static_cast<std::byte*>(args.scratch);
+  auto* const rest = reinterpret_cast<float*>(scratch);
+  float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
+  const float zero = 0.0f;
+  const DnnGraph::BatchNormGradTensors& norm = st.ids.norm;
+  std::vector<DnnPlan::Given> given = {
+      {norm.x, args.in[0]},
+      {norm.scale, args.in[1]},
+      {norm.saved_mean, args.in[2]},
+      {norm.saved_inv, args.in[3]},
+      {st.ids.gy, args.in[4]},
+      {norm.gx, args.out[0]},
+      {norm.gscale, gscale != nullptr ? gscale : rest},
+      {norm.gbias, gbias != nullptr ? gbias : rest + st.s.channels}};
+  if (st.ids.y.has_value()) {
+    given.push_back({*st.ids.y, args.in[5]});
+    given.push_back({*st.ids.zero, &zero});
+  }
+  if (st.ids.gz.has_value()) given.push_back({*st.ids.gz, args.out[3]});
+  return st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at());
+}
+
+// What cuDNN turns down only when it runs is done by the own kernels, from the first run on: a
+// graph of launches is recorded later.
+template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
+Status RunGraph(S& st, const KernelArgs& args) {
+  if (!st.refused) {
+    const Status status = RunPlan(st, args);
+    if (status.code() != StatusCode::kUnimplemented) return status;
+    st.refused = true;
+  }
+  return Own(st.s, args);
+}
+
+template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
+Kernel MakeGraphKernel(S state) {
+  const size_t scratch =
+      std::max(state.workspace_at() + state.plan->workspace(), state.s.scratch_bytes());
+  return MakeKernel<S, RunGraph<S, Own>>(std::move(state), scratch);
+}
+
+StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareContext& ctx,
+                                           const BatchNormState& s) {
+  TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
+  const DType dtype = view.in(0).dtype;
+  if (!ctx.persistent_batch_norm) return Unimplemented("cudnn_batchnorm_spatial_persistent=false");
+  if (shape.layout != ImageLayout::kLast) return Unimplemented("channels are not last");
+  if (s.channels * static_cast<int64_t>(SizeOf(dtype)) % 16 != 0) {
+    return Unimplemented("%d channels of %s", s.channels, Name(dtype));
+  }
+  if (s.is_test) return Unimplemented("given statistics");
+  if (s.count < 2) return Unimplemented("one sample");
+  return BatchNormGraphShape{DnnTypeOf(dtype), shape.batch, shape.channels, shape.plane, s.relu};
+}
+
+template <typename T, bool relu>
+StatusOr<Kernel> PrepareGraphAs(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
+  TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
+  shape.z = view.has_in(5);
+  BatchNormGraph ids(shape);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlans(ids.graph, ctx).Best(kBatchNormWorkspace));
+  return MakeGraphKernel<GraphState, Run<T>>({std::move(plan), std::move(ids), s});
+}
+
+template <typename T, bool relu>
+StatusOr<Kernel> PrepareGradGraphAs(const OpView& view, const PrepareContext& ctx) {
+  if (view.has_in(relu ? 6 : 5)) return Unimplemented("sums of several ranks");
+  if (!view.has_out(0)) return Unimplemented("X's gradient is not wanted");
+  TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
+  TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
+  shape.z = relu && view.has_out(3);
+  BatchNormGradGraph ids(shape);
+  TD_ASSIGN_OR_RETURN(auto plan, DnnPlans(ids.graph, ctx).Best(kBatchNormWorkspace));
+  return MakeGraphKernel<GradGraphState, RunGrad<T>>({std::move(plan), std::move(ids), s});
+}
+
+template <bool relu>
+StatusOr<Kernel> PrepareGraph(const OpView& view, const PrepareContext& ctx) {
+  return ByType<PrepareGraphAs<float, relu>, PrepareGraphAs<__half, relu>,
+                PrepareGraphAs<__nv_bfloat16, relu>>(view, ctx);
+}
+template <bool relu>
+StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx) {
+  return ByType<PrepareGradGraphAs<float, relu>, PrepareGradGraphAs<__half, relu>,
+                PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
+}
+
+// ---- By the own kernels -------------------------------------------------------------------------
+
+template <bool relu>
+StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {
+  return ByType<Prepare<Run<float>, relu>, Prepare<Run<__half>, relu>,
+                Prepare<Run<__nv_bfloat16>, relu>>(view, ctx);
+}
+template <bool relu>
+StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
+  return ByType<Prepare<RunGrad<float>, relu>, Prepare<RunGrad<__half>, relu>,
+                Prepare<RunGrad<__nv_bfloat16>, relu>>(view, ctx);
+}
+
+}  // namespace
+
+// cuDNN says nothing of an output in the place of an input.
+std::vector<KernelRow> BatchNormCudaRows() {
+  constexpr bool kApart = true;
+  return {
+      {"batch_norm",
+       {{"cudnn_graph", PrepareGraph<false>},
+        {"cudnn", PrepareDnn<RunDnn>},
+        {"cuda", PrepareForward<false>}},
+       kApart},
+      {"batch_norm_grad",
+       {{"cudnn_graph", PrepareGradGraph<false>},
+        {"cudnn", PrepareDnn<RunDnnGrad>},
+        {"cuda", PrepareGrad<false>}},
+       kApart},
+      {"fused_bn_add_activation",
+       {{"cudnn_graph", PrepareGraph<true>}, {"cuda", PrepareForward<true>}},
+       kApart},
+      {"fused_bn_add_activation_grad",
+       {{"cudnn_graph", PrepareGradGraph<true>}, {"cuda", PrepareGrad<true>}},
+       kApart},
+  };
+}
+
+}  // namespace tandem

@@ -1,0 +1,91 @@
+// What batch normalisation over the samples of several ranks is put together from (the pass
+// sync_batch_norm): each rank's moments and sums in a tensor that is summed over the ranks. Moments
+// are joined by Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
+// Sample Variances", 1979, weighted by each rank's samples, so shares of a batch may be unequal.
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/core/infer.h"
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/norm/batch_norm.h"
+
+namespace tandem {
+namespace {
+
+Status InferMoments(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  const auto rank = view.attr<int64_t>("rank"), ranks = view.attr<int64_t>("ranks");
+  if (ranks < 1 || ranks > 65536 || rank < 0 || rank >= ranks) {
+    return view.Error(absl::StrFormat("rank=%d must be in [0, ranks=%d)", rank, ranks));
+  }
+  outputs[0] = {DType::kF32, {ranks, 2 * s.channels + 1}};
+  return OkStatus();
+}
+
+Status InferMerge(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "Moments", 2));
+  TD_RETURN_IF_ERROR(NeedRank(view, 1, "Mean", 1));
+  TD_RETURN_IF_ERROR(NeedSame(view, 1, "Mean", 2, "Variance"));
+  const Shape& moments = view.in(0).shape;
+  if (moments[0] < 1 || moments[1] != 2 * view.in(1).shape[0] + 1) {
+    return view.Error("Moments must be [ranks, 2 channels + 1]");
+  }
+  for (TensorDesc& output : outputs) output = view.in(1);
+  return OkStatus();
+}
+
+Status InferGradSums(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedF32(view));
+  TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  if (view.in(1).shape != Shape{s.channels}) {
+    return view.Error(absl::StrFormat("SavedMean must have the shape [%d]", s.channels));
+  }
+  TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 2, "Y@GRAD"));
+  if (view.has_in(3)) TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 3, "Y"));
+  outputs[0] = {DType::kF32, {2 * s.channels + 1}};
+  return OkStatus();
+}
+
+}  // namespace
+
+const OpDef kBatchNormMoments = {
+    .type = "batch_norm_moments",
+    .doc =
+        "Row `rank` of Out [ranks, 2c+1]: the number of images n, then mean and variance of each "
+        "channel of X [n,c,...]; other rows are 0, so the sum over the ranks holds all.",
+    .inputs = {{"X"}},
+    .outputs = {{"Out"}},
+    .attrs = {{"rank", int64_t{0}, "the row of this rank"},
+              {"ranks", int64_t{1}, "rows"},
+              LayoutAttr("data_layout", "layout of X: NCHW or nChw16c")},
+    .infer = InferMoments,
+    .cpu = BatchNormMomentsCpu(),
+};
+
+const OpDef kBatchNormMerge = {
+    .type = "batch_norm_merge",
+    .doc =
+        "Mean and variance over the samples of all rows of Moments, each weighted by its number, "
+        "and the next step of the running statistics: MeanOut = momentum Mean + (1 - momentum) "
+        "BatchMean, VarianceOut likewise.",
+    .inputs = {{"Moments"}, {"Mean"}, {"Variance"}},
+    .outputs = {{"BatchMean"}, {"BatchVariance"}, {"MeanOut"}, {"VarianceOut"}},
+    .attrs = {{"momentum", 0.9, "share of the running statistics that stays"}},
+    .infer = InferMerge,
+    .cpu = BatchNormMergeCpu(),
+    .inplace = {{2, 1}, {3, 2}},
+};
+
+const OpDef kBatchNormGradSums = {
+    .type = "batch_norm_grad_sums",
+    .doc =
+        "Out [2c+1]: the number of images, then for each channel the sums of g and of g (X - "
+        "SavedMean), where g is Y@GRAD, or 0 where Y is given and not above 0.",
+    .inputs = {{"X"}, {"SavedMean"}, {"Y@GRAD"}, {"Y", Arity::kOptional}},
+    .outputs = {{"Out"}},
+    .attrs = {LayoutAttr("data_layout", "layout of X, Y and Y@GRAD: NCHW or nChw16c")},
+    .infer = InferGradSums,
+    .cpu = BatchNormGradSumsCpu(),
+};
+
+}  // namespace tandem

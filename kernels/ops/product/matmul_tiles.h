@@ -1,0 +1,12 @@
+// Products of f32 on AMX tiles (tile_gemm.h); REQUIRES: f32.
+#pragma once
+
+#include "kernels/ops/core/op.h"
+
+namespace tandem {
+
+StatusOr<Kernel> PrepareTileMatmul(const OpView& view, const PrepareContext& ctx);
+StatusOr<Kernel> PrepareTileFc(const OpView& view, const PrepareContext& ctx);
+StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx);
+
+}  // namespace tandem

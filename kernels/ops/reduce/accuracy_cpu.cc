@@ -1,0 +1,44 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
+
+namespace tandem {
+namespace {
+
+struct State {
+  int64_t rows, classes, k;
+};
+
+// Fewer than k elements are larger than that of the label, or as large and before it.
+bool Among(const float* row, const State& s, int64_t label) {
+  if (label < 0 || label >= s.classes || row[label] != row[label]) return false;
+  int64_t larger = 0;
+  for (int64_t c = 0; c < s.classes; ++c) {
+    larger += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
+  }
+  return larger < s.k;
+}
+
+Status Run(State& s, const KernelArgs& args) {
+  const auto* labels = static_cast<const int64_t*>(args.in[1]);
+  int32_t correct = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const float* row = InF32(args, 0) + r * s.classes;
+    correct += Among(row, s, labels[r]) ? 1 : 0;
+  }
+  if (args.out[0] != nullptr) {
+    *OutF32(args, 0) = static_cast<float>(correct) / static_cast<float>(s.rows);
+  }
+  if (args.out[1] != nullptr) *static_cast<int32_t*>(args.out[1]) = correct;
+  return OkStatus();
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  return MakeKernel<State, Run>(
+      {view.in(0).shape[0], view.in(0).shape[1], view.attr<int64_t>("k")});
+}
+
+}  // namespace
+
+std::vector<KernelImpl> AccuracyCpu() { return {{"plain", Prepare}}; }
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+// What transpose, concat, split, slice, their gradients and reorder copy where: the same for all
+// kinds of kernels.
+#pragma once
+
+#include <vector>
+
+#include "kernels/ops/core/op.h"
+#include "kernels/ops/cpu/strided_copy.h"
+
+namespace tandem {
+
+// A window of input `in` into a window of output `out`, offsets in bytes.
+struct CopyPart {
+  StridedCopy copy;
+  size_t in, from, out, to;
+};
+
+struct CopyParts {
+  std::vector<CopyPart> parts;
+  size_t zeros = 0;  // bytes of output 0 that are cleared first
+};
+
+StatusOr<CopyParts> TransposeParts(const OpView& view);
+StatusOr<CopyParts> ConcatParts(const OpView& view);
+StatusOr<CopyParts> ConcatGradParts(const OpView& view);
+StatusOr<CopyParts> SplitParts(const OpView& view);
+StatusOr<CopyParts> SplitGradParts(const OpView& view);
+StatusOr<CopyParts> SliceParts(const OpView& view);
+StatusOr<CopyParts> SliceGradParts(const OpView& view);
+StatusOr<CopyParts> ReorderParts(const OpView& view);
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+// Between the layouts of images (image_layout.h); passes put it where one ends and the other
+// begins.
+#include "kernels/ops/core/image_layout.h"
+#include "kernels/ops/core/infer.h"
+#include "kernels/ops/core/op_defs.h"
+
+namespace tandem {
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 4));
+  TD_RETURN_IF_ERROR(LayoutOf(view, "from", view.in(0).shape).status());
+  TD_RETURN_IF_ERROR(LayoutOf(view, "to", view.in(0).shape).status());
+  return InferAnyFloat(view, outputs);
+}
+
+}  // namespace
+
+const OpDef kReorder = {
+    .type = "reorder",
+    .doc =
+        "The same elements of X [n,c,h,w] in another layout; it has no gradient, passes behind "
+        "autodiff put it in.",
+    .inputs = {{"X"}},
+    .outputs = {{"Out"}},
+    .attrs = {LayoutAttr("from", "layout of X: NCHW, nChw16c or NHWC"),
+              LayoutAttr("to", "layout of Out")},
+    .infer = Infer,
+    .cpu = ReorderCpu(),
+};
+
+}  // namespace tandem

@@ -1,0 +1,29 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/update/optimizer_cpu.h"
+
+namespace tandem {
+namespace {
+
+Status Run(UpdateState& s, const KernelArgs& kernel) {
+  UpdateArgs args = s.args;
+  args.lr = s.lr(kernel);
+  if (!(args.lr > 0)) {
+    return InvalidArgument(
+        "ftrl divides by the learning rate, which is %g at this step: it must "
+        "be positive (a warm-up begins at 0)",
+        args.lr);
+  }
+  return RunUpdate(s, args, kernel);
+}
+
+StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  TD_ASSIGN_OR_RETURN(UpdateState state,
+                      MakeUpdate(view, ctx, BestUpdateLoops().ftrl, FtrlArgs(view)));
+  return MakeKernel<UpdateState, Run>(std::move(state));
+}
+
+}  // namespace
+
+std::vector<KernelImpl> FtrlCpu() { return {{"vector", Prepare}}; }
+
+}  // namespace tandem

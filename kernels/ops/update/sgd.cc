@@ -1,0 +1,24 @@
+#include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/update/optimizer_op.h"
+
+namespace tandem {
+namespace {
+
+Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
+  return InferOptimizer(view, /*scalars=*/0, outputs);
+}
+
+}  // namespace
+
+const OpDef kSgd = {
+    .type = "sgd",
+    .doc = "ParamOut = Param - LearningRate * Grad.",
+    .inputs = {{"Param"}, {"Grad"}, {"LearningRate"}, {"Rows", Arity::kOptional}},
+    .outputs = {{"ParamOut"}},
+    .infer = Infer,
+    .cpu = SgdCpu(),
+    .inplace = {{0, 0}},
+    .elementwise = true,
+};
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+// Calls to one server whose caller waits for the answer. Includes gRPC: for .cc files only.
+#pragma once
+
+#include <google/protobuf/message_lite.h>
+
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "pserver/client/carrier/leases.h"
+#include "pserver/client/carrier/raw_call.h"
+
+namespace tandem {
+
+// Thread-safe.
+class BlockingCalls {
+ public:
+  explicit BlockingCalls(RawServer server) : server_(std::move(server)) {}
+  ~BlockingCalls();  // REQUIRES: no call is under way
+
+  // One attempt, until `deadline`.
+  Status Call(const std::string& method, const google::protobuf::MessageLite& request,
+              google::protobuf::MessageLite* reply, Time deadline) const;
+
+ private:
+  const RawServer server_;
+  const std::shared_ptr<PsLeases> leases_ = std::make_shared<PsLeases>();
+};
+
+}  // namespace tandem

@@ -1,0 +1,56 @@
+// The part of GrpcCarrier that is about shared memory.
+#include <utility>
+
+#include "pserver/client/carrier/grpc_carrier.h"
+
+namespace tandem {
+namespace {
+
+// What another try may mend: the lane was lost, or the server is on its way down.
+bool WasLost(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
+}
+
+}  // namespace
+
+StatusOr<int> GrpcCarrier::OpenLanes(const Invite& invite) {
+  if (options_.transport == PsTransport::kGrpc) return 0;
+  for (auto& server : servers_) {
+    server->lane = std::make_unique<ServerLane>(
+        server->name, [invite, index = server->index] { return invite(index); });
+  }
+  const bool asked_for = options_.transport == PsTransport::kShm;
+  const Time until = SteadyNow() + (asked_for ? options_.start_timeout : Duration::zero());
+  int lanes = 0;
+  for (auto& server : servers_) {
+    const Status opened = server->lane->WaitForFirst(until);
+    lanes += opened.ok();
+    if (opened.ok() || !asked_for) continue;
+    return FailedPrecondition("%s: no shared memory, which was asked for: %s", server->name,
+                              std::string(opened.message()));
+  }
+  return lanes;
+}
+
+void GrpcCarrier::CallByLane(Server& server, uint32_t lane_method, const char* method,
+                             EncodedMessage request, Time deadline, Take take) {
+  struct Sent {
+    EncodedMessage request;
+    Take take;
+  };
+  const auto sent = std::make_shared<Sent>(Sent{std::move(request), std::move(take)});
+  const auto again = [this, &server, method, deadline, sent] {
+    CallByGrpc(server, method, std::move(sent->request), deadline, std::move(sent->take));
+  };
+  const auto reply = [sent, again](const Status& status, Fragments answer) {
+    if (WasLost(status)) return again();
+    sent->take(status, answer);
+  };
+  if (server.lane->Call(lane_method, sent->request, deadline, reply)) {
+    ++lane_calls_;
+  } else {
+    again();
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+#include "pserver/client/carrier/client_session.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/session_proof.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+
+ClientSession::ClientSession(std::string secret, std::string job, std::string address)
+    : secret_(std::move(secret)), job_(std::move(job)), address_(std::move(address)) {
+  CHECK(!secret_.empty());
+}
+
+ClientSession::Stamp ClientSession::Next(std::string_view method) {
+  CallStamp stamp;
+  std::string key;
+  {
+    MutexLock lock(mu_);
+    if (id_.empty()) return {};
+    key = key_;
+    stamp.session = id_;
+    stamp.counter = ++counter_;
+  }
+  stamp.proof = CallProof(key, stamp.counter, method);
+  return {EncodeStamp(stamp), std::move(stamp.session)};
+}
+
+OpenSessionRequest ClientSession::Offer() const {
+  OpenSessionRequest offer;
+  offer.set_job(job_);
+  offer.set_nonce(RandomBytes(kNonceBytes));
+  return offer;
+}
+
+Status ClientSession::Accept(const OpenSessionRequest& offer, const OpenSessionReply& reply) {
+  const SessionTerms terms{job_, offer.nonce(), reply.nonce(), reply.session()};
+  const bool sizes = terms.server_nonce.size() == kNonceBytes && terms.id.size() == kSessionIdBytes;
+  if (!sizes || !ProofsEqual(reply.proof(), ServerProof(secret_, terms))) {
+    return Unauthenticated(
+        "the program that listens on %s does not hold the secret of job \"%s\" [TD6020]; hint: "
+        "give both sides the same secret file; if they have it, find out who took the port",
+        address_, job_);
+  }
+  std::string key = SessionKey(secret_, terms);
+  MutexLock lock(mu_);
+  id_ = terms.id;
+  key_ = std::move(key);
+  counter_ = 0;
+  return OkStatus();
+}
+
+Status ClientSession::Explain(const Status& refused) const {
+  if (refused.code() != StatusCode::kUnimplemented) return refused;
+  return FailedPrecondition(
+      "the program that listens on %s has no call OpenSession: it is a pserver of an earlier "
+      "version, or none [TD6022]; hint: run the same version of Tandem on both sides",
+      address_);
+}
+
+void ClientSession::Forget(const std::string& session) {
+  MutexLock lock(mu_);
+  if (id_ == session) id_.clear();
+}
+
+bool ClientSession::WasLost(StatusCode code, std::string_view message) {
+  return code == StatusCode::kUnauthenticated && message.find(kNoSessionCode) != message.npos;
+}
+
+}  // namespace tandem

@@ -1,0 +1,146 @@
+#include "pserver/client/carrier/raw_call.h"
+
+#include <utility>
+
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/session_proof.h"
+
+namespace tandem {
+namespace {
+
+// A call that needs more is refused for another reason than a server that was started again.
+constexpr int kSessionsLostMax = 4;
+
+}  // namespace
+
+RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
+                 grpc::ByteBuffer request, const CallRetries& retries, Done done)
+    : lease_(std::move(lease)),
+      server_(std::move(server)),
+      stub_(server_.channel),
+      method_(std::move(method)),
+      request_(std::move(request)),
+      retries_(retries),
+      done_(std::move(done)) {}
+
+std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawServer server,
+                                        std::string method, grpc::ByteBuffer request,
+                                        const CallRetries& retries, Done done) {
+  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server),
+                                                   std::move(method), std::move(request), retries,
+                                                   std::move(done)));
+  call->Attempt();
+  return call;
+}
+
+void RawCall::Attempt() {
+  retries_.Begin();
+  Send();
+}
+
+void RawCall::Send() {
+  std::string stamp;
+  if (server_.session != nullptr) {
+    ClientSession::Stamp next = server_.session->Next(method_);
+    if (next.session.empty()) return OpenSession();
+    session_ = std::move(next.session);
+    stamp = std::move(next.metadata);
+  }
+  Begin(method_, request_, stamp, &RawCall::OnReply);
+}
+
+void RawCall::OpenSession() {
+  offer_ = server_.session->Offer();
+  offer_bytes_ = SerializeMessage(offer_);
+  Begin("OpenSession", offer_bytes_, "", &RawCall::OnSession);
+}
+
+void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
+                    const std::string& stamp, void (RawCall::*then)(const grpc::Status&)) {
+  grpc::ClientContext* context = nullptr;
+  Status ready;
+  {
+    MutexLock lock(mu_);
+    if (cancelled_) {
+      ready = Cancelled("the client is going away");
+    } else {
+      context_ = std::make_unique<grpc::ClientContext>();
+      context = context_.get();
+      ready = PrepareCall(retries_.deadline(), context);
+    }
+  }
+  if (!ready.ok()) return Finish(ready);
+  if (!stamp.empty()) context->AddMetadata(kStampMetadata, stamp);
+  reply_.Clear();
+  stub_.UnaryCall(
+      context, "/tandem.ParameterServer/" + method, grpc::StubOptions(), &request, &reply_,
+      [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
+  // A Cancel between making the context and the call would have been lost.
+  MutexLock lock(mu_);
+  if (cancelled_ && context_.get() == context) context->TryCancel();
+}
+
+Status RawCall::Explain(const grpc::Status& status) const {
+  // What gRPC says by itself; a server's own DEADLINE_EXCEEDED tells more and stays.
+  if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
+      status.error_message() != "Deadline Exceeded") {
+    return retries_.attempts() == 1
+               ? FromGrpc(status)
+               : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", retries_.attempts()));
+  }
+  return DeadlineExceeded("no answer for %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
+                          last_error_.empty() ? "" : "; before that: " + last_error_);
+}
+
+bool RawCall::TriesAgain(const grpc::Status& status) {
+  const auto pause = retries_.Pause(static_cast<StatusCode>(status.error_code()), SteadyNow());
+  if (!pause) return false;
+  MutexLock lock(mu_);
+  if (cancelled_) return false;
+  last_error_ = status.error_message();
+  alarm_ = std::make_unique<grpc::Alarm>();
+  // The alarm keeps its callback as long as it lives, and this keeps the alarm: the callback
+  // lets go when it runs, else nobody would ever be freed.
+  auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
+  alarm_->Set(std::chrono::system_clock::now() +
+                  std::chrono::duration_cast<std::chrono::system_clock::duration>(*pause),
+              [keep](bool) { std::exchange(*keep, nullptr)->Attempt(); });
+  return true;
+}
+
+void RawCall::OnSession(const grpc::Status& status) {
+  if (!status.ok()) {
+    if (!TriesAgain(status)) Finish(server_.session->Explain(Explain(status)));
+    return;
+  }
+  OpenSessionReply reply;
+  Status accepted = ParseMessage(reply_, &reply);
+  if (accepted.ok()) accepted = server_.session->Accept(offer_, reply);
+  if (!accepted.ok()) return Finish(accepted);
+  Send();
+}
+
+void RawCall::OnReply(const grpc::Status& status) {
+  const auto code = static_cast<StatusCode>(status.error_code());
+  if (server_.session != nullptr && ClientSession::WasLost(code, status.error_message()) &&
+      ++sessions_lost_ <= kSessionsLostMax) {
+    server_.session->Forget(session_);
+    return Send();
+  }
+  if (!TriesAgain(status)) Finish(Explain(status));
+}
+
+void RawCall::Finish(Status status) {
+  Done done = std::exchange(done_, nullptr);
+  done(std::move(status), reply_);
+}
+
+void RawCall::Cancel() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+  if (alarm_ != nullptr) alarm_->Cancel();
+}
+
+}  // namespace tandem

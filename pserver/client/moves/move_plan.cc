@@ -1,0 +1,170 @@
+// What moves where, so that servers have about as much: buckets of rows by their number, slices by
+// their bytes.
+#include <algorithm>
+#include <utility>
+
+#include "common/tensor/row_buckets.h"
+#include "pserver/client/moves/mover.h"
+
+namespace tandem {
+namespace {
+
+// Takes `count` buckets of `from` away for `target`.
+void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
+  if (count == 0) return;
+  const auto begin = from.buckets.end() - static_cast<std::ptrdiff_t>(count);
+  plan.push_back({from.server, target, {begin, from.buckets.end()}});
+  from.buckets.erase(begin, from.buckets.end());
+}
+
+// What moves of slices, by source and target.
+class SlicePlan {
+ public:
+  explicit SlicePlan(const std::vector<ServedBuckets>& now) {
+    for (const ServedBuckets& s : now) {
+      slices_[s.server] = s.slice_bytes;
+      if (!s.leaving) load_[s.server] = 0;
+      for (const auto& [bucket, bytes] : s.slice_bytes) origin_[bucket] = s.server;
+      if (s.leaving) continue;
+      for (const auto& [bucket, bytes] : s.slice_bytes) load_[s.server] += bytes;
+    }
+  }
+  // All slices of `server` to others.
+  void Drain(int server) {
+    load_.erase(server);
+    while (!load_.empty() && !slices_[server].empty()) {
+      const auto largest = LargestOf(server, UINT64_MAX);
+      Give(server, Least()->first, largest->first);
+    }
+  }
+  void Balance() {
+    while (load_.size() > 1) {
+      const auto most = std::max_element(load_.begin(), load_.end(), Fewer);
+      const auto least = Least();
+      const auto slice = LargestOf(most->first, most->second - least->second);
+      if (slice == slices_[most->first].end()) return;
+      Give(most->first, least->first, slice->first);
+    }
+  }
+  std::vector<int> Leaving() const {
+    std::vector<int> all;
+    for (const auto& [server, slices] : slices_) {
+      if (!load_.contains(server)) all.push_back(server);
+    }
+    return all;
+  }
+  std::vector<BucketTransfer> Transfers() const {
+    std::map<std::pair<int, int>, std::vector<int>> by_way;
+    for (const auto& [server, slices] : slices_) {
+      for (const auto& [bucket, bytes] : slices) {
+        const int from = origin_.at(bucket);
+        if (from != server) by_way[{from, server}].push_back(bucket);
+      }
+    }
+    std::vector<BucketTransfer> all;
+    for (auto& [way, buckets] : by_way) all.push_back({way.first, way.second, std::move(buckets)});
+    return all;
+  }
+
+ private:
+  using Slices = std::map<int, uint64_t>;  // bytes by bucket
+  static bool Fewer(const std::pair<const int, uint64_t>& a,
+                    const std::pair<const int, uint64_t>& b) {
+    return a.second < b.second;
+  }
+  std::map<int, uint64_t>::iterator Least() {
+    return std::min_element(load_.begin(), load_.end(), Fewer);
+  }
+  // Of those below so many bytes.
+  Slices::iterator LargestOf(int server, uint64_t below) {
+    Slices& all = slices_[server];
+    auto best = all.end();
+    for (auto it = all.begin(); it != all.end(); ++it) {
+      if (it->second < below && (best == all.end() || it->second > best->second)) best = it;
+    }
+    return best;
+  }
+  void Give(int from, int to, int bucket) {
+    const auto slice = slices_[from].extract(bucket);
+    if (load_.contains(from)) load_[from] -= slice.mapped();
+    load_[to] += slice.mapped();
+    slices_[to][bucket] = slice.mapped();
+  }
+
+  std::map<int, Slices> slices_;  // by server
+  std::map<int, uint64_t> load_;  // of those that stay, bytes
+  std::map<int, int> origin_;     // servers by bucket
+};
+
+// Without slices.
+std::vector<ServedBuckets> RowsOf(std::vector<ServedBuckets> servers) {
+  for (ServedBuckets& s : servers) {
+    std::erase_if(s.buckets, [](int bucket) { return bucket >= kRowBuckets; });
+  }
+  return servers;
+}
+
+}  // namespace
+
+std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server) {
+  const std::vector<ServedBuckets> left = RowsOf(now);
+  const auto source = std::find_if(left.begin(), left.end(),
+                                   [server](const ServedBuckets& s) { return s.server == server; });
+  std::map<int, std::vector<int>> by_target;
+  std::map<int, size_t> load;
+  for (const ServedBuckets& s : left) {
+    if (s.server != server && !s.leaving) load[s.server] = s.buckets.size();
+  }
+  if (source == left.end() || load.empty()) return {};
+  for (const int bucket : source->buckets) {
+    const auto least = std::min_element(
+        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    ++least->second;
+    by_target[least->first].push_back(bucket);
+  }
+  std::vector<BucketTransfer> plan;
+  for (auto& [target, buckets] : by_target) plan.push_back({server, target, std::move(buckets)});
+  SlicePlan slices(now);
+  slices.Drain(server);
+  for (BucketTransfer& t : slices.Transfers()) plan.push_back(std::move(t));
+  return plan;
+}
+
+std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now) {
+  std::vector<ServedBuckets> left = RowsOf(now);
+  size_t sum = 0, leaving = 0;
+  for (const ServedBuckets& s : left) {
+    sum += s.buckets.size();
+    leaving += s.leaving;
+  }
+  const size_t stay = left.size() - leaving;
+  if (stay == 0) return {};
+  // Those that have most keep one more where it does not come out even.
+  std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
+    if (a.leaving != b.leaving) return a.leaving;
+    return a.buckets.size() > b.buckets.size();
+  });
+  const auto share = [&](size_t i) {
+    return i < leaving ? 0 : sum / stay + (i - leaving < sum % stay);
+  };
+  std::vector<BucketTransfer> plan;
+  size_t giver = 0;
+  for (size_t taker = left.size(); taker-- > 0;) {
+    size_t missing = share(taker) - std::min(share(taker), left[taker].buckets.size());
+    while (missing > 0 && giver < taker) {
+      const size_t spare =
+          left[giver].buckets.size() - std::min(left[giver].buckets.size(), share(giver));
+      const size_t count = std::min(spare, missing);
+      Give(left[giver], left[taker].server, count, plan);
+      missing -= count;
+      if (missing > 0) ++giver;
+    }
+  }
+  SlicePlan slices(now);
+  for (const int server : slices.Leaving()) slices.Drain(server);
+  slices.Balance();
+  for (BucketTransfer& t : slices.Transfers()) plan.push_back(std::move(t));
+  return plan;
+}
+
+}  // namespace tandem

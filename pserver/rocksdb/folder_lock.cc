@@ -1,0 +1,32 @@
+#include "pserver/rocksdb/folder_lock.h"
+
+#include <rocksdb/env.h>
+
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "common/base/predecessor.h"
+
+namespace tandem {
+
+Status AwaitFolder(const char* called, const std::string& dir, const char* choice) {
+  const std::string file = dir + "/LOCK";
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  const auto held = [&] {
+    rocksdb::FileLock* lock = nullptr;
+    const rocksdb::Status status = env->LockFile(file, &lock);
+    if (status.ok()) {
+      env->UnlockFile(lock).PermitUncheckedError();  // the one who opens the folder locks it anew
+      return false;
+    }
+    const std::string text = status.ToString();
+    return absl::StrContains(text, ErrnoText(EAGAIN)) || absl::StrContains(text, "lock hold by");
+  };
+  const std::string what = absl::StrFormat("%s %s: another process has it open", called, dir);
+  if (AwaitPredecessor(what, held)) return OkStatus();
+  return Unavailable(
+      "%s, still after %.0f s; hint: end that process (fuser %s shows it), or choose another %s",
+      what, Seconds(kPredecessorPatience), file, choice);
+}
+
+}  // namespace tandem

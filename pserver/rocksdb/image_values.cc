@@ -1,0 +1,225 @@
+#include "pserver/rocksdb/image_values.h"
+
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/bounded_queue.h"
+#include "common/base/runner.h"
+#include "proto/pserver.pb.h"
+#include "pserver/disk/value_file.h"
+#include "pserver/state/buffer_pool.h"
+#include "pserver/wire/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kPiecesAhead = 4;
+constexpr size_t kSpareBytes = 64 << 20;  // fresh memory costs more than the copy into it
+
+Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
+  return file.Add(values.get(), static_cast<size_t>(numel) * sizeof(float));
+}
+
+// Records as they come, with where they belong.
+class Records {
+ public:
+  Records(const std::string& path, ValueReader file) : path_(path), file_(std::move(file)) {}
+
+  // `numel` -1: as many as there are; says how many.
+  StatusOr<Buffer> Floats(const std::string& what, int64_t* numel) {
+    TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
+    const auto found = static_cast<int64_t>(bytes / sizeof(float));
+    if (bytes % sizeof(float) != 0 || (*numel >= 0 && *numel != found)) {
+      return DataLoss("%s: %s has %d bytes, expected %d elements", path_, what, bytes, *numel);
+    }
+    *numel = found;
+    TD_ASSIGN_OR_RETURN(Buffer values, pool_.Take(bytes));
+    TD_RETURN_IF_ERROR(file_.Read(values.get()));
+    return values;
+  }
+  StatusOr<RowValues> Rows(const std::string& what) {
+    TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
+    text_.resize(bytes);
+    TD_RETURN_IF_ERROR(file_.Read(text_.data()));
+    if (!record_.ParseFromString(text_)) return DataLoss("%s: rows of %s are damaged", path_, what);
+    return FromProto(record_);
+  }
+  Status Finish(uint32_t expected) {
+    TD_ASSIGN_OR_RETURN(const uint32_t sum, file_.Finish());
+    if (sum == expected) return OkStatus();
+    return DataLoss(
+        "%s: CRC32C of the values is %08x, the checkpoint's record says %08x [TD2111]; "
+        "hint: restore a copy of the folder, or move it away to start without this "
+        "checkpoint",
+        path_, sum, expected);
+  }
+
+ private:
+  const std::string path_;
+  ValueReader file_;
+  BufferPool pool_{kSpareBytes};
+  std::string text_;  // memory that is used again
+  TableRows record_;
+};
+
+using Kind = ImagePiece::Kind;
+
+// The records of a file as pieces, in their order.
+class Pieces {
+ public:
+  using Give = std::function<Status(ImagePiece)>;
+
+  Pieces(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
+         ValueReader file)
+      : config_(config), meta_(meta), records_(path, std::move(file)) {}
+  // All of them. REQUIRES: once.
+  Status Read(const Give& give) {
+    TD_RETURN_IF_ERROR(ReadSlices(give));
+    for (int i = 0; i < meta_.table_size(); ++i) {
+      for (const uint32_t bucket : meta_.table(i).bucket()) {
+        TD_RETURN_IF_ERROR(GiveRows(Kind::kRows, static_cast<size_t>(i), bucket, give));
+      }
+    }
+    if (meta_.has_previous()) TD_RETURN_IF_ERROR(ReadPrevious(give));
+    return records_.Finish(meta_.values_crc32c());
+  }
+
+ private:
+  Status ReadSlices(const Give& give) {
+    for (size_t i = 0; i < config_.slices.size(); ++i) {
+      const SliceSpec& spec = config_.slices[i];
+      ImagePiece piece{.kind = Kind::kSlice, .index = i};
+      int64_t numel = spec.numel;
+      TD_ASSIGN_OR_RETURN(piece.slice.param, records_.Floats(spec.variable, &numel));
+      const std::string& names = meta_.slots(static_cast<int>(i));
+      std::vector<std::string> slots;
+      if (!names.empty()) slots = absl::StrSplit(names, '\n');
+      for (const std::string& name : slots) {
+        numel = -1;
+        TD_ASSIGN_OR_RETURN(Buffer values, records_.Floats(name, &numel));
+        piece.slice.slots.push_back({name, numel, std::move(values)});
+      }
+      TD_RETURN_IF_ERROR(give(std::move(piece)));
+    }
+    return OkStatus();
+  }
+  Status GiveRows(Kind kind, size_t table, uint32_t bucket, const Give& give) {
+    ImagePiece piece{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
+    TD_ASSIGN_OR_RETURN(piece.rows, records_.Rows(config_.tables[table].variable));
+    return give(std::move(piece));
+  }
+  Status ReadPrevious(const Give& give) {
+    for (size_t i = 0; i < config_.slices.size(); ++i) {
+      int64_t numel = config_.slices[i].numel;
+      ImagePiece piece{.kind = Kind::kPreviousSlice, .index = i};
+      TD_ASSIGN_OR_RETURN(piece.slice.previous,
+                          records_.Floats(config_.slices[i].variable, &numel));
+      TD_RETURN_IF_ERROR(give(std::move(piece)));
+    }
+    for (size_t i = 0; i < config_.tables.size(); ++i) {
+      TD_RETURN_IF_ERROR(GiveRows(Kind::kPreviousRows, i, 0, give));
+    }
+    return OkStatus();
+  }
+
+  const ShardConfig& config_;
+  const ShardMeta& meta_;
+  Records records_;
+};
+
+Status WritePrevious(const ShardImage& image, ValueWriter& file) {
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(AddFloats(image.slices[i].previous, image.config.slices[i].numel, file));
+  }
+  for (const TableImage& table : image.tables) {
+    TableRows record;
+    ToProto(table.previous, &record);
+    const std::string text = record.SerializeAsString();
+    TD_RETURN_IF_ERROR(file.Add(text.data(), text.size()));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status WriteValues(const std::string& path, const ShardImage& image, WritePace* pace,
+                   ShardMeta& meta) {
+  TD_ASSIGN_OR_RETURN(ValueWriter file, ValueWriter::Create(path, pace));
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(AddFloats(image.slices[i].param, image.config.slices[i].numel, file));
+    std::vector<std::string> names;
+    for (const SliceImage::Slot& slot : image.slices[i].slots) {
+      TD_RETURN_IF_ERROR(AddFloats(slot.values, slot.numel, file));
+      names.push_back(slot.name);
+    }
+    meta.add_slots(absl::StrJoin(names, "\n"));
+  }
+  TableRows record;
+  std::string text;
+  for (const TableImage& table : image.tables) {
+    TableMeta* const added = meta.add_table();
+    added->set_partial(table.partial);
+    for (const auto& [bucket, rows] : table.buckets) {
+      added->add_bucket(static_cast<uint32_t>(bucket));
+      record.Clear();
+      ToProto(rows, &record);
+      record.SerializeToString(&text);
+      TD_RETURN_IF_ERROR(file.Add(text.data(), text.size()));
+    }
+    for (const auto& [name, value] : table.scalars) {
+      TableMeta::Scalar* const slot = added->add_slot();
+      slot->set_name(name);
+      slot->set_value(value);
+    }
+  }
+  meta.set_has_previous(image.has_previous);
+  if (image.has_previous) TD_RETURN_IF_ERROR(WritePrevious(image, file));
+  TD_ASSIGN_OR_RETURN(const uint32_t sum, file.Finish());
+  meta.set_values_crc32c(sum);
+  return OkStatus();
+}
+
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage head,
+                  ImageTaker& taker) {
+  if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
+      meta.table_size() != static_cast<int>(head.config.tables.size())) {
+    return DataLoss("%s: the checkpoint's record meta is damaged", path);
+  }
+  TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
+  head.has_previous = meta.has_previous();
+  for (const TableMeta& table : meta.table()) {
+    TableImage& added = head.tables.emplace_back();
+    added.partial = table.partial();
+    for (const TableMeta::Scalar& slot : table.slot()) {
+      added.scalars.emplace_back(slot.name(), slot.value());
+    }
+  }
+  const ShardConfig config = head.config;
+  Pieces pieces(config, meta, path, std::move(file));
+  TD_RETURN_IF_ERROR(taker.Begin(std::move(head)));
+  BoundedQueue<ImagePiece> ahead(kPiecesAhead);
+  Status read, taken;
+  std::thread reader([&] {
+    SetThreadName("read-ahead");
+    read = pieces.Read([&](ImagePiece piece) {
+      if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
+      return Aborted("nobody takes it");
+    });
+    ahead.Close();
+  });
+  while (std::optional<ImagePiece> piece = ahead.Pop(Time::max())) {
+    taken = taker.Take(*std::move(piece));
+    if (taken.ok()) continue;
+    ahead.Close();
+    break;
+  }
+  reader.join();
+  return taken.ok() ? read : taken;
+}
+
+}  // namespace tandem

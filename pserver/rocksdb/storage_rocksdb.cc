@@ -1,0 +1,398 @@
+#include "pserver/rocksdb/storage_rocksdb.h"
+
+#include <fcntl.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "common/base/check.h"
+#include "common/base/fd.h"
+#include "common/base/files.h"
+#include "common/base/mutex.h"
+#include "common/base/own_files.h"
+#include "proto/pserver.pb.h"
+#include "pserver/disk/disk_space.h"
+#include "pserver/disk/number_file.h"
+#include "pserver/rocksdb/folder_lock.h"
+#include "pserver/rocksdb/image_values.h"
+#include "pserver/rocksdb/log_record.h"
+#include "pserver/rocksdb/store_meta.h"
+#include "pserver/rocksdb/store_room.h"
+#include "pserver/storage/image_delta.h"
+#include "pserver/storage/storage.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kMetaKey = "meta";
+
+// `what`: "cannot read the log of DIR".
+Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return OkStatus();
+  const std::string text = what + ": " + status.ToString();
+  if (status.IsCorruption()) {
+    return DataLoss("%s; move the folder away to start without this checkpoint [TD4010]", text);
+  }
+  if (status.IsNoSpace()) {
+    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+  }
+  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
+                     text);
+}
+
+std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
+constexpr const char* kLogBegin = "log/";
+constexpr const char* kLogEnd = "log0";  // '0' follows '/'
+std::string CutKey(uint64_t cut) { return absl::StrFormat("cut/%016x", cut); }
+constexpr std::string_view kCutBegin = "cut/";  // and a ShardMeta behind each
+
+class RocksdbStorage final : public Storage {
+ public:
+  RocksdbStorage(std::string dir, uint64_t free_bytes_min, WritePace* pace)
+      : dir_(std::move(dir)),
+        free_bytes_min_(free_bytes_min),
+        pace_(pace),
+        synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
+
+  Status Open() {
+    TD_RETURN_IF_ERROR(MakeFolders("data folder " + dir_, dir_));
+    const Status own = MakeOwnFolder(dir_, OwnRule::kGroup).status();
+    TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
+    TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
+    TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));
+    TD_ASSIGN_OR_RETURN(const uint64_t log_bytes, SyncLogFiles());
+    const bool tight = free < log_bytes + kStoreBytesMin;
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status =
+        rocksdb::DB::Open(tight ? TightStoreOptions(log_bytes) : StoreOptions(), dir_, &db);
+    db_.reset(db);
+    TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
+    const Status room = CheckRoom(0);
+    LOG_IF(WARNING, !room.ok()) << "no pushes are taken before there is room: " << room.message();
+    MutexLock lock(mu_);
+    EachFile([this](uint64_t number) TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
+    return OkStatus();
+  }
+
+  StatusOr<size_t> Write(const ShardImage& image) override {
+    MutexLock lock(mu_);
+    const size_t bytes = image.bytes();
+    TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    ShardMeta meta = MakeMeta(image);
+    if (image.base) {
+      TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
+    }
+    meta.set_values_file(ValuesName(++last_file_));
+    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
+      unlink(ValuesPath(meta).c_str());
+      return Annotate(status, "writing checkpoint to " + dir_);
+    }
+    // With this batch the new file takes the place of the old one.
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
+    (void)batch.Put(kMetaKey, meta.SerializeAsString());
+    rocksdb::WriteOptions sync;
+    sync.sync = true;
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint's record to " + dir_));
+    TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
+    RemoveValuesBut(meta);
+    DropOldLog(image.log_number);
+    return bytes;
+  }
+
+  StatusOr<bool> Read(ImageTaker& taker) override {
+    MutexLock lock(mu_);
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
+    const StatusOr<uint64_t> acknowledged = ReadAcknowledged();
+    if (!acknowledged.ok()) return acknowledged.status();
+    if (got.IsNotFound()) {
+      if (*acknowledged == 0) return false;
+      return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none [TD4010]",
+                      dir_, *acknowledged);
+    }
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
+    // Gap check: what was acknowledged must be there. Going back to an older version on purpose
+    // (RestoreCheckpoint, then training on) writes the file anew, so equal is what is expected.
+    if (meta.version() < *acknowledged) {
+      return DataLoss(
+          "%s: the newest checkpoint is of version %d, but %d was acknowledged [TD4010]", dir_,
+          meta.version(), *acknowledged);
+    }
+    TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, taker) : ReadImage(meta, taker));
+    RemoveValuesBut(meta);
+    return true;
+  }
+
+  StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
+    MutexLock lock(mu_);
+    const size_t bytes = image.bytes();
+    TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    ShardMeta meta = MakeMeta(image);
+    meta.set_values_file(ValuesName(++last_file_));
+    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
+      unlink(ValuesPath(meta).c_str());
+      return Annotate(status, absl::StrFormat("writing cut %d to %s", cut, dir_));
+    }
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(CutKey(0), CutKey(complete));
+    (void)batch.Put(CutKey(cut), meta.SerializeAsString());
+    rocksdb::WriteOptions sync;
+    sync.sync = true;
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a cut to " + dir_));
+    std::string text;
+    ShardMeta checkpoint;
+    if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
+      RemoveValuesBut(checkpoint);
+    }
+    return bytes;
+  }
+
+  Status ReadCut(uint64_t cut, ImageTaker& taker) override {
+    MutexLock lock(mu_);
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
+    if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, cut);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a cut of " + dir_));
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta,
+                        ParseMeta(absl::StrFormat("%s: cut %d", dir_, cut), text));
+    return ReadImage(meta, taker);
+  }
+
+  StatusOr<std::vector<KeptCut>> Cuts() override {
+    std::vector<KeptCut> cuts;
+    const Status status = EachCut([&](uint64_t cut, std::string_view text) {
+      ShardMeta meta;  // of a damaged one, which ReadCut refuses, the version stays 0
+      (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
+      cuts.push_back({cut, meta.version()});
+    });
+    if (!status.ok()) return status;
+    return cuts;
+  }
+
+  StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
+    rocksdb::WriteBatch batch;
+    for (const LogEntry& entry : entries) {
+      const EncodedMessage message = EncodeLogEntry(entry);
+      std::vector<rocksdb::Slice> pieces;
+      for (const EncodedMessage::Piece& p : message.pieces) {
+        pieces.emplace_back(p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
+                            p.data != nullptr ? p.bytes : p.owned.size());
+      }
+      const std::string key = LogKey(entry.number);
+      const rocksdb::Slice key_slice(key);
+      (void)batch.Put(rocksdb::SliceParts(&key_slice, 1),
+                      rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
+    }
+    const size_t bytes = batch.GetDataSize();
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2));
+    rocksdb::WriteOptions options;
+    options.sync = sync;
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->Write(options, &batch), "cannot write the update log of " + dir_));
+    last_entry_ = entries.back().number;
+    if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
+    return bytes;
+  }
+
+  Status CheckRoom(uint64_t bytes) override {
+    return CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_);
+  }
+
+  Status SyncLog() override {
+    const uint64_t last = last_entry_;
+    const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the update log of " + dir_);
+    // What could not be synced may be gone, even for lack of room: nobody may try once more.
+    if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
+    return last == 0 ? OkStatus() : synced_.Note(last);
+  }
+
+  Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    uint64_t expected = after + 1;
+    for (it->Seek(LogKey(expected)); it->Valid() && it->key().starts_with(kLogBegin); it->Next()) {
+      if (it->key() != LogKey(expected)) {
+        return DataLoss("%s: entry %d of the update log is missing, %s is there", dir_, expected,
+                        it->key().ToString());
+      }
+      TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->value().ToStringView()));
+      TD_RETURN_IF_ERROR(take(std::move(entry)));
+      ++expected;
+    }
+    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the update log of " + dir_));
+    TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
+    if (expected > synced) return OkStatus();
+    return DataLoss("%s: entry %d is the last one of the update log, but %d was on the disk", dir_,
+                    expected - 1, synced);
+  }
+
+  Status ClearLog() override {
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
+                    "cannot clear the update log of " + dir_));
+    return synced_.Note(0);
+  }
+
+ private:
+  // For a file of values, and the record that names it.
+  Status CheckSpace(size_t bytes) const {
+    return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
+  }
+
+  // What a process wrote before may not be on the disk yet, and stays in these files where there is
+  // no room for it elsewhere. Gives their bytes.
+  StatusOr<uint64_t> SyncLogFiles() const {
+    uint64_t bytes = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_, error)) {
+      if (entry.path().extension() != ".log") continue;
+      const std::string path = entry.path();
+      const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      if (!file.valid() || fdatasync(file.get()) != 0) {
+        return Unavailable("cannot sync %s: %s [TD2110]; hint: does the disk work?", path,
+                           ErrnoText(errno));
+      }
+      bytes += entry.file_size(error);
+    }
+    return bytes;
+  }
+
+  void DropOldLog(uint64_t last) const {
+    const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
+    const Status dropped =
+        free.ok() ? DropDeleted(*db_, LogKey(last + 1), kLogEnd, *free) : free.status();
+    LOG_IF(WARNING, !dropped.ok()) << "the old log of " << dir_ << " stays: " << dropped.message();
+  }
+
+  std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
+
+  Status WriteAcknowledged(uint64_t version) const {
+    const auto write = [version](const std::string& path) -> Status {
+      const std::string text = std::to_string(version) + "\n";
+      FileWriter file;
+      TD_RETURN_IF_ERROR(file.Open(path));
+      TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+      return file.SyncAndClose();
+    };
+    const Status written = PublishFiles({{AcknowledgedPath(), write}});
+    if (written.ok() || written.code() == StatusCode::kResourceExhausted) return written;
+    return Unavailable("%s", std::string(written.message()));
+  }
+
+  StatusOr<uint64_t> ReadAcknowledged() const {
+    std::ifstream file(AcknowledgedPath());
+    if (!file) return uint64_t{0};
+    uint64_t version = 0;
+    if (!(file >> version)) return DataLoss("%s is damaged", AcknowledgedPath());
+    return version;
+  }
+
+  std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
+
+  // Calls `take` with the number of each file of values.
+  void EachFile(const std::function<void(uint64_t)>& take) const {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
+      const std::optional<uint64_t> number = ValuesNumber(entry.path().filename().string());
+      if (number) take(*number);
+    }
+  }
+
+  // Calls `take` with each cut's number and the ShardMeta behind it, ascending.
+  Status EachCut(const std::function<void(uint64_t, std::string_view)>& take) const {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    const rocksdb::Slice prefix(kCutBegin.data(), kCutBegin.size());
+    for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
+      uint64_t cut = 0;
+      const std::string number = it->key().ToString().substr(kCutBegin.size());
+      if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
+    }
+    return FromRocksdb(it->status(), "cannot read the cuts of " + dir_);
+  }
+
+  // Files of older checkpoints, and of those that were never whole.
+  void RemoveValuesBut(const ShardMeta& meta) const {
+    std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
+    bool known = true;
+    const Status cuts = EachCut([&](uint64_t, std::string_view text) {
+      ShardMeta cut;
+      known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
+      needed.insert(cut.values_file());
+    });
+    if (!known || !cuts.ok()) return;  // nobody knows what a damaged one needs
+    EachFile([&](uint64_t number) {
+      const std::string other = ValuesName(number);
+      if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
+    });
+  }
+
+  // Of the whole checkpoint that the delta builds upon.
+  StatusOr<ShardMeta> ReadBase(const ShardImage& delta) const {
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
+    TD_ASSIGN_OR_RETURN(ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
+    if (meta.has_base()) {
+      const ShardMeta whole = meta.base();
+      meta = whole;
+    }
+    if (meta.version() == *delta.base) return meta;
+    return FailedPrecondition(
+        "a delta of version %d builds upon version %d, and there is version %d", delta.version,
+        *delta.base, meta.version());
+  }
+
+  Status ReadImage(const ShardMeta& meta, ImageTaker& taker) const {
+    TD_ASSIGN_OR_RETURN(ShardImage head, ImageOf(meta));
+    head.whole = meta.version();
+    return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
+  }
+  // With what it builds upon, both in memory.
+  Status ReadDelta(const ShardMeta& meta, ImageTaker& taker) const {
+    WholeImage delta, base;
+    TD_RETURN_IF_ERROR(ReadImage(meta, delta));
+    TD_RETURN_IF_ERROR(ReadImage(meta.base(), base));
+    MergeDelta(base.image(), delta.image());
+    delta.image().whole = meta.base().version();
+    return GivePieces(std::move(delta.image()), taker);
+  }
+
+  const std::string dir_;
+  const uint64_t free_bytes_min_;
+  WritePace* const pace_;
+  // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
+  // record for a write that was cut off, and would leave the record out without a word.
+  NumberFile synced_;
+  std::atomic<uint64_t> last_entry_ = 0;  // that was written
+  Mutex mu_;
+  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir, WritePace* pace,
+                                                      uint64_t free_bytes_min) {
+  auto storage = std::make_unique<RocksdbStorage>(dir, free_bytes_min, pace);
+  TD_RETURN_IF_ERROR(storage->Open());
+  return std::unique_ptr<Storage>(std::move(storage));
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+#include "pserver/rocksdb/store_meta.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "proto/pserver.pb.h"
+#include "pserver/wire/move_convert.h"
+#include "pserver/wire/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormatMoved = 3;  // with what is known of buckets that moved
+constexpr std::string_view kValues = "values-";
+
+// Names come from a file: one with folders in it would reach outside of the store's.
+Status CheckFile(const std::string& what, const ShardMeta& meta) {
+  if (ValuesNumber(meta.values_file())) return OkStatus();
+  return DataLoss(
+      "%s names the file of values \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
+      "folder, or move it away to start without this checkpoint",
+      what, absl::CHexEscape(meta.values_file()), kValues);
+}
+
+}  // namespace
+
+std::string ValuesName(uint64_t number) { return absl::StrFormat("%s%d", kValues, number); }
+
+std::optional<uint64_t> ValuesNumber(std::string_view name) {
+  uint64_t number = 0;
+  if (!name.starts_with(kValues)) return std::nullopt;
+  const std::string digits(name.substr(kValues.size()));
+  if (!absl::SimpleAtoi(digits, &number) || digits != std::to_string(number)) return std::nullopt;
+  return number;
+}
+
+ShardMeta MakeMeta(const ShardImage& image) {
+  ShardMeta meta;
+  meta.set_format(kFormat);
+  ToProto(image.config, meta.mutable_config());
+  meta.set_version(image.version);
+  meta.set_log_number(image.log_number);
+  for (const PushMark& m : image.marks) ToProto(m, meta.add_mark());
+  if (image.moves != nullptr) {
+    meta.set_format(kFormatMoved);
+    ToProto(*image.moves, meta.mutable_moves());
+  }
+  return meta;
+}
+
+StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record) {
+  ShardMeta meta;
+  if (!meta.ParseFromString(record)) return DataLoss("%s is damaged", what);
+  if (meta.format() != kFormat && meta.format() != kFormatMoved) {
+    return FailedPrecondition("%s has format %d; this program reads formats %d and %d", what,
+                              meta.format(), kFormat, kFormatMoved);
+  }
+  TD_RETURN_IF_ERROR(CheckFile(what, meta));
+  if (meta.has_base())
+    TD_RETURN_IF_ERROR(CheckFile(what + " of the whole checkpoint", meta.base()));
+  return meta;
+}
+
+StatusOr<ShardImage> ImageOf(const ShardMeta& meta) {
+  ShardImage image;
+  TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
+  TD_RETURN_IF_ERROR(CheckConfig(image.config));
+  image.version = meta.version();
+  image.log_number = meta.log_number();
+  for (const TrainerMark& m : meta.mark()) {
+    TD_ASSIGN_OR_RETURN(PushMark mark, FromProto(m));
+    image.marks.push_back(mark);
+  }
+  if (meta.format() == kFormatMoved) {
+    TD_ASSIGN_OR_RETURN(MoveState moves, FromProto(meta.moves()));
+    image.moves = std::make_shared<MoveState>(std::move(moves));
+  }
+  return image;
+}
+
+}  // namespace tandem

@@ -1,0 +1,68 @@
+#include "pserver/service/access.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+
+const std::vector<AccessRow>& AccessTable() {
+  using enum PeerRole;
+  static const std::vector<AccessRow> rows = {
+      {PserverCall::kConfigure, "Configure", {kTrainer}},
+      {PserverCall::kInitParams, "InitParams", {kTrainer}},
+      {PserverCall::kWaitInit, "WaitInit", {kTrainer}},
+      {PserverCall::kPush, "Push", {kTrainer}},
+      {PserverCall::kPull, "Pull", {kTrainer, kAdmin}},
+      {PserverCall::kBarrier, "Barrier", {kTrainer}},
+      {PserverCall::kComplete, "Complete", {kTrainer}},
+      {PserverCall::kGetStatus, "GetStatus", {kTrainer, kObserver, kAdmin}},
+      {PserverCall::kSaveCheckpoint, "SaveCheckpoint", {kTrainer, kAdmin}},
+      {PserverCall::kRestoreCheckpoint, "RestoreCheckpoint", {kAdmin}},
+      {PserverCall::kPullState, "PullState", {kTrainer, kAdmin}},
+      {PserverCall::kPullTable, "PullTable", {kTrainer, kAdmin}},
+      {PserverCall::kOpenLane, "OpenLane", {kTrainer}},
+      {PserverCall::kExchangeMap, "ExchangeMap", {kTrainer, kAdmin}},
+      {PserverCall::kFreezeBuckets, "FreezeBuckets", {kAdmin}},
+      {PserverCall::kOfferBuckets, "OfferBuckets", {kAdmin}},
+      {PserverCall::kReleaseBuckets, "ReleaseBuckets", {kAdmin}},
+      {PserverCall::kRefuseBuckets, "RefuseBuckets", {kAdmin}},
+      {PserverCall::kHoldPushes, "HoldPushes", {kAdmin}},
+      {PserverCall::kTakeCut, "TakeCut", {kAdmin}},
+      {PserverCall::kOpenSession, "OpenSession", {kTrainer, kObserver, kAdmin}},
+  };
+  return rows;
+}
+
+Status CheckAccess(PserverCall call, const std::string& job,
+                   std::span<const std::string_view> uris) {
+  const AccessRow& row = AccessTable()[static_cast<size_t>(call)];
+  if (uris.size() != 1) {
+    return PermissionDenied(
+        "%s: the caller's certificate has %d URIs; expected one that names role and job; hint: "
+        "tandem certs issue DIR --job=%s --role=%s",
+        row.method, uris.size(), job, RoleName(row.roles.back()));
+  }
+  const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+  if (!caller.ok()) {
+    return PermissionDenied("%s: the caller's certificate names no role in a job: %s", row.method,
+                            std::string(caller.status().message()));
+  }
+  if (caller->job != job) {
+    return PermissionDenied(
+        "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]; hint: another "
+        "address, or tandem certs issue DIR --job=%s --role=%s",
+        row.method, RoleName(caller->role), caller->job, job, job, RoleName(row.roles.back()));
+  }
+  if (std::find(row.roles.begin(), row.roles.end(), caller->role) != row.roles.end()) {
+    return OkStatus();
+  }
+  const std::string needed = absl::StrJoin(
+      row.roles, " or ", [](std::string* out, PeerRole role) { *out += RoleName(role); });
+  return PermissionDenied(
+      "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
+      "certs issue DIR --job=%s --role=%s",
+      row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles.back()));
+}
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+#include "pserver/service/cut_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/codec/bucket_map_proto.h"
+#include "proto/pserver.pb.h"
+#include "pserver/shard/durable_shard.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
+
+Duration LeaseOf(uint64_t ms) {
+  return std::chrono::milliseconds(std::min(ms == 0 ? kLeaseMs : ms, kLeaseMsMax));
+}
+
+CutMark FromProto(const CutMarkDef& def) {
+  return {static_cast<int>(std::min<uint32_t>(def.trainer_id(), INT32_MAX)),
+          def.incarnation(),
+          def.completed(),
+          {{def.sent().begin(), def.sent().end()}, {def.ended().begin(), def.ended().end()}}};
+}
+
+void ToProto(const CutMark& mark, CutMarkDef* def) {
+  def->set_trainer_id(static_cast<uint32_t>(mark.trainer));
+  def->set_incarnation(mark.incarnation);
+  def->set_completed(mark.completed);
+  def->mutable_sent()->Add(mark.numbers.sent.begin(), mark.numbers.sent.end());
+  def->mutable_ended()->Add(mark.numbers.ended.begin(), mark.numbers.ended.end());
+}
+
+}  // namespace
+
+Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply) {
+  if (request.over()) {
+    durable.shard().ReleasePushes(request.job(), request.cut(), request.taker());
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable.Cuts());
+  TD_ASSIGN_OR_RETURN(const HeldPushes held,
+                      durable.shard().HoldPushes(request.job(), request.cut(),
+                                                 LeaseOf(request.lease_ms()), request.taker()));
+  for (const CutMark& mark : held.marks) ToProto(mark, reply->add_mark());
+  ToProto(held.map, reply->mutable_map());
+  for (const KeptCut& cut : cuts) reply->add_cut(cut.number);
+  return OkStatus();
+}
+
+void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
+             std::function<void(const Status&)> done) {
+  CutOrder order{
+      request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
+  for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
+  durable.TakeCut(request.job(), std::move(order), request.complete(),
+                  [reply, done = std::move(done)](const StatusOr<DurableShard::CutFile>& file) {
+                    if (!file.ok()) return done(file.status());
+                    reply->set_version(file->version);
+                    reply->set_bytes(file->bytes);
+                    reply->set_held_us(static_cast<uint64_t>(Seconds(file->held) * 1e6));
+                    done(OkStatus());
+                  });
+}
+
+}  // namespace tandem

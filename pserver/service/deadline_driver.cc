@@ -1,0 +1,52 @@
+#include "pserver/service/deadline_driver.h"
+
+#include <algorithm>
+
+#include "common/base/runner.h"
+
+namespace tandem {
+
+DeadlineDriver::DeadlineDriver(Shard& shard, const RealClock& clock)
+    : Deadlines(clock), shard_(shard), thread_([this] { Loop(); }) {}
+
+DeadlineDriver::~DeadlineDriver() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+    cv_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void DeadlineDriver::Poke(Time deadline) {
+  MutexLock lock(mu_);
+  if (deadline >= wake_) return;
+  wake_ = Time::min();
+  cv_.NotifyAll();
+}
+
+void DeadlineDriver::Loop() {
+  // Those who began to wait meanwhile may be let down by a trainer that is lost before their own
+  // deadline: while anybody waits, the shard is asked that often.
+  constexpr Duration kSleepMax = std::chrono::milliseconds(100);
+  SetThreadName("deadlines");
+  while (true) {
+    {
+      // Before the question, so that who comes between question and sleep is not overlooked.
+      MutexLock lock(mu_);
+      wake_ = Time::max();
+    }
+    const Time next = shard_.NextDeadline();
+    {
+      MutexLock lock(mu_);
+      if (next != Time::max()) wake_ = std::min({wake_, next, SteadyNow() + kSleepMax});
+      while (!stop_ && SteadyNow() < wake_) {
+        if (!cv_.WaitUntil(mu_, wake_)) break;
+      }
+      if (stop_) return;
+    }
+    if (SteadyNow() >= next) shard_.ExpireWaiters();
+  }
+}
+
+}  // namespace tandem

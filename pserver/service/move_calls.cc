@@ -1,0 +1,62 @@
+#include "pserver/service/move_calls.h"
+
+#include <algorithm>
+
+#include "proto/pserver.pb.h"
+#include "pserver/shard/shard.h"
+#include "pserver/wire/move_convert.h"
+#include "pserver/wire/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
+
+}  // namespace
+
+Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
+  TD_ASSIGN_OR_RETURN(const MapAnswer answer,
+                      shard.ExchangeMap(CallerOf(request), request.observer(),
+                                        FromProto(request.known()), request.min_step()));
+  ToProto(answer.map, reply->mutable_map());
+  reply->set_generation(answer.generation);
+  reply->set_index(static_cast<uint32_t>(answer.index));
+  reply->mutable_bucket()->Add(answer.buckets.begin(), answer.buckets.end());
+  reply->set_rows(answer.rows);
+  reply->set_slices(static_cast<uint32_t>(answer.slices));
+  reply->mutable_slice_bytes()->Add(answer.slice_bytes.begin(), answer.slice_bytes.end());
+  reply->set_leaving(answer.leaving);
+  reply->set_frozen_for(answer.frozen_for + 1);
+  reply->set_version(answer.version);
+  reply->set_sync(answer.sync);
+  return OkStatus();
+}
+
+Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
+  const uint64_t lease = request.lease_ms() == 0 ? kLeaseMs : request.lease_ms();
+  BucketOrder order{.buckets = {request.bucket().begin(), request.bucket().end()},
+                    .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
+                    .address = request.target_address(),
+                    .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
+                    .step = request.step()};
+  if (request.over()) order.lease = Duration::zero();
+  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, shard.FreezeBuckets(request.job(), order));
+  ToProto(parcel, reply->mutable_parcel());
+  return OkStatus();
+}
+
+Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard) {
+  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, FromProto(request.parcel()));
+  return shard.OfferBuckets(request.job(), parcel);
+}
+
+Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
+                      ReleaseBucketsReply* reply) {
+  if (request.move_size() == 0) return InvalidArgument("no buckets are named");
+  TD_ASSIGN_OR_RETURN(const BucketMap map,
+                      shard.ReleaseBuckets(request.job(), FromProto(request.move())));
+  ToProto(map, reply->mutable_map());
+  return OkStatus();
+}
+
+}  // namespace tandem

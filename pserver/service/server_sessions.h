@@ -1,0 +1,65 @@
+// The sessions of a server with its callers (common/rpc/session_proof.h): which calls come from a
+// program that holds the job's secret.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "pserver/state/sequence_window.h"
+
+namespace tandem {
+
+class OpenSessionReply;
+class OpenSessionRequest;
+
+// Thread-safe.
+class ServerSessions {
+ public:
+  // Sessions without a proven call, which strangers may open, and those with one. The one that was
+  // idle longest makes room, so strangers drop no session of a caller that proved itself.
+  struct Limits {
+    size_t unproven = 4096, proven = 16384;
+  };
+
+  // `secret` empty: no proof is asked for.
+  ServerSessions(std::string secret, std::string job) : ServerSessions(secret, job, Limits()) {}
+  ServerSessions(std::string secret, std::string job, Limits limits);
+
+  bool asks() const { return !secret_.empty(); }
+  // FAILED_PRECONDITION without a secret, UNAUTHENTICATED for another job, INVALID_ARGUMENT.
+  Status Open(const OpenSessionRequest& request, OpenSessionReply* reply);
+  // Whether the holder of a session makes this call, with a counter that was not used before.
+  // UNAUTHENTICATED otherwise; with kNoSessionCode when another session would help.
+  Status Check(std::string_view stamp, std::string_view method);
+
+  size_t unproven() const;
+  size_t proven() const;
+
+ private:
+  struct Session {
+    std::string id, key;      // constant
+    SequenceWindow counters;  // guarded by mu_
+  };
+  // By the time of their last use.
+  struct Table {
+    std::list<std::shared_ptr<Session>> order;  // newest first
+    absl::flat_hash_map<std::string, std::list<std::shared_ptr<Session>>::iterator> by_id;
+
+    void Add(std::shared_ptr<Session> session, size_t limit);
+    std::shared_ptr<Session> Use(const std::string& id);  // null: it has none
+    void Remove(const std::string& id);
+  };
+
+  const std::string secret_, job_;
+  const Limits limits_;
+  mutable Mutex mu_;
+  Table unproven_ TD_GUARDED_BY(mu_), proven_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

@@ -1,0 +1,491 @@
+#include "pserver/service/service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/rpc/admissions.h"
+#include "common/rpc/audit_log.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/session_proof.h"
+#include "common/rpc/token.h"
+#include "common/tensor/row_buckets.h"
+#include "proto/pserver.grpc.pb.h"
+#include "pserver/service/access.h"
+#include "pserver/service/caller_uris.h"
+#include "pserver/service/cut_calls.h"
+#include "pserver/service/move_calls.h"
+#include "pserver/service/plain_calls.h"
+#include "pserver/service/server_sessions.h"
+#include "pserver/service/waiting_reactor.h"
+#include "pserver/wire/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+using grpc::ByteBuffer;
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+using Finish = CallMetrics::Finish;
+
+// A push up to this size is worked on by the thread that received it: handing it to another one
+// would take longer than the work. A longer one must not hold up other connections.
+constexpr size_t kShortBytesMax = 1 << 20;
+
+using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
+    ParameterServer::WithCallbackMethod_FreezeBuckets<
+        ParameterServer::WithCallbackMethod_OfferBuckets<
+            ParameterServer::WithCallbackMethod_ReleaseBuckets<
+                ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
+using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
+    ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
+// Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
+using Plain = ParameterServer::WithCallbackMethod_Configure<
+    ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
+        ParameterServer::WithCallbackMethod_Barrier<ParameterServer::WithCallbackMethod_Complete<
+            ParameterServer::WithCallbackMethod_GetStatus<
+                ParameterServer::WithCallbackMethod_SaveCheckpoint<
+                    ParameterServer::WithCallbackMethod_RestoreCheckpoint<
+                        ParameterServer::WithCallbackMethod_PullState<
+                            ParameterServer::WithCallbackMethod_PullTable<
+                                ParameterServer::WithCallbackMethod_OpenLane<
+                                    ParameterServer::WithCallbackMethod_OpenSession<
+                                        Cuts>>>>>>>>>>>>;
+using Base =
+    ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
+
+// Writes the answer of a call that carries tensors, and ends it.
+TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
+  return [reply, finish](const Status& status, EncodedMessage answer) {
+    if (status.ok()) *reply = ToByteBuffer(std::move(answer));
+    finish(status);
+  };
+}
+
+class PserverService final : public Base {
+ public:
+  PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
+                 CallMetrics& metrics, PserverThreads threads, Deadlines& deadlines)
+      : options_(std::move(options)),
+        durable_(durable),
+        shard_(durable.shard()),
+        calls_(calls),
+        metrics_(metrics),
+        threads_(threads),
+        deadlines_(deadlines) {}
+
+  ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
+                                ConfigureReply* reply) override {
+    return Move(context, PserverCall::kConfigure,
+                [this, request, reply] { return ConfigureShard(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
+                                 InitParamsReply* reply) override {
+    return Work(context, PserverCall::kInitParams,
+                [this, request, reply] { return InitShard(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* WaitInit(CallbackServerContext* context, const WaitInitRequest* request,
+                               WaitInitReply* reply) override;
+  ServerUnaryReactor* Push(CallbackServerContext* context, const ByteBuffer* request,
+                           ByteBuffer* reply) override;
+  ServerUnaryReactor* Pull(CallbackServerContext* context, const ByteBuffer* request,
+                           ByteBuffer* reply) override;
+  ServerUnaryReactor* Barrier(CallbackServerContext* context, const BarrierRequest* request,
+                              BarrierReply*) override;
+  ServerUnaryReactor* Complete(CallbackServerContext* context, const CompleteRequest* request,
+                               CompleteReply* reply) override {
+    return Hand(context, PserverCall::kComplete, &threads_.others,
+                [this, request, reply](const Finish& finish) {
+                  const StatusOr<int> left = shard_.Complete(CallerOf(*request));
+                  if (!left.ok()) return finish(left.status());
+                  reply->set_trainers_left(static_cast<uint32_t>(*left));
+                  durable_.WhenLeft(finish);
+                });
+  }
+  ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
+                                StatusReply* reply) override {
+    return Work(context, PserverCall::kGetStatus, [this, reply] { return DoGetStatus(reply); });
+  }
+  ServerUnaryReactor* SaveCheckpoint(CallbackServerContext* context,
+                                     const SaveCheckpointRequest* request,
+                                     SaveCheckpointReply* reply) override {
+    return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(CheckJob(request->job()));
+      if (!SaveMode_IsValid(request->mode())) {
+        return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
+      }
+      TD_ASSIGN_OR_RETURN(
+          const auto saved,
+          durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept(),
+                        request->unless_kept() != 0 ? Duration() : WritePace::kAnswer));
+      reply->set_version(saved.first);
+      reply->set_bytes(saved.second);
+      reply->set_kept_number(shard_.kept_number());
+      return OkStatus();
+    });
+  }
+  ServerUnaryReactor* RestoreCheckpoint(CallbackServerContext* context,
+                                        const RestoreCheckpointRequest* request,
+                                        RestoreCheckpointReply* reply) override {
+    return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(CheckJob(request->job()));
+      TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore(request->cut()));
+      reply->set_version(version);
+      return OkStatus();
+    });
+  }
+  ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
+                                PullStateReply* reply) override {
+    return Work(context, PserverCall::kPullState, [this, request, reply]() -> Status {
+      TD_ASSIGN_OR_RETURN(const auto state,
+                          shard_.PullState(request->job(), {request->variable().begin(),
+                                                            request->variable().end()}));
+      reply->set_version(state.first);
+      for (const SlotValues& slot : state.second) ToProto(slot, reply->add_slot());
+      return OkStatus();
+    });
+  }
+  ServerUnaryReactor* PullTable(CallbackServerContext* context, const PullTableRequest* request,
+                                PullTableReply* reply) override {
+    return Work(context, PserverCall::kPullTable,
+                [this, request, reply] { return DoPullTable(*request, reply); });
+  }
+  ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
+                               OpenLaneReply* reply) override {
+    return Work(context, PserverCall::kOpenLane, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
+      TD_ASSIGN_OR_RETURN(LaneInvitation invitation, options_.invite());
+      reply->set_socket(std::move(invitation.socket));
+      reply->set_ticket(std::move(invitation.ticket));
+      return OkStatus();
+    });
+  }
+  ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
+                                  ExchangeMapReply* reply) override {
+    return Move(context, PserverCall::kExchangeMap,
+                [this, request, reply] { return tandem::ExchangeMap(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
+                                    const FreezeBucketsRequest* request,
+                                    FreezeBucketsReply* reply) override {
+    return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return tandem::FreezeBuckets(*request, shard_, reply);
+    });
+  }
+  ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
+                                   const OfferBucketsRequest* request,
+                                   OfferBucketsReply* /*reply*/) override {
+    return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return tandem::OfferBuckets(*request, shard_);
+    });
+  }
+  ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
+                                     const ReleaseBucketsRequest* request,
+                                     ReleaseBucketsReply* reply) override {
+    return Move(context, PserverCall::kReleaseBuckets,
+                [this, request, reply] { return tandem::ReleaseBuckets(*request, shard_, reply); });
+  }
+  ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
+                                    const RefuseBucketsRequest* request,
+                                    RefuseBucketsReply* /*reply*/) override {
+    return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
+      TD_RETURN_IF_ERROR(durable_.CheckMoves());
+      return shard_.RefuseBuckets(request->job(), request->refuse());
+    });
+  }
+  ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
+                                 HoldPushesReply* reply) override {
+    // With the map, of which others hear then.
+    return Move(context, PserverCall::kHoldPushes,
+                [this, request, reply] { return tandem::HoldPushes(*request, durable_, reply); });
+  }
+  ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
+                              TakeCutReply* reply) override {
+    return Hand(context, PserverCall::kTakeCut, &threads_.others,
+                [this, request, reply](const Finish& finish) {
+                  tandem::TakeCut(*request, durable_, reply, finish);
+                  deadlines_.Poke(shard_.NextDeadline());
+                });
+  }
+  ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
+                                  OpenSessionReply* reply) override {
+    return Hand(context, PserverCall::kOpenSession, nullptr,
+                [this, request, reply](const Finish& finish) {
+                  finish(options_.sessions->Open(*request, reply));
+                });
+  }
+
+ private:
+  // What the caller proved of the job's secret. To be asked once: a proof counts once.
+  Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
+  Status CheckJob(const std::string& job) const;
+  Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  // The caller's connection is one of the job's from now on.
+  void NoteProof(const CallbackServerContext& context, PserverCall call, Standing standing) const;
+  // `finish`, which then notes in the audit log who made the call and what came of it.
+  Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
+               Finish finish) const;
+  // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
+  // through here: it is where callers are refused, and calls are counted.
+  ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
+                           std::function<void(const Finish&)> body) {
+    return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
+  }
+  ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
+                             PserverCall call, Runner* runner,
+                             std::function<void(const Finish&)> body);
+  // The same for a `body` that may leave the call waiting in the shard, under the tag that it gets:
+  // a call whose caller is gone waits no more.
+  ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
+                                  std::function<void(const Finish&, const void* tag)> body);
+  // Runs `body` on a worker and answers with its status.
+  ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
+                           std::function<Status()> body) {
+    return Hand(
+        context, call, &threads_.others, [this, body = std::move(body)](const Finish& finish) {
+          const Status status = body();
+          shard_.WhenWritten(
+              [status, finish](const Status& written) { finish(status.ok() ? written : status); });
+        });
+  }
+
+  // The same, once what `body` did is kept, and what it tells of moves: a push that is cut anew,
+  // and the next step of a move, build on it.
+  ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
+                           std::function<Status()> body) {
+    return Hand(context, call, &threads_.others,
+                [this, body = std::move(body)](const Finish& finish) {
+                  if (const Status status = body(); !status.ok()) return finish(status);
+                  durable_.WhenKept(finish);
+                });
+  }
+
+  Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
+  Status DoGetStatus(StatusReply* reply);
+
+  const PserverServiceOptions options_;
+  DurableShard& durable_;
+  Shard& shard_;
+  TensorCalls& calls_;
+  CallMetrics& metrics_;
+  const PserverThreads threads_;
+  Deadlines& deadlines_;
+};
+
+Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
+  if (!options_.sessions->asks() || call == PserverCall::kOpenSession) return OkStatus();
+  const auto& metadata = context.client_metadata();
+  if (const auto stamp = metadata.find(kStampMetadata); stamp != metadata.end()) {
+    return options_.sessions->Check({stamp->second.data(), stamp->second.size()},
+                                    AccessTable()[static_cast<size_t>(call)].method);
+  }
+  if (metadata.find(kTokenMetadata) != metadata.end()) {
+    return Unauthenticated(
+        "the caller sent a token (metadata %s), as earlier versions do; this server takes sessions "
+        "alone [TD6022]; hint: run the same version of Tandem on both sides",
+        kTokenMetadata);
+  }
+  return Unauthenticated(
+      "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
+      "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem");
+}
+
+Status PserverService::CheckJob(const std::string& job) const {
+  return tandem::CheckJob(job, shard_.Job());
+}
+
+Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
+  if (!options_.roles) {
+    NoteProof(context, call, Standing::kTrusted);
+    return OkStatus();
+  }
+  const std::vector<std::string> uris = UrisOf(context);
+  const Status status =
+      CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
+  if (!status.ok()) {
+    LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+  } else {
+    const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+    const bool looks = caller.ok() && caller->role == PeerRole::kObserver;
+    NoteProof(context, call, looks ? Standing::kObserver : Standing::kTrusted);
+  }
+  return status;
+}
+
+void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
+                               Standing standing) const {
+  // Who opens a session has yet to prove that it holds the secret.
+  const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
+  if (proved && options_.admissions != nullptr)
+    options_.admissions->Prove(context.peer(), standing);
+}
+
+Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,
+                             bool has_secret, Finish finish) const {
+  AuditRecord record;
+  record.job = shard_.Job();
+  record.call = AccessTable()[static_cast<size_t>(call)].method;
+  record.peer = context.peer();
+  record.proof = "nothing";
+  if (const std::vector<std::string> uris = UrisOf(context); !uris.empty()) {
+    record.caller = absl::StrJoin(uris, " ");
+    record.proof = "certificate";
+    const StatusOr<PeerIdentity> identity = ParseIdentity(uris[0]);
+    if (identity.ok()) record.role = RoleName(identity->role);
+  } else if (has_secret) {
+    record.proof = "secret";
+  }
+  return [audit = options_.audit, record, finish = std::move(finish)](const Status& status) {
+    AuditRecord ended = record;
+    ended.outcome = status;
+    audit->Add(ended);
+    finish(status);
+  };
+}
+
+ServerUnaryReactor* PserverService::HandWaiting(
+    CallbackServerContext* context, PserverCall call, Runner* runner,
+    std::function<void(const Finish&, const void* tag)> body) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);  // its address is the tag
+  ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
+    *gone = true;
+    shard_.Leave(gone.get());
+  });
+  return HandTo(reactor, context, call, runner,
+                [this, gone, body = std::move(body)](const Finish& finish) {
+                  body(finish, gone.get());
+                  // The caller may have gone before the call was there to leave.
+                  if (*gone) shard_.Leave(gone.get());
+                });
+}
+
+ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
+                                           CallbackServerContext* context, PserverCall call,
+                                           Runner* runner,
+                                           std::function<void(const Finish&)> body) {
+  Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
+    done(status);
+    reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
+  };
+  Status status = CheckSecret(*context, call);
+  if (options_.audit != nullptr) {
+    const bool has_secret =
+        status.ok() && options_.sessions->asks() && call != PserverCall::kOpenSession;
+    finish = Noted(*context, call, has_secret, std::move(finish));
+  }
+  if (status.ok()) status = CheckRole(*context, call);
+  if (!status.ok()) {
+    finish(status);
+    return reactor;
+  }
+  if (runner == nullptr) {
+    body(finish);
+    return reactor;
+  }
+  const Status posted = runner->Post([context, finish, body = std::move(body)] {
+    // Nobody waits for the answer of a call that was given up while it stood in the queue.
+    if (context->IsCancelled()) {
+      finish(Cancelled("the call ended before its turn came; nothing was done"));
+    } else {
+      body(finish);
+    }
+  });
+  if (!posted.ok()) finish(posted);
+  return reactor;
+}
+
+ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
+                                             const WaitInitRequest* request, WaitInitReply* reply) {
+  return HandWaiting(context, PserverCall::kWaitInit, &threads_.others,
+                     [=, this](const Finish& finish, const void* tag) {
+                       if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
+                         return finish(s);
+                       const Time deadline = deadlines_.After(request->timeout_ms());
+                       const auto done = [reply, finish](StatusOr<uint64_t> version) {
+                         if (version.ok()) reply->set_version(*version);
+                         finish(version.status());
+                       };
+                       shard_.WaitInit(CallerOf(*request), deadline, done, tag);
+                       deadlines_.Poke(deadline);
+                     });
+}
+
+ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
+                                            const BarrierRequest* request, BarrierReply*) {
+  return HandWaiting(context, PserverCall::kBarrier, &threads_.others,
+                     [=, this](const Finish& finish, const void* tag) {
+                       if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
+                         return finish(s);
+                       const Time deadline = deadlines_.After(request->timeout_ms());
+                       shard_.Barrier(CallerOf(*request), request->name(), request->generation(),
+                                      deadline, finish, tag);
+                       deadlines_.Poke(deadline);
+                     });
+}
+
+ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const ByteBuffer* request,
+                                         ByteBuffer* reply) {
+  const bool is_short = request->Length() <= kShortBytesMax;
+  return HandWaiting(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
+                     [=, this](const Finish& finish, const void* tag) {
+                       calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+                     });
+}
+
+ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
+                                         ByteBuffer* reply) {
+  const bool rows = AsksForRowsAlone(ReceivedMessage(*request).fragments());
+  Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
+  return HandWaiting(context, PserverCall::kPull, &runner,
+                     [=, this](const Finish& finish, const void* tag) {
+                       calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+                     });
+}
+
+Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {
+  constexpr uint64_t kBytes = 16 << 20, kBytesMax = 256 << 20;
+  const uint64_t bytes = request.bytes_max() == 0 ? kBytes : request.bytes_max();
+  const int bucket = static_cast<int>(std::min<uint32_t>(request.bucket_begin(), kRowBuckets));
+  const int end = static_cast<int>(std::min<uint32_t>(request.bucket_end(), kRowBuckets));
+  TD_ASSIGN_OR_RETURN(const TablePage page,
+                      shard_.PullTable(request.job(), request.variable(), bucket, request.slots(),
+                                       std::min(bytes, kBytesMax), end));
+  reply->set_version(page.version);
+  ToProto(page.rows, reply->mutable_rows());
+  for (const std::string& slot : page.slots) reply->add_slot(slot);
+  for (const float start : page.slot_start) reply->add_slot_start(start);
+  reply->set_next_bucket(static_cast<uint32_t>(page.next_bucket));
+  return OkStatus();
+}
+
+Status PserverService::DoGetStatus(StatusReply* reply) {
+  reply->set_job(shard_.Job());
+  reply->set_index(static_cast<uint32_t>(options_.index));
+  reply->set_server_incarnation(options_.server_incarnation);
+  FillStatus(shard_.Info(), reply);
+  reply->set_checkpoint_version(durable_.checkpoint_version());
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable_.Cuts());
+  for (const KeptCut& cut : cuts) {
+    reply->add_cut(cut.number);
+    reply->add_cut_version(cut.version);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
+                                                  DurableShard& durable, TensorCalls& calls,
+                                                  CallMetrics& metrics, PserverThreads threads,
+                                                  Deadlines& deadlines) {
+  return std::make_unique<PserverService>(std::move(options), durable, calls, metrics, threads,
+                                          deadlines);
+}
+
+}  // namespace tandem

@@ -1,0 +1,167 @@
+#include "pserver/service/tensor_calls.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <utility>
+
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+#include "pserver/wire/proto_convert.h"
+
+namespace tandem {
+namespace {
+
+Caller CallerOfPush(const CodedPush& push) {
+  return {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
+          push.incarnation};
+}
+
+uint64_t Microseconds(Time t) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
+}
+
+// What an answer needs. Shards and logs answer until they are gone, which TensorCalls may be
+// before.
+struct Call {
+  uint64_t server_incarnation;
+  const Clock& clock;  // the shard's
+  Time received = clock.Now();
+
+  CodedTimes Times(const UpdateTime& update) const {
+    return {Microseconds(received), Microseconds(clock.Now()), Microseconds(update.begin),
+            Microseconds(update.end)};
+  }
+  CodedPullReply Coded(const PullResult& result) const;
+};
+
+CodedPullReply Call::Coded(const PullResult& result) const {
+  CodedPullReply coded{result.version, result.server_incarnation, {}, Times(result.update)};
+  for (const PulledSlice& s : result.slices) {
+    CodedSlice slice;
+    slice.variable = s.variable;
+    slice.offset = s.offset;
+    slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
+    slice.data = reinterpret_cast<const float*>(s.values.get()) + s.first;
+    slice.keep = s.values;
+    coded.slices.push_back(std::move(slice));
+  }
+  return coded;
+}
+
+}  // namespace
+
+bool AsksForRowsAlone(Fragments request) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr size_t kLook = 512;  // the fields before are short
+  if (request.empty()) return false;
+  const auto first = request[0].first(std::min(kLook, request[0].size()));
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(first.data()),
+                                            static_cast<int>(first.size()));
+  while (const uint32_t tag = in.ReadTag()) {
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    if (field == PullRequest::kRowsFieldNumber) return true;
+    if (field == PullRequest::kRangeFieldNumber) return false;
+    if (!WireFormatLite::SkipField(&in, tag)) return false;
+  }
+  return false;
+}
+
+StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& push) {
+  PushHead head;
+  head.caller = CallerOfPush(push);
+  head.sequence = push.sequence;
+  head.step = push.step;
+  head.learning_rate = push.learning_rate;
+  head.generation = push.generation;
+  head.origin_server = static_cast<int>(std::min<uint32_t>(push.origin_server, INT32_MAX));
+  head.origin_sequence = push.origin_sequence;
+  head.numbers = {push.sent, push.ended};
+  head.finite = push.finite;
+  std::vector<const void*> in_place;
+  for (const CodedSlice& s : push.slices) {
+    head.slices.push_back({s.variable, s.offset, s.desc});
+    in_place.push_back(ContentInPlace(message, s));
+  }
+  TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head, in_place));
+  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
+    if (ticket.buffers[i].get() == in_place[i]) continue;
+    TD_RETURN_IF_ERROR(CopyContent(message, push.slices[i], ticket.buffers[i].get()));
+  }
+  return shard_.Push(head, std::move(ticket));
+}
+
+void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
+  const Call call{server_incarnation_, deadlines_.clock()};
+  const StatusOr<CodedPush> push = DecodePush(request);
+  PullRequest pull;
+  Status status = push.status();
+  if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
+    status = InvalidArgument("PushRequest.pull is not a PullRequest");
+  }
+  if (status.ok() && !push->pull.empty()) status = CheckTimeout(pull.timeout_ms());
+  StatusOr<PushOutcome> pushed = PushOutcome();
+  if (status.ok()) {
+    pushed = TakePush(request, *push);
+    status = pushed.status();
+  }
+  if (!status.ok()) return answer(status, {});
+  CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
+  reply.log_number = pushed->log_number;
+  reply.kept_number = pushed->kept_number;
+  if (push->pull.empty()) {
+    return shard_.WhenWritten([call, update = pushed->update, answer = std::move(answer),
+                               reply](const Status& written) mutable {
+      reply.times = call.Times(update);
+      answer(written, EncodePushReply(reply, false));
+    });
+  }
+  StartPull(
+      CallerOfPush(*push), pull,
+      [&shard = shard_, call, reply, crc32c = pull.crc32c(),
+       answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
+        if (result.status().code() == StatusCode::kOutOfRange) {
+          // It is elsewhere by now; the push has been taken all the same.
+          return shard.WhenWritten([answer = std::move(answer), reply](const Status& written) {
+            answer(written, EncodePushReply(reply, false));
+          });
+        }
+        if (!result.ok()) return answer(result.status(), {});
+        reply.pulled = call.Coded(*result);
+        answer(OkStatus(), EncodePushReply(reply, crc32c));
+      },
+      tag);
+}
+
+void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
+                            Shard::Done<PullResult> done, const void* tag) {
+  PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
+  if (pull.has_at_version()) query.at_version = pull.at_version();
+  for (const SliceRange& r : pull.range()) {
+    query.ranges.push_back({r.variable(), r.offset(), r.numel()});
+  }
+  for (const RowsRange& r : pull.rows()) {
+    query.rows.push_back({r.variable(), {r.id().begin(), r.id().end()}});
+  }
+  const Time deadline = deadlines_.After(pull.timeout_ms());
+  shard_.Pull(query, deadline, std::move(done), tag);
+  deadlines_.Poke(deadline);
+}
+
+void TensorCalls::Pull(Fragments request, Answer answer, const void* tag) {
+  const Call call{server_incarnation_, deadlines_.clock()};
+  PullRequest pull;
+  if (Status status = ParseMessage(request, &pull); !status.ok()) return answer(status, {});
+  if (Status status = CheckTimeout(pull.timeout_ms()); !status.ok()) return answer(status, {});
+  StartPull(
+      CallerOf(pull), pull,
+      [call, crc32c = pull.crc32c(),
+       answer = std::move(answer)](const StatusOr<PullResult>& result) {
+        if (!result.ok()) return answer(result.status(), {});
+        answer(OkStatus(), EncodePullReply(call.Coded(*result), crc32c));
+      },
+      tag);
+}
+
+}  // namespace tandem

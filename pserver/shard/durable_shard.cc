@@ -1,0 +1,265 @@
+#include "pserver/shard/durable_shard.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "pserver/shard/shard_restore.h"
+
+namespace tandem {
+namespace {
+
+Status NoFolder() {
+  return FailedPrecondition(
+      "no checkpoints: this server was started without a data folder [TD4011]");
+}
+
+}  // namespace
+
+DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock,
+                           const Backend& backend, Device& device, Metrics& metrics)
+    : aside_(std::move(options.aside)),
+      later_(std::move(options.later)),
+      pace_(options.pace),
+      clock_(clock),
+      checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
+                                               "Time to write a checkpoint",
+                                               {1e-3, 1e-2, 0.1, 1, 10, 100})),
+      checkpoint_time_(
+          metrics.GetGauge("tandem_pserver_checkpoint_timestamp_seconds",
+                           "When the last checkpoint was written or read, in Unix time; 0: never")),
+      storage_(storage) {
+  Shard::Options& shard = options.shard;
+  if (storage_ != nullptr) {
+    shard.on_checkpoint = [this](uint64_t version, ImageCopy copy) {
+      SaveLater(version, std::move(copy));
+    };
+  }
+  if (options.logged) {
+    CHECK(storage_ != nullptr);
+    options.log.on_full = [this] { ShortenLog(); };
+    log_ = std::make_unique<GroupLog>(std::move(options.log), clock, *storage_, metrics);
+    shard.log = log_.get();
+    shard.save_soon = [this] { ShortenLog(); };
+    shard.keep_first = [this](const ShardImage& image) { return Write(image).status(); };
+  }
+  shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
+}
+
+DurableShard::~DurableShard() { Close(); }
+
+void DurableShard::Keeps(uint64_t version) {
+  checkpoint_version_ = version;
+  checkpoint_time_.SetToCurrentTime();
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& image) {
+  MutexLock lock(mu_);
+  if (image.order < written_order_) return std::make_pair(image.version, image.bytes());
+  const Time begin = clock_.Now();
+  const StatusOr<size_t> bytes = storage_->Write(image);
+  {
+    MutexLock status_lock(status_mu_);
+    saved_ = bytes.status();
+  }
+  TD_RETURN_IF_ERROR(bytes.status());
+  checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
+  written_order_ = image.order;
+  Keeps(image.version);
+  if (shard_ != nullptr) shard_->Kept(image);
+  return std::make_pair(image.version, *bytes);
+}
+
+Status DurableShard::StorageStatus() const {
+  if (log_ != nullptr) return log_->Ready(0);
+  MutexLock lock(status_mu_);
+  return saved_;
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage& image) {
+  if (!aside_) return Write(image);
+  StatusOr<std::pair<uint64_t, size_t>> written;
+  aside_([&] { written = Write(image); });
+  return written;
+}
+
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept,
+                                                         Duration patience) {
+  if (storage_ == nullptr) return NoFolder();
+  const WritePace::Wish wish(pace_, patience);
+  if (unless_kept != 0) {
+    MutexLock lock(save_mu_);
+    // Nor when there is no more to hold: what is missing is still to come.
+    if (shard_->kept_number() >= std::min(unless_kept, shard_->settled_number()))
+      return std::make_pair(checkpoint_version(), size_t{0});
+    return Save(delta, 0, patience);
+  }
+  TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image(delta));
+  return WriteAside(image);
+}
+
+StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
+  if (storage_ == nullptr) return NoFolder();
+  const WritePace::Wish hurry(pace_, {});
+  ShardRestore restore(*shard_);
+  if (cut != 0) {
+    TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
+  } else {
+    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
+    if (!found) return NotFound("there is no checkpoint");
+  }
+  TD_RETURN_IF_ERROR(restore.Finish());
+  const uint64_t version = restore.head().version;
+  if (cut == 0) Keeps(version);
+  // What the log holds is behind us: a new checkpoint drops it.
+  if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
+  return version;
+}
+
+StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
+  if (storage_ == nullptr) return std::vector<KeptCut>();
+  return storage_->Cuts();
+}
+
+void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t complete,
+                           std::function<void(const StatusOr<CutFile>&)> done) {
+  if (storage_ == nullptr) return done(NoFolder());
+  const uint64_t cut = order.cut;
+  if (cut == 0) return done(InvalidArgument("a cut has a number from 1"));
+  bool first = false;
+  std::optional<StatusOr<CutFile>> known;
+  {
+    MutexLock lock(cut_mu_);
+    first = cut_.cut != cut;
+    if (first && !cut_.waiting.empty()) {
+      known = Unavailable("cut %d is being written; try again when it is over", cut_.cut);
+    } else if (first) {
+      cut_ = {.cut = cut, .file = {}, .waiting = {}};
+    } else {
+      known = cut_.file;
+    }
+    if (!known) cut_.waiting.push_back(done);
+  }
+  if (known) return done(*known);
+  if (!first) return;
+  shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<CutImage> image) {
+    if (!image.ok()) return CutEnded(cut, image.status());
+    auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kAnswer);
+    const Status posted = later_([this, cut, image = *std::move(image), complete, wish] {
+      CutEnded(cut, WriteCut(cut, image, complete));
+    });
+    if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
+  });
+}
+
+StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const CutImage& image,
+                                                       uint64_t complete) {
+  TD_ASSIGN_OR_RETURN(const ShardImage copy, image.copy());
+  StatusOr<size_t> bytes;
+  const auto write = [&] { bytes = storage_->WriteCut(cut, copy, complete); };
+  aside_ ? aside_(write) : write();
+  if (!bytes.ok()) return bytes.status();
+  return CutFile{copy.version, *bytes, image.held};
+}
+
+void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
+  std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+  {
+    MutexLock lock(cut_mu_);
+    if (cut_.cut != cut) return;
+    cut_.file = file;
+    waiting.swap(cut_.waiting);
+  }
+  for (const auto& done : waiting) done(file);
+}
+
+StatusOr<uint64_t> DurableShard::Recover() {
+  if (storage_ == nullptr) return uint64_t{0};
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->Cuts());
+  if (!cuts.empty()) shard_->HasCut(cuts.back().number);
+  ShardRestore restore(*shard_);
+  TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
+  // Without the first values nothing was acknowledged.
+  if (!found) {
+    TD_RETURN_IF_ERROR(storage_->ClearLog());
+    return uint64_t{0};
+  }
+  TD_RETURN_IF_ERROR(restore.Finish());
+  const ShardImage& image = restore.head();
+  shard_->GoOnBehind(image);
+  Keeps(image.version);
+  uint64_t entries = 0;
+  TD_RETURN_IF_ERROR(storage_->ReadLog(image.log_number, [&](LogEntry entry) {
+    ++entries;
+    return shard_->Replay(std::move(entry));
+  }));
+  // The process before may have written what it did not sync: the interval of this one begins now.
+  if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
+  const uint64_t version = shard_->Info().version;
+  if (const size_t owed = shard_->owed(); owed != 0) {
+    if (log_ == nullptr) {
+      return FailedPrecondition(
+          "trainers keep the values of %d pushes behind the checkpoint of version %d; hint: start "
+          "this server with --durability=replayable, as before",
+          owed, image.version);
+    }
+    LOG(INFO) << "waiting for the values of " << owed << " pushes, from those who sent them";
+  }
+  LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
+                             << " entries of the update log: version " << version;
+  // Without a log what follows would not fit behind the old entries.
+  if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
+  return version;
+}
+
+Status DurableShard::CheckMoves() const {
+  if (storage_ == nullptr || log_ != nullptr) return OkStatus();
+  return FailedPrecondition(
+      "a server that keeps checkpoints alone would forget what moved; hint: start the pservers "
+      "with --durability=logged");
+}
+
+void DurableShard::WhenKept(UpdateLog::Written done) {
+  if (log_ == nullptr) return done(OkStatus());
+  shard_->WhenWritten([this, done = std::move(done)](const Status& written) {
+    done(written.ok() ? storage_->SyncLog() : written);
+  });
+}
+
+void DurableShard::WhenLeft(UpdateLog::Written done) {
+  Status saved;
+  if (shard_->replayable() && shard_->Info().initialised)
+    saved = Save(false, shard_->settled_number()).status();
+  shard_->WhenWritten([done = std::move(done), saved](const Status& written) {
+    done(written.ok() ? saved : written);
+  });
+}
+
+void DurableShard::SaveLater(uint64_t version, ImageCopy copy) {
+  // From now on, as what waits for its turn is a cut that others have to keep rows for.
+  auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kPeriodic);
+  const Status posted = later_([this, version, copy = std::move(copy), wish] {
+    const StatusOr<ShardImage> image = copy();
+    const Status written = image.ok() ? WriteAside(*image).status() : image.status();
+    if (written.ok()) return;
+    LOG(ERROR) << "checkpoint of version " << version << " failed: " << ToString(written);
+  });
+  if (!posted.ok()) {
+    LOG(WARNING) << "checkpoint of version " << version
+                 << " left out: the one before is still being written";
+  }
+}
+
+void DurableShard::ShortenLog() {
+  const Status posted = later_([this] {
+    if (const auto saved = Save(); !saved.ok())
+      LOG(ERROR) << "checkpoint: " << ToString(saved.status());
+  });
+  LOG_IF(WARNING, !posted.ok()) << "checkpoint left out: " << ToString(posted);
+}
+
+void DurableShard::Close() {
+  shard_->Shutdown();
+  if (log_ != nullptr) log_->Close();
+}
+
+}  // namespace tandem

@@ -1,0 +1,147 @@
+// The part of Shard that is about its state as a whole: images, optimizer slots, information.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "pserver/shard/shard.h"
+
+namespace tandem {
+namespace {
+
+// Copied with the lock held, about; then others have their turn.
+constexpr size_t kPieceBytes = 1 << 20;
+constexpr Duration kPause = std::chrono::microseconds(50);
+// After a piece that took longer, a slice of many megabytes: on a busy machine a thread that waits
+// needs as long to wake up.
+constexpr Duration kPauseMax = std::chrono::milliseconds(4);
+
+}  // namespace
+
+ShardImage Shard::ImageHead(bool delta) {
+  // No log brings back what came since the last update.
+  if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
+  ShardImage image{.config = config_, .version = version_, .log_number = settled_number_};
+  image.order = base_.NextOrder();
+  if (delta) image.base = base_.version();
+  image.has_previous = has_previous_ && options_.log != nullptr;
+  if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
+  image.marks = trainers_.marks();
+  image.tables.resize(params_->tables().size());
+  if (image.has_previous) params_->CopyPreviousRows(image);
+  return image;
+}
+
+StatusOr<ShardImage> Shard::MakeImage(bool delta) {
+  ShardImage image = ImageHead(delta);
+  TD_RETURN_IF_ERROR(params_->Copy(image));
+  return image;
+}
+
+StatusOr<Shard::Cut> Shard::BeginCut(bool delta) {
+  if (cutting_) {
+    TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage(delta));
+    return Cut{.image = std::move(image)};
+  }
+  Cut cut{.number = ++cuts_, .image = ImageHead(delta)};
+  params_->BeginCut(cut.image);
+  cutting_ = true;
+  return cut;
+}
+
+StatusOr<bool> Shard::CopySome(Cut& cut) {
+  if (cut.number != cuts_) {
+    return Aborted("the server was restored while the checkpoint of version %d was made",
+                   cut.image.version);
+  }
+  TD_RETURN_IF_ERROR(broken_);
+  const bool begins = cut.copied.slice == 0;
+  if (options_.bug == ShardBug::kCopiesLate && begins) params_->BeginCut(cut.image);
+  return params_->CopySome(cut.image, kPieceBytes, cut.copied);
+}
+
+StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
+  if (cut.number == 0) return std::move(cut.image);
+  MutexLock lock(mu_);
+  CondVar turn;  // of others, who need some time to take the lock
+  while (true) {
+    const Time begin = SteadyNow();
+    TD_ASSIGN_OR_RETURN(const bool whole, CopySome(cut));
+    if (whole) break;
+    const Time now = SteadyNow();
+    (void)turn.WaitUntil(mu_, now + std::clamp<Duration>((now - begin) / 8, kPause, kPauseMax));
+  }
+  cutting_ = false;
+  TD_RETURN_IF_ERROR(params_->TakeCut(cut.image));
+  return std::move(cut.image);
+}
+
+void Shard::GiveUpCut(uint64_t number) {
+  MutexLock lock(mu_);
+  if (number != cuts_ || !cutting_) return;
+  cutting_ = false;
+  params_->DropCut();
+}
+
+ImageCopy Shard::CopyOf(Cut cut) {
+  struct Begun {
+    Begun(Shard& s, Cut c) : shard(s), cut(std::move(c)) {}
+    ~Begun() { shard.GiveUpCut(cut.number); }  // unless it was finished
+    Shard& shard;
+    Cut cut;
+  };
+  return [begun = std::make_shared<Begun>(*this, std::move(cut))] {
+    return begun->shard.FinishCut(begun->cut);
+  };
+}
+
+void Shard::Kept(const ShardImage& image) {
+  kept_number_ = image.log_number;
+  base_.Kept(image);
+}
+
+StatusOr<ShardImage> Shard::Image(bool delta) {
+  Cut cut;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(broken_);
+    if (!initialised()) {
+      return FailedPrecondition("nothing to save: the first values are not there");
+    }
+    if (delta && !base_.version()) {
+      return FailedPrecondition(
+          "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
+          "no whole one; hint: tandem save");
+    }
+    TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
+  }
+  return CopyOf(std::move(cut))();
+}
+
+std::string Shard::Job() const {
+  MutexLock lock(job_mu_);
+  return job_;
+}
+
+ShardInfo Shard::Info() const {
+  MutexLock lock(mu_);
+  ShardInfo info;
+  info.configured = params_ != nullptr;
+  info.initialised = initialised();
+  info.config = config_;
+  info.version = version_;
+  for (size_t i = 0; i < config_.tables.size() && params_ != nullptr; ++i) {
+    info.tables.push_back(params_->tables().table(static_cast<int>(i)).Info());
+  }
+  for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
+  info.map_version = moves_.map.version();
+  info.last_cut = std::max(last_cut_, hold_.cut);
+  info.trainers = trainers_.Info();
+  // A change of the log that waits for pushes may have a newer one.
+  for (TrainerInfo& t : info.trainers) {
+    const auto replayed = replayed_.find(t.trainer);
+    if (replayed != replayed_.end()) t.incarnation = std::max(t.incarnation, replayed->second);
+  }
+  return info;
+}
+
+}  // namespace tandem

@@ -1,0 +1,221 @@
+// The part of Shard that is about a cut over all servers: a state in which each push that was
+// acknowledged is on all of its servers or on none (docs/ARCHITECTURE.md, "A cut over all
+// servers"). Whoever coordinates it has all servers hold new pushes, and learns what each one took.
+// What the newest of these pushes says of its trainer's numbers is, by server, where the cut lies;
+// a server waits for what is before that, and makes its image. Leases are about who waits for how
+// long: that the image is the cut follows from the numbers alone.
+#include <algorithm>
+#include <utility>
+
+#include "pserver/shard/shard.h"
+
+namespace tandem {
+namespace {
+
+void RaiseTo(const std::vector<uint64_t>& told, std::vector<uint64_t>& known) {
+  if (known.size() < told.size()) known.resize(told.size());
+  for (size_t i = 0; i < told.size(); ++i) known[i] = std::max(known[i], told[i]);
+}
+
+}  // namespace
+
+void SentNumbers::Raise(const SentNumbers& other) {
+  RaiseTo(other.sent, sent);
+  RaiseTo(other.ended, ended);
+}
+
+uint64_t SentNumbers::At(const std::vector<uint64_t>& numbers, int server) {
+  const auto index = static_cast<size_t>(server);
+  return index < numbers.size() ? numbers[index] : 0;
+}
+
+Status Shard::CheckCuttable(const std::string& job) const {
+  TD_RETURN_IF_ERROR(broken_);
+  TD_RETURN_IF_ERROR(Waits());
+  if (!initialised()) return FailedPrecondition("the first values are not there");
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
+  if (config_.mode == ShardMode::kSync) {
+    return FailedPrecondition(
+        "in sync mode servers' checkpoints of one version are a cut; hint: tandem save, or "
+        "--checkpoint_every_steps of the pservers");
+  }
+  if (!frozen_.moves.empty() || !moves_.offered.empty()) {
+    return Unavailable("rows are on their way between servers; try again when they have come");
+  }
+  return OkStatus();
+}
+
+void Shard::HasCut(uint64_t cut) {
+  MutexLock lock(mu_);
+  last_cut_ = std::max(last_cut_, cut);
+}
+
+StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Duration lease,
+                                       uint64_t taker) {
+  Ready ready;
+  const auto hold = [&]() TD_NO_ANALYSIS -> StatusOr<HeldPushes> {
+    const Time now = clock_.Now();
+    Thaw();
+    ExpireHold(now, ready);
+    TD_RETURN_IF_ERROR(CheckCuttable(job));
+    if (cut <= last_cut_) {
+      return FailedPrecondition(
+          "a cut with number %d: this server had cut %d, and expects a higher number [TD4020]; "
+          "hint: tandem save --cut, which asks the servers for the number",
+          cut, last_cut_);
+    }
+    const bool same = hold_.cut == cut && hold_.taker == taker && !hold_.order;
+    if (hold_.cut != 0 && !same) {
+      return Unavailable("pushes are held for cut %d; try again when it is over", hold_.cut);
+    }
+    HeldPushes answer{{}, moves_.map};
+    for (int r = 0; r < config_.trainers; ++r) {
+      const Roster::Trainer& t = trainers_[r];
+      if (SentNumbers::At(t.numbers.sent, options_.index) < t.taken.highest()) {
+        return FailedPrecondition(
+            "trainer %d does not say which of its messages are one push (PushRequest.sent); hint: "
+            "a client of this version",
+            r);
+      }
+      answer.marks.push_back({r, t.incarnation, t.completed, t.numbers});
+    }
+    if (hold_.cut == 0) {
+      hold_ = {.cut = cut, .taker = taker, .since = now, .until = {}, .order = {}, .done = {}};
+    }
+    hold_.until = now + lease;
+    return answer;
+  };
+  StatusOr<HeldPushes> answer;
+  {
+    MutexLock lock(mu_);
+    answer = hold();
+  }
+  Run(std::move(ready));
+  return answer;
+}
+
+void Shard::ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker) {
+  Ready ready;
+  {
+    MutexLock lock(mu_);
+    const bool others = hold_.cut == cut && hold_.taker != taker;
+    if (job != config_.job || others) return;
+    last_cut_ = std::max(last_cut_, cut);
+    if (hold_.cut == cut) EndHold(Aborted("cut %d was given up", cut), ready);
+  }
+  Run(std::move(ready));
+}
+
+void Shard::EndHold(const Status& why, Ready& ready) {
+  if (hold_.cut == 0) return;
+  last_cut_ = std::max(last_cut_, hold_.cut);
+  counters_.hold.Observe(Seconds(std::min(clock_.Now(), hold_.until) - hold_.since));
+  if (hold_.order) {
+    ready.push_back([done = std::move(hold_.done), why](const Status&) { done(why); });
+  }
+  hold_ = {};
+}
+
+void Shard::ExpireHold(Time now, Ready& ready) {
+  if (hold_.cut == 0 || now < hold_.until) return;
+  const Status missing = hold_.order ? CheckCut() : OkStatus();
+  EndHold(DeadlineExceeded("cut %d: after %.1f s %s", hold_.cut, Seconds(now - hold_.since),
+                           std::string(missing.message())),
+          ready);
+}
+
+// OK, or why this push, which was not taken before, has to come again.
+Status Shard::CheckHold(const PushHead& head) {
+  if (hold_.cut == 0 || clock_.Now() >= hold_.until) return OkStatus();
+  if (options_.bug == ShardBug::kHoldsNothing) return OkStatus();
+  if (hold_.order) {
+    const CutMark& mark = hold_.order->marks[static_cast<size_t>(head.caller.trainer)];
+    if (mark.incarnation == head.caller.incarnation &&
+        head.sequence <= SentNumbers::At(mark.numbers.sent, options_.index)) {
+      return OkStatus();
+    }
+  }
+  return OutOfRange("trainer %d push %d: new pushes are held while cut %d is taken; send it again",
+                    head.caller.trainer, head.sequence, hold_.cut);
+}
+
+Status Shard::CheckCutOf(const CutMark& mark) const {
+  const Roster::Trainer& t = trainers_[mark.trainer];
+  if (t.incarnation != mark.incarnation) {
+    return Aborted("trainer %d was started again meanwhile", mark.trainer);
+  }
+  const uint64_t sent = SentNumbers::At(mark.numbers.sent, options_.index);
+  const uint64_t ended =
+      mark.completed ? sent : SentNumbers::At(mark.numbers.ended, options_.index);
+  if (t.taken.highest() > sent && options_.bug != ShardBug::kHoldsNothing) {
+    return Aborted("trainer %d pushed on meanwhile", mark.trainer);
+  }
+  if (options_.bug == ShardBug::kCutsEarly) return OkStatus();
+  for (uint64_t n = sent; n > ended; --n) {
+    if (t.taken.Look(n) == SequenceWindow::Seen::kTaken) continue;
+    return Unavailable("push %d of trainer %d has not come, or was refused", n, mark.trainer);
+  }
+  return OkStatus();
+}
+
+Status Shard::CheckCut() const {
+  if (moves_.map.version() != hold_.order->map_version || !frozen_.moves.empty() ||
+      !moves_.offered.empty()) {
+    return Aborted("rows moved between servers meanwhile");
+  }
+  for (const CutMark& mark : hold_.order->marks) TD_RETURN_IF_ERROR(CheckCutOf(mark));
+  return OkStatus();
+}
+
+void Shard::TakeCut(const std::string& job, CutOrder order, Done<CutImage> done) {
+  Ready ready;
+  const auto begin = [&]() TD_NO_ANALYSIS -> Status {
+    TD_RETURN_IF_ERROR(CheckCuttable(job));
+    const bool held = hold_.cut == order.cut && hold_.taker == order.taker && !hold_.order;
+    if (!held || clock_.Now() >= hold_.until) {
+      return Aborted("pushes are not held for cut %d any more", order.cut);
+    }
+    for (int r = 0; r < config_.trainers; ++r) {
+      const auto i = static_cast<size_t>(r);
+      if (std::ssize(order.marks) != trainers_.size() || order.marks[i].trainer != r) {
+        return InvalidArgument("cut %d: expected marks of all %d trainers, in their order",
+                               order.cut, config_.trainers);
+      }
+    }
+    // An older incarnation, which others refuse, must not push here what they do not have.
+    for (const CutMark& mark : order.marks) {
+      if (mark.incarnation <= trainers_[mark.trainer].incarnation) continue;
+      Adopt({job, mark.trainer, mark.incarnation});
+    }
+    hold_.until = clock_.Now() + order.lease;
+    hold_.order = std::move(order);
+    hold_.done = std::move(done);
+    return OkStatus();
+  };
+  Status begun;
+  {
+    MutexLock lock(mu_);
+    begun = begin();
+    if (begun.ok()) TryCut(ready);
+  }
+  if (!begun.ok()) return done(begun);
+  Run(std::move(ready));
+}
+
+void Shard::TryCut(Ready& ready) {
+  if (!hold_.order || replaying_) return;
+  const Status whole = CheckCut();
+  if (whole.code() == StatusCode::kUnavailable) return;
+  StatusOr<Cut> cut = whole.ok() ? BeginCut(/*delta=*/false) : StatusOr<Cut>(whole);
+  if (!cut.ok()) return EndHold(cut.status(), ready);
+  const Duration held = clock_.Now() - hold_.since;
+  ready.push_back([held, done = std::move(hold_.done),
+                   copy = CopyOf(*std::move(cut))](const Status& written) mutable {
+    const ImageCopy now = std::exchange(copy, nullptr);
+    written.ok() ? done(CutImage{now, held}) : done(written);
+  });
+  hold_.order.reset();
+  EndHold(OkStatus(), ready);
+}
+
+}  // namespace tandem

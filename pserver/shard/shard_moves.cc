@@ -1,0 +1,438 @@
+// The part of Shard that is about buckets which move between servers (docs/ARCHITECTURE.md,
+// "Buckets that move"). A move is: begun and frozen here, offered there, released here, learned
+// there. Its number is used once; the record of its release is the moment at which the owner
+// changes.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/base/step_number.h"
+#include "pserver/shard/shard.h"
+
+namespace tandem {
+
+bool Shard::Serves(int bucket) const { return params_ != nullptr && params_->Serves(bucket); }
+
+Status Shard::DropBucket(int bucket) {
+  TD_RETURN_IF_ERROR(params_->Drop(bucket));
+  if (bucket >= kRowBuckets) SlicesChanged();
+  return OkStatus();
+}
+
+void Shard::ForgetBucket(int bucket) {
+  const Status status = DropBucket(bucket);
+  LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
+                                << ", which is another server's now, "
+                                << "stay on the disk until it comes again: " << ToString(status);
+}
+
+Status Shard::CheckMovable(const std::string& job) const {
+  TD_RETURN_IF_ERROR(broken_);
+  if (!initialised()) return FailedPrecondition("the first values are not there");
+  TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
+  if (options_.replayable) {
+    return FailedPrecondition(
+        "nothing moves from or to a server with durability replayable: trainers keep pushes for "
+        "the server that took them; hint: --durability=logged");
+  }
+  return options_.log == nullptr ? OkStatus() : options_.log->Ready(0);
+}
+
+void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
+  if (options_.log != nullptr && !replaying_) {
+    LogEntry entry{++log_number_, kind, {}, {}};
+    entry.move = std::make_shared<MoveRecord>(std::move(record));
+    options_.log->Append(std::move(entry));
+  }
+  base_.Forget();  // whose rows are not what they were because of their pushes alone
+  // What was gathered is behind this change in no image; then it is made twice, which changes
+  // nothing.
+  if (params_->NothingGathered()) Settle();
+}
+
+void Shard::Thaw() {
+  if (frozen_.order && clock_.Now() >= frozen_.until) {
+    for (const BucketMove& move : frozen_.moves) params_->Keep(move.bucket, true);
+    frozen_ = {};
+  }
+  if (sync() && !frozen_.order && !replaying_) TakeBack();
+}
+
+StatusOr<BucketParcel> Shard::MakeParcel() {
+  BucketParcel parcel{.config = config_,
+                      .source = options_.index,
+                      .target = frozen_.order->target,
+                      .version = version_,
+                      .moves = frozen_.moves,
+                      .rows = {},
+                      .scalars = {},
+                      .marks = {},
+                      .map = moves_.map,
+                      .previous = {},
+                      .slices = {}};
+  parcel.config.slices.clear();
+  std::vector<int> buckets;
+  for (const BucketMove& move : frozen_.moves) {
+    if (move.bucket < kRowBuckets) buckets.push_back(move.bucket);
+  }
+  for (size_t i = 0; i < params_->tables().size(); ++i) {
+    const SparseTable& table = params_->tables().table(static_cast<int>(i));
+    TableSpec& spec = parcel.config.tables[i];
+    spec.bucket_begin = spec.bucket_end = 0;
+    TD_ASSIGN_OR_RETURN(RowValues rows, table.Rows(buckets, version_));
+    parcel.rows.push_back(std::move(rows));
+    for (const auto& [slot, value] : table.scalars()) {
+      parcel.scalars.push_back({spec.variable, slot, value});
+    }
+  }
+  if (sync()) AddPrevious(buckets, parcel);
+  const bool previous = sync() && options_.bug != ShardBug::kPreviousStays;
+  TD_ASSIGN_OR_RETURN(parcel.slices, params_->SlicesOf(parcel.moves, previous));
+  if (options_.bug == ShardBug::kMarksStay) return parcel;
+  parcel.marks = moves_.inherited;
+  for (int r = 0; r < trainers_.size(); ++r) {
+    const Roster::Trainer& t = trainers_[r];
+    const PushMark mark{r, t.incarnation, t.completed, t.taken};
+    AddMark({options_.index, mark, t.pushes, t.last_step}, parcel.marks);
+  }
+  return parcel;
+}
+
+Status Shard::CheckFreeze(const BucketOrder& order) const {
+  if (order.target < 0 || (order.target == options_.index && !sync())) {
+    return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
+                           order.target);
+  }
+  if (order.buckets.empty()) return InvalidArgument("no buckets are named");
+  if (!std::is_sorted(order.buckets.begin(), order.buckets.end(), std::less_equal<>())) {
+    return InvalidArgument("the buckets do not ascend");
+  }
+  if (order.buckets.front() < 0 || order.buckets.back() >= kBucketsMax) {
+    return InvalidArgument("buckets %d to %d of %d", order.buckets.front(), order.buckets.back(),
+                           kBucketsMax);
+  }
+  if (sync() && order.step == 0) {
+    return InvalidArgument("in sync mode buckets move before a step, and none is named");
+  }
+  return OkStatus();
+}
+
+Status Shard::BeginMove(const BucketOrder& order) {
+  if (sync() && version_ >= order.step) {
+    return Aborted("buckets are to move before step %d, and this server is at step %d",
+                   ShownStep(order.step), ShownStep(version_));
+  }
+  if (order.target == options_.index) {
+    frozen_ = {order, {}, {}};
+    return OkStatus();
+  }
+  for (const int b : order.buckets) {
+    if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+  }
+  std::vector<BucketMove> moves = moves_.MovesOf(order.buckets, order.target);
+  NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
+  moves_.Begin(moves);
+  for (const int b : order.buckets) {
+    if (!sync()) params_->Keep(b, false);
+  }
+  frozen_ = {order, std::move(moves), {}};
+  return OkStatus();
+}
+
+StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const BucketOrder& order) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  TD_RETURN_IF_ERROR(CheckFreeze(order));
+  if (hold_.cut != 0 && clock_.Now() < hold_.until) {
+    return Unavailable("rows stay where they are while a cut is taken; try again");
+  }
+  Thaw();
+  if (!frozen_.order) {
+    if (order.lease > Duration::zero()) TD_RETURN_IF_ERROR(BeginMove(order));
+  } else if (frozen_.order->buckets != order.buckets || frozen_.order->target != order.target ||
+             frozen_.order->step != order.step) {
+    return Unavailable("other buckets are on their way from this server; try again");
+  }
+  frozen_.until = clock_.Now() + order.lease;
+  Thaw();
+  if (frozen_.moves.empty() || (sync() && !AtItsStep())) {
+    BucketParcel none{.source = options_.index};
+    none.version = version_;
+    return none;
+  }
+  StatusOr<BucketParcel> parcel = MakeParcel();
+  if (!parcel.ok()) {
+    frozen_.until = clock_.Now();
+    Thaw();
+  }
+  return parcel;
+}
+
+Status Shard::BeginWith(const BucketParcel& parcel) {
+  TD_RETURN_IF_ERROR(CheckConfig(parcel.config));
+  TD_RETURN_IF_ERROR(CheckOptions(parcel.config));
+  TD_RETURN_IF_ERROR(SetUp(parcel.config));
+  params_->SetAllGiven();
+  version_ = parcel.version;
+  Status status = params_->SetScalars(parcel.scalars);
+  Settle();
+  if (status.ok() && options_.keep_first) {
+    const StatusOr<ShardImage> image = MakeImage(/*delta=*/false);
+    status = image.ok() ? options_.keep_first(*image) : image.status();
+  }
+  if (!status.ok()) params_ = nullptr;  // as if nothing had come
+  return status;
+}
+
+Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
+  Ready ready;
+  Status status;
+  {
+    MutexLock lock(mu_);
+    status = Offer(job, parcel);
+    // Trainers may be further than this server knew.
+    WakeWaiters(ready);
+    barriers_.Wake(ready);
+  }
+  Run(std::move(ready));
+  return status;
+}
+
+Status Shard::Offer(const std::string& job, const BucketParcel& parcel) {
+  TD_RETURN_IF_ERROR(broken_);
+  if (parcel.target != options_.index) {
+    return InvalidArgument("buckets for pserver %d; this is pserver %d", parcel.target,
+                           options_.index);
+  }
+  if (parcel.moves.empty()) return InvalidArgument("no buckets");
+  for (const BucketMove& m : parcel.moves) {
+    if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != options_.index ||
+        m.epoch > kEpochMax) {
+      return InvalidArgument("bucket %d for pserver %d by move %d", m.bucket, m.server, m.epoch);
+    }
+  }
+  const bool begins = params_ == nullptr && !parcel.config.job.empty();
+  if (begins) TD_RETURN_IF_ERROR(BeginWith(parcel));
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  for (const BucketMove& m : parcel.moves) {
+    if (Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
+      return FailedPrecondition("bucket %d is on this server already", m.bucket);
+    }
+  }
+  const size_t known = moves_.Known(parcel.moves);
+  if (known == parcel.moves.size()) return OkStatus();  // the same call again
+  if (known != 0) return FailedPrecondition("some of these moves are over");
+  if (moves_.leaving) {
+    return FailedPrecondition(
+        "pserver %d is leaving and takes nothing; hint: tandem rebalance --add with its address "
+        "takes it back",
+        options_.index);
+  }
+  if (sync()) TD_RETURN_IF_ERROR(CheckOfferStep(parcel));
+  TD_RETURN_IF_ERROR(TakeParcel(parcel));
+  if (sync()) frozen_ = {};  // what is offered holds it from now on
+  NoteMove(LogEntry::Kind::kMoveOffered, {{}, parcel, {}});
+  return OkStatus();
+}
+
+Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  if (moves_.leaving == refuse) return OkStatus();
+  moves_.leaving = refuse;
+  NoteMove(LogEntry::Kind::kMoveRefused, {{}, {}, {}, refuse});
+  return OkStatus();
+}
+
+Status Shard::TakeParcel(const BucketParcel& parcel) {
+  Status status;
+  const uint64_t rows_version = sync() ? parcel.version : version_;
+  const bool idle = Idle();
+  for (const BucketMove& m : parcel.moves) {
+    status = DropBucket(m.bucket);
+    if (!status.ok()) return status;
+  }
+  status = TakeSlices(parcel);
+  for (const BucketMove& m : parcel.moves) {
+    params_->Keep(m.bucket, options_.bug == ShardBug::kOwnsTooSoon);
+  }
+  for (const RowValues& rows : parcel.rows) {
+    const int table = params_->tables().Find(rows.variable);
+    if (status.ok() && table < 0) status = NotFound("there is no table \"%s\"", rows.variable);
+    if (status.ok()) status = params_->tables().table(table).SetRows(rows, rows_version);
+  }
+  if (status.ok() && sync()) status = TakeStep(parcel, idle);
+  if (!status.ok()) {
+    for (const BucketMove& m : parcel.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+    return status;
+  }
+  moves_.Offer(parcel.moves);
+  for (const ServerMark& mark : parcel.marks) TakeMark(mark, parcel.source);
+  return OkStatus();
+}
+
+// Who was started again must be known here too, and how far trainers are.
+void Shard::TakeMark(const ServerMark& mark, int source) {
+  if (mark.server != options_.index) AddMark(mark, moves_.inherited);
+  const int trainer = mark.mark.trainer;
+  if (mark.server != source || trainer < 0 || trainer >= config_.trainers) return;
+  Roster::Trainer& t = trainers_[trainer];
+  if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, version_);
+  if (mark.mark.incarnation != t.incarnation) return;
+  t.completed |= mark.mark.completed;
+  if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);
+  if (t.pushes == 0) t.pushes = mark.pushes;
+}
+
+StatusOr<BucketMap> Shard::ReleaseBuckets(const std::string& job,
+                                          const std::vector<BucketMove>& moves) {
+  Ready ready;
+  StatusOr<BucketMap> map = Release(job, moves, ready);
+  Run(std::move(ready));
+  return map;
+}
+
+StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<BucketMove>& moves,
+                                   Ready& ready) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  if (moves_.AreOver(moves)) return moves_.map;  // the same call again
+  Thaw();
+  if (frozen_.moves != moves || (sync() && !AtItsStep())) {
+    return Aborted(
+        "these buckets are not on their way: the lease is over, or pserver %d was started again; "
+        "they are its own, as before",
+        options_.index);
+  }
+  MoveRecord record{moves, {}, {}};
+  record.map.SetAddress(moves.front().server, frozen_.order->address);
+  GiveAway(record);
+  NoteMove(LogEntry::Kind::kMoveReleased, std::move(record));
+  FailGonePulls(ready);
+  return moves_.map;
+}
+
+// Cannot fail: once a part of it were done, two servers might serve a bucket.
+void Shard::GiveAway(const MoveRecord& record) {
+  moves_.GiveAway(record.moves, record.map);
+  frozen_ = {};
+  for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
+  table_metrics_->Show(params_->tables());
+}
+
+// Nobody but this server gives away what it serves.
+Status Shard::CheckNews(const BucketMap& known) const {
+  for (const BucketMove& m : known.moves()) {
+    if (m.epoch <= moves_.map.epoch(m.bucket) || !Serves(m.bucket)) continue;
+    return FailedPrecondition(
+        "bucket %d is served by this server, which never gave it to pserver %d (move %d); hint: "
+        "the caller speaks of another run of job \"%s\"",
+        m.bucket, m.server, m.epoch, config_.job);
+  }
+  return OkStatus();
+}
+
+void Shard::LearnMoves(const BucketMap& known) {
+  const MoveState::Decided decided = moves_.Learn(known, options_.index);
+  for (const int bucket : decided.mine) params_->Keep(bucket, true);
+  for (const int bucket : decided.others) ForgetBucket(bucket);
+  if (!decided.mine.empty() && sync()) ++moves_.generation;
+}
+
+StatusOr<MapAnswer> Shard::ExchangeMap(const Caller& caller, bool observer, const BucketMap& known,
+                                       uint64_t min_step) {
+  Ready ready;
+  StatusOr<MapAnswer> answer;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(broken_);
+    if (observer) {
+      if (params_ != nullptr) TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
+    } else {
+      TD_RETURN_IF_ERROR(CheckCaller(caller));
+      Hear(caller.trainer, min_step, ready);
+    }
+    answer = Learn(known);
+  }
+  Run(std::move(ready));
+  return answer;
+}
+
+StatusOr<MapAnswer> Shard::Learn(const BucketMap& known) {
+  MapAnswer answer{.map = {}, .generation = 0, .index = options_.index, .buckets = {}};
+  if (params_ == nullptr) return answer;
+  Thaw();
+  TD_RETURN_IF_ERROR(CheckNews(known));
+  if (moves_.Concerns(known)) {
+    TD_RETURN_IF_ERROR(CheckMovable(config_.job));
+    LearnMoves(known);
+    NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, known});
+  } else {
+    moves_.map.Learn(known);
+  }
+  answer.map = moves_.map;
+  answer.generation = moves_.generation;
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const bool frozen = std::any_of(frozen_.moves.begin(), frozen_.moves.end(),
+                                    [b](const BucketMove& m) { return m.bucket == b; });
+    if (Serves(b) || frozen) answer.buckets.push_back(b);
+  }
+  answer.rows = params_->tables().rows();
+  SayWhichSlices(answer);
+  answer.leaving = moves_.leaving;
+  if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
+  answer.version = version_;
+  answer.sync = sync();
+  return answer;
+}
+
+Status Shard::ReplayMove(const LogEntry& entry) {
+  if (params_ == nullptr) return FailedPrecondition("nothing is configured");
+  base_.Forget();
+  switch (entry.kind) {
+    case LogEntry::Kind::kMoveBegun:
+      moves_.Begin(entry.move->moves);
+      break;
+    case LogEntry::Kind::kMoveOffered:
+      TD_RETURN_IF_ERROR(TakeParcel(entry.move->parcel));
+      break;
+    case LogEntry::Kind::kMoveReleased:
+      GiveAway(*entry.move);
+      break;
+    case LogEntry::Kind::kMoveRefused:
+      moves_.leaving = entry.move->leaving;
+      break;
+    default:
+      LearnMoves(entry.move->map);
+  }
+  if (params_->NothingGathered()) Settle();
+  return OkStatus();
+}
+
+// OK, or why what was chosen at `head.generation` cannot be taken, ever.
+Status Shard::CheckGeneration(const PushHead& head) const {
+  if (head.generation == moves_.generation || options_.bug == ShardBug::kOldRowsTaken) {
+    return OkStatus();
+  }
+  return OutOfRange(
+      "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
+      "which now is %d times",
+      head.caller.trainer, head.sequence, head.generation, moves_.generation);
+}
+
+// Whether what the push brings was taken by the server to which it went before.
+StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
+  const int server = head.origin_server - 1;
+  const SequenceWindow* taken =
+      moves_.Inherited(server, head.caller.trainer, head.caller.incarnation);
+  if (taken == nullptr) return false;
+  const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
+  if (seen == SequenceWindow::Seen::kTooOld) {
+    return FailedPrecondition(
+        "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+        head.caller.trainer, head.origin_sequence, server);
+  }
+  return seen == SequenceWindow::Seen::kTaken;
+}
+
+}  // namespace tandem

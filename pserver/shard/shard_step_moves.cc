@@ -1,0 +1,71 @@
+// The part of Shard that is about buckets which move in sync mode (docs/ARCHITECTURE.md, "Buckets
+// that move"): between two steps, while neither server takes pushes of the second one. So rows are
+// at the same version on both, and nothing of a step that was gathered has to move. A server takes
+// part in one move before a step.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/step_number.h"
+#include "pserver/shard/shard.h"
+
+namespace tandem {
+
+bool Shard::Idle() const { return sync() && !params_->ServesAny() && moves_.offered.empty(); }
+
+bool Shard::AtItsStep() const { return frozen_.order && frozen_.order->step == version_; }
+
+// What was offered is the target's from this step on, or not: until that is known there is no step.
+bool Shard::Held() const {
+  if (!sync()) return false;
+  return !moves_.offered.empty() || AtItsStep();
+}
+
+Status Shard::CheckHeld(const PushHead& head) const {
+  if (head.step != version_ || !Held()) return OkStatus();
+  if (options_.bug == ShardBug::kMovesWithinAStep) return OkStatus();
+  return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
+                    head.caller.trainer, head.sequence, ShownStep(head.step));
+}
+
+Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
+  if (Idle() && version_ <= parcel.version) return OkStatus();
+  const bool asked = frozen_.order && frozen_.moves.empty() && Held() && moves_.offered.empty() &&
+                     (params_->NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
+  if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
+  return Aborted(
+      "buckets come before step %d; this server is at step %d and does not wait for them",
+      ShownStep(parcel.version), ShownStep(version_));
+}
+
+void Shard::AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const {
+  parcel.has_previous = has_previous_;
+  if (!has_previous_ || options_.bug == ShardBug::kPreviousStays) return;
+  for (size_t i = 0; i < params_->tables().size(); ++i) {
+    RowValues rows = params_->tables().table(static_cast<int>(i)).Previous(buckets);
+    if (!rows.ids.empty()) parcel.previous.push_back(std::move(rows));
+  }
+}
+
+// What makes a server part of the steps from that of the parcel on.
+Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
+  TD_RETURN_IF_ERROR(params_->SetScalars(parcel.scalars));
+  TD_RETURN_IF_ERROR(params_->SetPreviousRows(parcel.previous));
+  if (idle) {
+    version_ = parcel.version;
+    has_previous_ = parcel.has_previous;
+    // The steps before are none of its own.
+    for (Roster::Trainer& t : trainers_) t.adopted = version_;
+  }
+  return OkStatus();
+}
+
+// Moves that came to nothing get an epoch of their own, so that their targets hear of it.
+void Shard::TakeBack() {
+  if (moves_.begun.empty() || options_.bug == ShardBug::kNeverTakesBack) return;
+  if (options_.log != nullptr && !options_.log->Ready(0).ok()) return;  // later
+  BucketMap back = moves_.TakeBack(options_.index);
+  if (back.moves().empty()) return;
+  NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(back)});
+}
+
+}  // namespace tandem

@@ -1,0 +1,116 @@
+// Calls that wait at a server for what others do.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "pserver/shard/roster.h"
+#include "pserver/state/update_log.h"
+
+namespace tandem {
+
+// Answers, given out behind the lock once what they tell of is written.
+using ReadyAnswers = std::vector<UpdateLog::Written>;
+
+struct WaitingCall {
+  int trainer;  // -1: an observer
+  Time since, deadline;
+  uint64_t incarnation = 0;   // of the trainer that called
+  const void* tag = nullptr;  // tells the call from others; null: nobody takes it back
+};
+
+// Not thread-safe. The trainers' waits (Roster::BeginWait) are those of the calls that are in
+// lists: each begins with Add and ends when the call is taken out. `Call` is a WaitingCall with
+// `done`, a function of a Status or of what can be made of one, which is called once.
+template <typename Call>
+class WaitList {
+ public:
+  static constexpr size_t kCallsMax = 65536;
+
+  // `roster` must outlive it, and stay as it is (Roster::Begin) while a call waits.
+  explicit WaitList(Roster& roster) : roster_(roster) {}
+
+  bool empty() const { return calls_.empty(); }
+  size_t size() const { return calls_.size(); }
+  auto begin() const { return calls_.begin(); }
+  auto end() const { return calls_.end(); }
+
+  // REQUIRES: size() < kCallsMax.
+  void Add(Call call) {
+    roster_.BeginWait(call.trainer);
+    calls_.push_back(std::move(call));
+  }
+
+  // Takes out those for which `goes(call)`, in the order in which they came, and gives each to
+  // `take(Call&)`.
+  template <typename Goes, typename Take>
+  void TakeIf(const Goes& goes, const Take& take) {
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      if (!goes(*it)) {
+        ++it;
+        continue;
+      }
+      roster_.EndWait(it->trainer);
+      take(*it);
+      it = calls_.erase(it);
+    }
+  }
+
+  // Takes out those for which `why(call)` is not OK: they are to be told that.
+  template <typename Why>
+  void FailIf(const Why& why, ReadyAnswers& ready) {
+    Status status;
+    TakeIf(
+        [&](const Call& call) {
+          status = why(call);
+          return !status.ok();
+        },
+        [&](Call& call) {
+          ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
+        });
+  }
+  // The trainer of the call was started again since: nobody is there to hear the answer.
+  bool IsReplaced(const Call& call) const {
+    return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
+  }
+  bool HasReplaced() const {
+    return std::any_of(begin(), end(), [this](const Call& call) { return IsReplaced(call); });
+  }
+  void FailReplaced(ReadyAnswers& ready) {
+    FailIf(
+        [this](const Call& call) -> Status {
+          if (!IsReplaced(call)) return OkStatus();
+          return FailedPrecondition(
+              "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+              "[TD4008]",
+              call.trainer, roster_[call.trainer].incarnation, call.incarnation);
+        },
+        ready);
+  }
+  // Takes out the call with this tag, whose caller is gone.
+  void Leave(const void* tag, ReadyAnswers& ready) {
+    FailIf(
+        [tag](const Call& call) {
+          return call.tag == tag ? Cancelled("the caller is gone") : OkStatus();
+        },
+        ready);
+  }
+  void FailAll(const Status& status, ReadyAnswers& ready) {
+    FailIf([&status](const Call&) { return status; }, ready);
+  }
+
+  Time NextDeadline() const {  // Time::max(): nobody waits
+    Time next = Time::max();
+    for (const Call& call : calls_) next = std::min(next, call.deadline);
+    return next;
+  }
+
+ private:
+  Roster& roster_;
+  std::list<Call> calls_;
+};
+
+}  // namespace tandem

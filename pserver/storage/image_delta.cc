@@ -1,0 +1,99 @@
+#include "pserver/storage/image_delta.h"
+
+#include <map>
+#include <utility>
+
+#include "common/base/check.h"
+#include "pserver/tables/row_accessor.h"
+
+namespace tandem {
+namespace {
+
+// Rows of one bucket of the two images.
+class BucketMerge {
+ public:
+  BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version)
+      : accessor_(spec.rules, spec.dim()),
+        every_(static_cast<uint64_t>(spec.rules.shrink_every)),
+        base_version_(base_version),
+        version_(version) {}
+
+  RowValues Merge(const RowValues& base, const RowValues& delta) const {
+    RowValues merged;
+    merged.variable = delta.variable.empty() ? base.variable : delta.variable;
+    merged.waiting = delta.waiting;
+    const std::vector<size_t> of_base = Begins(base), of_delta = Begins(delta);
+    size_t next = 0;
+    for (size_t i = 0; i < base.ids.size(); ++i) {
+      for (; next < delta.ids.size() && delta.ids[next] < base.ids[i]; ++next) {
+        Append(delta, next, of_delta, delta.use[next], merged);
+      }
+      if (next < delta.ids.size() && delta.ids[next] == base.ids[i]) continue;
+      RowAge use = base.use[i];
+      if (Stays(use)) Append(base, i, of_base, use, merged);
+    }
+    for (; next < delta.ids.size(); ++next) {
+      Append(delta, next, of_delta, delta.use[next], merged);
+    }
+    return merged;
+  }
+
+ private:
+  // Where in the content each row begins, and the end.
+  std::vector<size_t> Begins(const RowValues& rows) const {
+    std::vector<size_t> begins = {0};
+    size_t weights = 0;
+    for (const RowAge& use : rows.use) begins.push_back(weights += accessor_.columns(use.brief));
+    // Every weight has as many slots.
+    for (size_t& begin : begins) begin = weights == 0 ? 0 : begin * (rows.content.size() / weights);
+    return begins;
+  }
+  static void Append(const RowValues& from, size_t i, const std::vector<size_t>& begins, RowAge use,
+                     RowValues& to) {
+    to.ids.push_back(from.ids[i]);
+    const float* const content = from.content.data();
+    to.content.insert(to.content.end(), content + begins[i], content + begins[i + 1]);
+    to.use.push_back(use);
+  }
+  bool Stays(RowAge& use) const {
+    RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
+    // Of each update between the two, by the version before it (SparseTable::Begin).
+    uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
+    for (; at < version_; at += every_) {
+      if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;
+    }
+    use = {row.show, static_cast<uint32_t>(version_) - row.last, row.click, use.brief};
+    return true;
+  }
+
+  const RowAccessor accessor_;
+  const uint64_t every_;
+  const uint64_t base_version_, version_;
+};
+
+}  // namespace
+
+void MergeDelta(const ShardImage& base, ShardImage& delta) {
+  CHECK_EQ(base.tables.size(), delta.tables.size());
+  for (size_t i = 0; i < delta.tables.size(); ++i) {
+    TableImage& table = delta.tables[i];
+    if (!table.partial) continue;
+    const BucketMerge merge(delta.config.tables[i], base.version, delta.version);
+    std::map<int, std::pair<const RowValues*, const RowValues*>> both;
+    for (const auto& [bucket, rows] : base.tables[i].buckets) both[bucket].first = &rows;
+    for (const auto& [bucket, rows] : table.buckets) both[bucket].second = &rows;
+    const RowValues none;
+    std::vector<std::pair<int, RowValues>> merged;
+    for (const auto& [bucket, rows] : both) {
+      RowValues one = merge.Merge(rows.first == nullptr ? none : *rows.first,
+                                  rows.second == nullptr ? none : *rows.second);
+      if (one.ids.empty() && one.waiting.empty()) continue;
+      merged.emplace_back(bucket, std::move(one));
+    }
+    table.buckets = std::move(merged);
+    table.partial = false;
+  }
+  delta.base.reset();
+}
+
+}  // namespace tandem

@@ -1,0 +1,73 @@
+#include "pserver/storage/image_pieces.h"
+
+#include <utility>
+
+#include "pserver/storage/storage.h"
+
+namespace tandem {
+
+using Kind = ImagePiece::Kind;
+
+Status WholeImage::Begin(ShardImage head) {
+  image_ = std::move(head);
+  return OkStatus();
+}
+
+Status WholeImage::Take(ImagePiece piece) {
+  switch (piece.kind) {
+    case Kind::kSlice:
+      image_.slices.push_back(std::move(piece.slice));
+      break;
+    case Kind::kRows:
+      image_.tables[piece.index].buckets.emplace_back(piece.bucket, std::move(piece.rows));
+      break;
+    case Kind::kPreviousSlice:
+      image_.slices[piece.index].previous = std::move(piece.slice.previous);
+      break;
+    case Kind::kPreviousRows:
+      image_.tables[piece.index].previous = std::move(piece.rows);
+      break;
+  }
+  return OkStatus();
+}
+
+StatusOr<std::optional<ShardImage>> Storage::Read() {
+  WholeImage whole;
+  TD_ASSIGN_OR_RETURN(const bool found, Read(whole));
+  if (!found) return std::optional<ShardImage>();
+  return std::optional<ShardImage>(std::move(whole.image()));
+}
+
+StatusOr<ShardImage> Storage::ReadCut(uint64_t cut) {
+  WholeImage whole;
+  TD_RETURN_IF_ERROR(ReadCut(cut, whole));
+  return std::move(whole.image());
+}
+
+Status GivePieces(ShardImage image, ImageTaker& taker) {
+  const std::vector<SliceImage> slices = std::exchange(image.slices, {});
+  std::vector<TableImage> tables = std::exchange(image.tables, {});
+  for (const TableImage& table : tables) {
+    image.tables.push_back({{}, table.scalars, {}, table.partial});
+  }
+  const bool has_previous = image.has_previous;
+  TD_RETURN_IF_ERROR(taker.Begin(std::move(image)));
+  for (size_t i = 0; i < slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(taker.Take({Kind::kSlice, i, 0, slices[i]}));
+  }
+  for (size_t i = 0; i < tables.size(); ++i) {
+    for (auto& [bucket, rows] : tables[i].buckets) {
+      TD_RETURN_IF_ERROR(taker.Take({Kind::kRows, i, bucket, {}, std::move(rows)}));
+    }
+  }
+  if (!has_previous) return OkStatus();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(taker.Take({Kind::kPreviousSlice, i, 0, {nullptr, {}, slices[i].previous}}));
+  }
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TD_RETURN_IF_ERROR(taker.Take({Kind::kPreviousRows, i, 0, {}, std::move(tables[i].previous)}));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

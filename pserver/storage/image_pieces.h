@@ -1,0 +1,53 @@
+// A shard's image on its way from where it is kept: its head, then its values piece by piece, so
+// that beside the tables that are made of them only some pieces are in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/status.h"
+#include "pserver/state/shard_types.h"
+
+namespace tandem {
+
+struct ImagePiece {
+  enum class Kind : uint8_t {
+    kSlice,  // parameters and slots
+    kRows,   // of one bucket
+    // ShardImage::has_previous: `slice.previous` alone, and TableImage::previous.
+    kPreviousSlice,
+    kPreviousRows,
+  };
+  Kind kind = Kind::kSlice;
+  size_t index = 0;  // in the configuration's slices, or in its tables
+  int bucket = 0;
+  SliceImage slice = {};
+  RowValues rows = {};
+};
+
+class ImageTaker {
+ public:
+  virtual ~ImageTaker() = default;
+  // Once, first: the image without its slices, and with tables that have no rows.
+  virtual Status Begin(ShardImage head) = 0;
+  // Slices in their order, then rows by tables, then what was before the last update, in the same
+  // order. After an error nothing more comes.
+  virtual Status Take(ImagePiece piece) = 0;
+};
+
+// An image whose pieces are put together again.
+class WholeImage final : public ImageTaker {
+ public:
+  Status Begin(ShardImage head) override;
+  Status Take(ImagePiece piece) override;
+  // Whose every piece came.
+  ShardImage& image() { return image_; }
+
+ private:
+  ShardImage image_;
+};
+
+// Takes an image apart.
+Status GivePieces(ShardImage image, ImageTaker& taker);
+
+}  // namespace tandem

@@ -1,0 +1,102 @@
+#include "pserver/tables/update_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/ops/cpu/update_loops.h"
+
+namespace tandem {
+namespace {
+
+// Shape [numel], or [height, dim] with a gradient of rows.
+StatusOr<Program> Build(const ParamGrad& pair, const Shape& shape, const OptimizerSpec& optimizer) {
+  Program program;
+  program.name = "update:" + pair.param;
+  const TensorDesc desc{DType::kF32, shape};
+  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.param, .kind = VarKind::kParam, .desc = desc}));
+  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.grad, .kind = VarKind::kData, .desc = desc}));
+  if (!pair.rows.empty()) {
+    const TensorDesc rows{DType::kI64, {shape[0]}};
+    TD_RETURN_IF_ERROR(program.AddVar({.name = pair.rows, .kind = VarKind::kData, .desc = rows}));
+  }
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {pair}));
+  return program;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Make(const std::string& var, int64_t numel,
+                                                             const OptimizerSpec& optimizer,
+                                                             const Backend& backend,
+                                                             Device& device) {
+  const ParamGrad pair{var, GradName(var)};
+  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {numel}, optimizer));
+  return Prepare(program, pair, optimizer, backend, device);
+}
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::MakeRows(const std::string& var,
+                                                                 int64_t height, int64_t dim,
+                                                                 const OptimizerSpec& optimizer,
+                                                                 const Backend& backend,
+                                                                 Device& device) {
+  const ParamGrad pair{var, GradName(var), GradName(var) + "@ROWS"};
+  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {height, dim}, optimizer));
+  return Prepare(program, pair, optimizer, backend, device);
+}
+
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& program,
+                                                                const ParamGrad& pair,
+                                                                const OptimizerSpec& optimizer,
+                                                                const Backend& backend,
+                                                                Device& device) {
+  auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
+  // The seed is of no account: parameters come from a trainer, slots start from constants.
+  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
+  TD_ASSIGN_OR_RETURN(update->plan_,
+                      Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));
+  update->executor_ = std::make_unique<Executor>(*update->plan_);
+  TD_ASSIGN_OR_RETURN(update->param_, update->plan_->Get(pair.param));
+  TD_ASSIGN_OR_RETURN(update->grad_, update->plan_->Get(pair.grad));
+  if (!pair.rows.empty()) {
+    TD_ASSIGN_OR_RETURN(update->rows_, update->plan_->Get(pair.rows));
+  }
+  update->grad_readers_ = update->plan_->Readers(pair.grad);
+  TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(kLearningRateVar));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, pair.param));
+  for (const std::string& name : slots) {
+    TD_ASSIGN_OR_RETURN(Tensor value, update->plan_->Get(name));
+    CHECK(value.dtype() == DType::kF32) << "slot " << name;
+    update->slots_.push_back({name, std::move(value)});
+  }
+  return update;
+}
+
+Status UpdateProgram::Read(const Tensor& value, float* to) const {
+  return device_.CopyToHost(to, value.data(), value.bytes());
+}
+
+Status UpdateProgram::Write(const Tensor& value, const float* from) {
+  return device_.CopyFromHost(value.data(), from, value.bytes());
+}
+
+Status UpdateProgram::ApplyOnDevice(const float* gradient, float learning_rate) {
+  if (device_rate_ != learning_rate) {
+    TD_RETURN_IF_ERROR(Write(learning_rate_, &learning_rate));
+    device_rate_ = learning_rate;
+  }
+  TD_RETURN_IF_ERROR(Write(grad_, gradient));
+  return executor_->Run();
+}
+
+Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
+  if (!in_host_memory()) return ApplyOnDevice(gradient, learning_rate);
+  learning_rate_.span<float>()[0] = learning_rate;
+  if (grad_readers_.empty() && gradient != grad().data()) {
+    std::copy_n(gradient, grad().size(), grad().data());
+  }
+  for (const void** reader : grad_readers_) *reader = gradient;
+  return executor_->Run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,25 @@
+// Messages about buckets that move (proto/pserver.proto) <-> the types of bucket_move.h.
+#pragma once
+
+#include "common/base/status.h"
+#include "common/codec/bucket_map_proto.h"
+#include "pserver/state/bucket_move.h"
+
+namespace tandem {
+
+class MoveEntry;
+class MovesMeta;
+class ParcelDef;
+class TrainerMark;
+
+StatusOr<PushMark> FromProto(const TrainerMark& mark);
+void ToProto(const PushMark& mark, TrainerMark* out);
+
+StatusOr<BucketParcel> FromProto(const ParcelDef& parcel);
+void ToProto(const BucketParcel& parcel, ParcelDef* out);
+StatusOr<MoveState> FromProto(const MovesMeta& meta);
+void ToProto(const MoveState& state, MovesMeta* out);
+StatusOr<MoveRecord> FromProto(const MoveEntry& entry);
+void ToProto(const MoveRecord& record, MoveEntry* out);
+
+}  // namespace tandem

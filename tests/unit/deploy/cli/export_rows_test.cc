@@ -1,0 +1,102 @@
+// Which rows of a checkpoint's tables are exported: all, those worth serving, those that changed.
+#include "deploy/cli/tools/export_rows.h"
+
+#include <set>
+
+#include "common/tensor/row_buckets.h"
+#include "gmock/gmock.h"
+#include "tests/unit/trainer/test_files.h"
+#include "trainer/ps/table_file.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Mode = RowChoice::Mode;
+using testing::ElementsAre;
+
+const PsTable kTable = {.variable = "emb", .dim = 3, .rules = "accessor=ctr nonclk_coeff=0.5"};
+
+struct Row {
+  uint64_t id;
+  PsTableRows::Use use;  // shows, age, clicks, brief
+};
+
+std::string Written(const TempDir& dir, const std::string& name, const std::vector<Row>& rows) {
+  const std::string path = dir.path() + "/" + name;
+  TableFileWriter file;
+  CHECK(file.Open(path).ok());
+  for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
+    PsTableRows some{.variable = "emb", .slots = {"emb@moment"}};
+    for (const Row& row : rows) {
+      if (RowBucket(row.id) != bucket) continue;
+      some.ids.push_back(row.id);
+      some.use.push_back(row.use);
+      for (int i = 0; i < (row.use.brief ? 2 : 6); ++i) {
+        some.content.push_back(static_cast<float>(row.id) + static_cast<float>(i) / 8);
+      }
+    }
+    CHECK(file.Add(some, kTable).ok());
+  }
+  CHECK(file.SyncAndClose().ok());
+  return path;
+}
+
+class ExportRowsTest : public testing::Test {
+ protected:
+  std::set<int64_t> Chosen(const RowChoice& choice) {
+    auto tensors = ChooseRows(now_, choice, device_);
+    CHECK(tensors.ok()) << tensors.status();
+    tensors_ = *std::move(tensors);
+    const auto ids = tensors_.at("emb/ids").span<int64_t>();
+    return {ids.begin(), ids.end()};
+  }
+  std::vector<float> RowOf(int64_t id) {
+    const auto ids = tensors_.at("emb/ids").span<int64_t>();
+    const auto rows = tensors_.at("emb/rows").span<float>();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] == id) return {rows.data() + 3 * i, rows.data() + 3 * (i + 1)};
+    }
+    return {};
+  }
+
+  TempDir dir_;
+  CpuDevice device_;
+  // Scores 0.5 (show - click) + click: 1, 2, 2, 5.5
+  const std::vector<Row> rows_ = {
+      {1, {2, 0, 0, true}}, {2, {4, 7, 0, false}}, {3, {3, 2, 1, false}}, {4, {6, 1, 5, true}}};
+  const std::string now_ = Written(dir_, "now", rows_);
+  TensorMap tensors_;
+};
+
+TEST_F(ExportRowsTest, All) {
+  EXPECT_THAT(Chosen({}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(RowOf(2), ElementsAre(2, 2.125f, 2.25f)) << "without slots";
+  EXPECT_THAT(RowOf(4), ElementsAre(4, 0, 0)) << "as a pull gives it";
+}
+
+TEST_F(ExportRowsTest, ThoseWorthServing) {
+  EXPECT_THAT(Chosen({.mode = Mode::kBase}), ElementsAre(2, 3, 4));
+  EXPECT_THAT(Chosen({.mode = Mode::kBase, .base_threshold = 2}), ElementsAre(2, 3, 4));
+  EXPECT_THAT(Chosen({.mode = Mode::kBase, .base_threshold = 2.125}), ElementsAre(4));
+  EXPECT_THAT(Chosen({.mode = Mode::kBase, .delta_keep = 2}), ElementsAre(3, 4));
+}
+
+TEST_F(ExportRowsTest, ThoseThatChanged) {
+  RowChoice delta{.mode = Mode::kDelta};
+  // Row 3 had 0.25 less, row 4 a little more than that; row 2 was not there.
+  delta.since =
+      Written(dir_, "before",
+              {{1, {0.5f, 0, 0, true}}, {3, {2.5f, 2, 1, false}}, {4, {5.75f, 1, 5, true}}});
+  EXPECT_THAT(Chosen(delta), ElementsAre(2, 3));
+  delta.delta_threshold = 0.1;
+  EXPECT_THAT(Chosen(delta), ElementsAre(2, 3, 4));
+  delta.delta_threshold = 0.3;
+  EXPECT_THAT(Chosen(delta), ElementsAre(2));
+  delta.since = now_;
+  EXPECT_THAT(Chosen(delta), ElementsAre());
+  delta.since = dir_.path() + "/none";
+  EXPECT_FALSE(ChooseRows(now_, delta, device_).ok());
+}
+
+}  // namespace
+}  // namespace tandem::deploy

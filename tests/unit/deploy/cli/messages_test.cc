@@ -1,0 +1,366 @@
+// Every message of the command line that can be reached is reached, and reads as it is written in
+// tests/messages/*.txt: commands behind "  $ " (they go on behind "  > "), then what they print,
+// then their exit code in brackets unless it is 0. Anything that begins elsewhere is a remark.
+// TANDEM_UPDATE=1 writes the files again: read the difference before it is kept.
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "deploy/cli/errors/explain.h"
+#include "gmock/gmock.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr char kGoodJob[] = R"(name: "good"
+model { zoo: "lenet" arg { name: "channels" value: "6,16" } }
+data {
+  format: "synthetic"
+  synthetic { image: 1 image: 28 image: 28 classes: 10 samples: 64 }
+}
+optimizer { type: "sgd" learning_rate: 0.1 }
+global_batch_size: 8
+eval_every_epochs: 0
+)";
+
+// Files whose messages must all be reached, or stand in kElsewhere.
+constexpr const char* kCovered[] = {"deploy/cli",      "deploy/launch",      "common/strategy",
+                                    "pserver/main.cc", "pserver/pserver.cc", "trainer/main.cc"};
+
+// Messages that no command reaches in a moment -> why, or who reaches them.
+const std::map<std::string, std::string>& Elsewhere() {
+  static const char* const kKernel =
+      "a call of the system that fails only when it has nothing left";
+  static const char* const kRace = "between two looks of the demo, when the job ends there";
+  static const char* const kLauncher =
+      "a tandemrun that was killed, or is another user's; "
+      "job_record_test";
+  static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
+  static const std::map<std::string, std::string> rows = {
+      {"%s does not run", kRace},
+      {"it was over too soon", kRace},
+      {"the job did not begin", kRace},
+      {"pserver %d (pid %d) cannot be killed: %s", kRace},
+      {"pserver %d did not come back", kRace},
+      {"no recovery to show: %s", kRace},
+      {"the job's trainers have no status page", "the demo always asks for one"},
+      {"%s does not say at which version the server ended", "cli_test"},
+      {"%s: expected a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
+       "cli_test"},
+      {"the trainer wrote no %s", "cli_test"},
+      {"--only: %s is not built yet", "all knobs are built; the next one is not, at first"},
+      {"%s is not what a trainer writes: %s", "a trainer of another version"},
+      {"stopped by a signal", "minutes of measuring; knob_bench_test"},
+      {"the job %s ended with exit code %d (said above)", "minutes of measuring; knob_bench_test"},
+      {"pserver %d has %d slices of dense variables that do not move: their trainers or its "
+       "checkpoint are of an older version; hint: save the job and start it again with other "
+       "servers",
+       "trainers of another version"},
+      {"pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
+       "--add), drain it again",
+       "another command about the same pserver at the same moment"},
+      {"pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", kServers},
+      {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
+       kServers},
+      {"there is no pserver %d; the job has %d", kServers},
+      {"no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
+       "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps "
+       "of the pservers",
+       "two servers and a client; python_pserver_faults_test"},
+      {"dot cannot be started: %s [TD7009]", kKernel},
+      {"--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
+       "choose another --status_port: each process takes one port from there on",
+       "launch_line_test"},
+      {"tandemrun (pid %d) of job %s does not run [TD7003]", kLauncher},
+      {"process %d, which job.json of job %s names, belongs to user %d, expected user %d: it was "
+       "not signalled [TD6028]; hint: run this as the user who started the job",
+       kLauncher},
+      {"cannot signal tandemrun (pid %d): %s [TD6028]", kLauncher},
+      {"job %s of %s: tandemrun, pid %d, is gone without an ending (killed?); its processes on "
+       "this "
+       "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
+       "word",
+       kLauncher},
+      {"cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
+       "listens there",
+       "a program that takes the port between two looks of tandemrun"},
+      {"getrandom: %s", kKernel},
+      {"signalfd: %s", kKernel},
+      {"openpty: %s", kKernel},
+      {"pipe: %s", kKernel},
+      {"fork: %s", kKernel},
+      {"reading %s failed: %s", "a disk that fails"},
+      {"--place=%s: %s", "machines differ in what they miss; e2e_device_pserver_test"},
+      {"a lane has no method %d", "a client of another version; lane_test"},
+      {"this server has no lanes", "pserver_lane_test"},
+  };
+  return rows;
+}
+
+// Codes that no command reaches in a moment -> why, or who reaches them.
+const std::map<StatusCode, std::string>& CodesElsewhere() {
+  static const std::map<StatusCode, std::string> rows = {
+      {StatusCode::kOutOfRange, "a mistake of Tandem's, by what explain says of it"},
+      {StatusCode::kUnimplemented,
+       "what a mode cannot do, once its servers are there; e2e_click_test"},
+      {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
+  };
+  return rows;
+}
+
+std::string SourceDir() {
+  const char* root = std::getenv("TANDEM_SOURCE_DIR");
+  return root != nullptr ? root : ".";
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+std::vector<std::string> Transcripts() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/tests/messages")) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// What differs from run to run.
+std::string Steady(std::string text, const std::string& dir) {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  const std::pair<std::string, std::string> names[] = {{dir, "DIR"},
+                                                       {"(" + std::string(host) + ")", "(HOST)"}};
+  for (const auto& [name, with] : names) {
+    for (size_t at; (at = text.find(name)) != std::string::npos;) {
+      text.replace(at, name.size(), with);
+    }
+  }
+  const std::pair<const char*, const char*> rows[] = {
+      {R"((127\.0\.0\.1|0\.0\.0\.0|\[::\]):\d{4,5})", "$1:PORT"},
+      {R"(\bpid \d+)", "pid N"},
+      {R"(\b\d+\.\d+ ?(m?s)\b)", "T $1"},
+      {R"(\d{4}-\d\d-\d\dT[\d:.]+Z)", "TIME"},
+      {R"(\b(kill|port) \d+)", "$1 N"},
+  };
+  for (const auto& [pattern, with] : rows) {
+    text = std::regex_replace(text, std::regex(pattern), with);
+  }
+  return text;
+}
+
+// A folder with a few files, in which commands are run one after another.
+class Shell {
+ public:
+  Shell() {
+    char pattern[] = "/tmp/tandem-messages-XXXXXX";
+    dir_ = mkdtemp(pattern);
+    std::ofstream(dir_ + "/job.pbtxt") << kGoodJob;
+    std::ofstream(dir_ + "/strategy.pbtxt") << "fuse_all_reduce_ops: true\n";
+    std::ofstream(dir_ + "/train.csv") << "1,2,0\n";
+  }
+  ~Shell() { std::filesystem::remove_all(dir_); }
+
+  // What it prints, indented, with its exit code.
+  std::string Run(const std::string& command) const {
+    std::ofstream(dir_ + "/.command") << command << "\n";
+    const char* const bin = std::getenv("TANDEM_BIN_DIR");
+    CHECK(bin != nullptr) << "TANDEM_BIN_DIR: the folder of the programs, whole (ctest sets it)";
+    const std::string line = "cd " + dir_ + " && env -i TANDEM=" + bin + " PATH=" + bin +
+                             ":/usr/bin:/bin HOME=" + dir_ +
+                             " LC_ALL=C TERM=dumb OMP_NUM_THREADS=1 timeout 60 bash .command 2>&1";
+    std::FILE* out = popen(line.c_str(), "r");
+    CHECK(out != nullptr);
+    std::string text;
+    char buffer[4096];
+    for (size_t n; (n = std::fread(buffer, 1, sizeof(buffer), out)) > 0;) text.append(buffer, n);
+    const int code = WEXITSTATUS(pclose(out));
+    std::istringstream lines(Steady(text, dir_));
+    std::string indented;
+    for (std::string l; std::getline(lines, l);) indented += l.empty() ? "\n" : "  " + l + "\n";
+    return indented + (code == 0 ? "" : "  [" + std::to_string(code) + "]\n");
+  }
+
+ private:
+  std::string dir_;
+};
+
+// The transcript with what the commands print now.
+std::string Rerun(const std::string& transcript) {
+  const Shell shell;
+  std::string now;
+  std::istringstream lines(transcript);
+  std::string command;
+  bool remark_before = true;
+  const auto run = [&] {
+    if (command.empty()) return;
+    now += shell.Run(command);
+    command.clear();
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("  $ ", 0) == 0) {
+      run();
+      if (remark_before && !now.empty()) now += "\n";
+      command = line.substr(4);
+      now += line + "\n";
+      remark_before = false;
+    } else if (line.rfind("  > ", 0) == 0) {
+      command += "\n" + line.substr(4);
+      now += line + "\n";
+    } else if (!line.empty() && line[0] != ' ') {
+      run();
+      if (!remark_before) now += "\n";
+      now += line + "\n";
+      remark_before = true;
+    }
+  }
+  run();
+  return now;
+}
+
+std::string FirstDifference(const std::string& now, const std::string& before) {
+  std::istringstream a(now), b(before);
+  std::string was, is, command;
+  while (true) {
+    const bool more_a = static_cast<bool>(std::getline(a, is));
+    const bool more_b = static_cast<bool>(std::getline(b, was));
+    if (is != was || more_a != more_b) return command + "\n- " + was + "\n+ " + is + "\n";
+    if (!more_a) return "";
+    if (is.rfind("  $ ", 0) == 0) command = is;
+  }
+}
+
+// What all transcripts say, a message a line: hints are behind "; " as in the sources.
+std::vector<std::string> Said() {
+  std::vector<std::string> said;
+  for (const std::string& path : Transcripts()) {
+    std::istringstream lines(ReadFile(path));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind("  hint: ", 0) == 0 && !said.empty()) {
+        const bool question = line.rfind("  hint: did you mean", 0) == 0;
+        std::string& before = said.back();
+        before = before.substr(0, before.rfind(" (")) + "; " + line.substr(question ? 8 : 2);
+      } else {
+        said.push_back(line);
+      }
+    }
+  }
+  return said;
+}
+
+// A message's format as a pattern of what it prints; "" for one without words of its own.
+std::string PatternOf(const std::string& format) {
+  std::string pattern = std::regex_replace(format, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
+  pattern = std::regex_replace(pattern, std::regex(R"(%(?:\\\.\d)?[a-z])"), ".*");
+  return std::regex_search(pattern, std::regex("[a-z]{3}")) ? pattern : "";
+}
+
+// Formats that a source file makes a Status of.
+std::set<std::string> MessagesOf(const std::string& path) {
+  const std::string text = std::regex_replace(ReadFile(path), std::regex("\"\\s*\n\\s*\""), "");
+  const std::regex maker(
+      R"re(\b(?:InvalidArgument|NotFound|AlreadyExists|OutOfRange|Unimplemented|FailedPrecondition|)re"
+      R"re(DataLoss|Unavailable|PermissionDenied|Unauthenticated|Aborted|DeadlineExceeded|Cancelled|)re"
+      R"re(ResourceExhausted|Internal)\(\s*"((?:[^"\\\n]|\\.)*)")re");
+  std::set<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), maker), end; it != end; ++it) {
+    found.insert(std::regex_replace((*it)[1].str(), std::regex(R"(\\")"), "\""));
+  }
+  return found;
+}
+
+TEST(Messages, ReadAsTheyAreWrittenDown) {
+  const bool update = std::getenv("TANDEM_UPDATE") != nullptr;
+  ASSERT_GE(Transcripts().size(), 4u);
+  for (const std::string& path : Transcripts()) {
+    const std::string before = ReadFile(path);
+    const std::string now = Rerun(before);
+    if (update) {
+      std::ofstream(path) << now;
+    } else {
+      EXPECT_TRUE(now == before) << path << ":\n"
+                                 << FirstDifference(now, before)
+                                 << "TANDEM_UPDATE=1 writes it again";
+    }
+  }
+}
+
+TEST(Messages, AllThatCanBeReachedAre) {
+  const std::vector<std::string> said = Said();
+  std::set<std::string> unused;
+  for (const auto& [message, why] : Elsewhere()) unused.insert(message);
+  int all = 0, reached = 0;
+  std::string missing;
+  const auto look = [&](const std::string& path) {
+    for (const std::string& message : MessagesOf(path)) {
+      const std::string pattern = PatternOf(message);
+      if (pattern.empty()) continue;
+      ++all;
+      const std::regex regex(pattern);
+      const bool is_said = std::any_of(said.begin(), said.end(), [&](const std::string& line) {
+        return std::regex_search(line, regex);
+      });
+      reached += is_said ? 1 : 0;
+      if (is_said) continue;
+      if (Elsewhere().contains(message)) {
+        unused.erase(message);
+      } else {
+        missing += path + ": " + message + "\n";
+      }
+    }
+  };
+  for (const char* covered : kCovered) {
+    const std::string path = SourceDir() + "/" + covered;
+    if (!std::filesystem::is_directory(path)) {
+      look(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".cc") look(entry.path());
+    }
+  }
+  std::printf("messages reached and written down: %d of %d; %zu elsewhere\n", reached, all,
+              Elsewhere().size());
+  EXPECT_GT(all, 100);
+  EXPECT_EQ(missing, "") << "add a command to tests/messages, or a reason to Elsewhere()";
+  for (const std::string& message : unused) ADD_FAILURE() << "reached, or gone: " << message;
+}
+
+// So that `tandem explain` tells more of each.
+TEST(Messages, EveryErrorHasANumber) {
+  for (const std::string& path : Transcripts()) {
+    std::istringstream lines(ReadFile(path));
+    for (std::string line; std::getline(lines, line);) {
+      if (!std::regex_search(line, std::regex("^  tandem[a-z -]*: error: "))) continue;
+      EXPECT_TRUE(std::regex_search(line, std::regex(R"(\[TD\d{4}\])"))) << path << ":" << line;
+    }
+  }
+}
+
+TEST(Messages, EveryCodeIsReached) {
+  std::string all;
+  for (const std::string& path : Transcripts()) all += ReadFile(path);
+  for (const CodeRow& row : CodeTable()) {
+    const std::string name = "(" + absl::StatusCodeToString(row.code) + ")";
+    const bool said = all.find(name) != std::string::npos;
+    EXPECT_NE(said, CodesElsewhere().contains(row.code)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::deploy

@@ -1,0 +1,80 @@
+// What a shard does while its storage is slow, or has no room.
+#include <chrono>
+#include <future>
+
+#include "gmock/gmock.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
+
+namespace tandem {
+namespace {
+
+class ShardStorageTest : public ShardFixture {};
+
+// Others are answered while the first values are written; a deadlock would end at the deadline.
+TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
+  LogInMemory log;
+  Shard::Options options;
+  options.log = &log;
+  bool kept = false;
+  const auto waiting = Pending();
+  options.keep_first = [&](const ShardImage& image) {
+    EXPECT_EQ(image.slices.size(), 3u);
+    const auto other = std::async(std::launch::async, [&] {
+      EXPECT_EQ(shard_->Job(), "job");
+      EXPECT_FALSE(shard_->Info().initialised);
+      PullLater(0, 0, std::chrono::hours(1), waiting);
+      EXPECT_EQ(waiting->status().message(), "pending");
+      EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status().code(), StatusCode::kFailedPrecondition);
+      const Status again = shard_->InitParams(Rank(0), 0, {}, {}).status();
+      EXPECT_EQ(again.code(), StatusCode::kUnavailable) << again;
+      EXPECT_NE(again.message().find("[TD4017]"), std::string_view::npos) << again;
+      EXPECT_EQ(shard_->Configure(Rank(0), Config(1, ShardMode::kASync))->initialised, false);
+    });
+    kept = other.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    CHECK(kept) << "somebody waits for the first checkpoint";
+    return OkStatus();
+  };
+  Make(options);
+  Start(Config(1, ShardMode::kASync));
+  EXPECT_TRUE(kept);
+  EXPECT_TRUE(waiting->ok()) << "answered once the first values are kept";
+  EXPECT_TRUE(shard_->Info().initialised);
+  EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
+}
+
+// The log has no room: those who are going to change something hear it before they do.
+TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
+  struct FullLog final : UpdateLog {
+    Status Ready(uint64_t bytes) override {
+      return bytes <= room ? OkStatus() : ResourceExhausted("%d bytes do not fit", bytes);
+    }
+    void Append(LogEntry) override { ++entries; }
+    void WhenWritten(Written done) override { done(OkStatus()); }
+    uint64_t room = UINT64_MAX;
+    int entries = 0;
+  } log;
+  Shard::Options options;
+  options.log = &log;
+  Make(options);
+  Start(Config(1, ShardMode::kASync));
+  log.room = 47;  // a push has 48
+  const int before = log.entries;
+  EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status(), ResourceExhausted("48 bytes do not fit"));
+  EXPECT_EQ(log.entries, before);
+  log.room = 48;
+  EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
+}
+
+TEST_F(ShardStorageTest, AServerWithoutACheckpointSaysHowItBegan) {
+  Shard::Options options;
+  options.found = "its data folder d had no checkpoint when it began";
+  Make(options);
+  const Status refused = shard_->Greet(Rank(0));
+  EXPECT_EQ(refused.message(),
+            "this server is not configured; its data folder d had no checkpoint when it began "
+            "[TD4005]; hint: --durability=logged (or replayable) keeps pushes, none (the default) "
+            "does not");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,119 @@
+// The checkpoint store when calls of the system fail. This program's own fsync and fdatasync take
+// the place of the C library's, for RocksDB too.
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "pserver/rocksdb/cold_store.h"
+#include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/storage/storage.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
+
+namespace {
+
+std::atomic<int> g_failures{0};  // syncs of files that are still to fail
+std::mutex g_mu;
+std::set<std::string> g_synced;  // folders and files
+
+int Sync(long call, int fd) {
+  if (g_failures > 0 && g_failures-- > 0) {
+    errno = EIO;
+    return -1;
+  }
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  const std::lock_guard<std::mutex> lock(g_mu);
+  g_synced.insert(path.string());
+  return static_cast<int>(syscall(call, fd));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int fdatasync(int fd) {
+  return Sync(SYS_fdatasync, fd);
+}
+extern "C" __attribute__((visibility("default"))) int fsync(int fd) { return Sync(SYS_fsync, fd); }
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+class StoreIoTest : public ShardFixture {
+ protected:
+  StoreIoTest() : dir_(testing::TempDir() + "/store_io_XXXXXX") {
+    CHECK(mkdtemp(dir_.data()) != nullptr);
+  }
+  ~StoreIoTest() override { std::filesystem::remove_all(dir_); }
+  static LogEntry Entry(uint64_t number) {
+    LogEntry entry{.number = number};
+    entry.head = Head({"job", 0, 7}, number, number - 1);
+    entry.values.assign(entry.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
+    return entry;
+  }
+
+  std::string dir_;
+};
+
+TEST_F(StoreIoTest, OneFailedSyncIsForEverAndASuccessorHasAllThatWasWritten) {
+  {
+    const auto storage = *OpenRocksdbStorage(dir_);
+    const LogEntry first = Entry(1), second = Entry(2);
+    ASSERT_TRUE(storage->AppendLog({&first, 1}, false).ok());
+    g_failures = 1;
+    const Status failed = storage->SyncLog();
+    g_failures = 0;
+    EXPECT_EQ(failed.code(), StatusCode::kUnavailable) << failed;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot sync the update log of " + dir_));
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("[TD2110]; hint: start the server again"));
+    EXPECT_EQ(storage->AppendLog({&second, 1}, true).status().code(), StatusCode::kUnavailable);
+  }
+  const auto storage = *OpenRocksdbStorage(dir_);
+  uint64_t entries = 0;
+  const Status read = storage->ReadLog(0, [&](const LogEntry&) {
+    ++entries;
+    return OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(entries, 1u);
+  const LogEntry second = Entry(2);
+  EXPECT_TRUE(storage->AppendLog({&second, 1}, true).ok());
+}
+
+TEST_F(StoreIoTest, TheNamesOfNewFoldersAreOnTheDisk) {
+  g_synced.clear();
+  ASSERT_TRUE(OpenRocksdbStorage(dir_ + "/data/shard-0").ok());
+  const std::string top = std::filesystem::canonical(dir_);
+  EXPECT_TRUE(g_synced.contains(top));
+  EXPECT_TRUE(g_synced.contains(top + "/data"));
+}
+
+TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
+  std::vector<Status> failures;
+  ColdStoreOptions options{.dir = dir_ + "/cold"};
+  options.free_bytes_min = 0;
+  options.on_failure = [&](const Status& why) { failures.push_back(why); };
+  const auto store = *RocksdbColdStore::Open(options);
+  const auto rows = store->NewTable(2, 0);
+  const float values[2] = {1, 2};
+  const ColdRow row{.id = 7, .values = values};
+  ASSERT_TRUE(rows->Put({&row, 1}).ok());
+  EXPECT_TRUE(failures.empty());
+  std::filesystem::remove_all(options.dir);
+  const Status gone = store->Flush();
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("cold rows in " + options.dir));
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: leave the folder alone"));
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0], gone);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,226 @@
+// Roles: every cell of role x call on a real server, and jobs that do not mix.
+#include "pserver/service/access.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/grpc_status.h"
+#include "proto/pserver.pb.h"
+#include "tests/support/tls_test_util.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+
+// Said again here on purpose: a change of the table is a change of who may what.
+const std::map<std::string, std::vector<PeerRole>>& Allowed() {
+  using enum PeerRole;
+  static const std::map<std::string, std::vector<PeerRole>> allowed = {
+      {"Configure", {kTrainer}},
+      {"InitParams", {kTrainer}},
+      {"WaitInit", {kTrainer}},
+      {"Push", {kTrainer}},
+      {"Pull", {kTrainer, kAdmin}},
+      {"Barrier", {kTrainer}},
+      {"Complete", {kTrainer}},
+      {"GetStatus", {kTrainer, kObserver, kAdmin}},
+      {"SaveCheckpoint", {kTrainer, kAdmin}},
+      {"RestoreCheckpoint", {kAdmin}},
+      {"PullState", {kTrainer, kAdmin}},
+      {"PullTable", {kTrainer, kAdmin}},
+      {"OpenLane", {kTrainer}},
+      {"ExchangeMap", {kTrainer, kAdmin}},
+      {"FreezeBuckets", {kAdmin}},
+      {"OfferBuckets", {kAdmin}},
+      {"ReleaseBuckets", {kAdmin}},
+      {"RefuseBuckets", {kAdmin}},
+      {"HoldPushes", {kAdmin}},
+      {"TakeCut", {kAdmin}},
+      {"OpenSession", {kTrainer, kObserver, kAdmin}},
+  };
+  return allowed;
+}
+
+class AccessTest : public PserverTest {
+ protected:
+  void StartTlsServer(const std::string& job) {
+    PserverOptions options;
+    options.rpc.tls = authority_.Issue(job, PeerRole::kPserver);
+    options.data_dir = dir_ + "/data";
+    options.audit_log = dir_ + "/audit.jsonl";
+    StartServers(1, options);
+  }
+  // What came of each call, by "role call"; "" for a caller without a role.
+  std::map<std::string, std::string> Audited() const {
+    std::map<std::string, std::string> outcomes;
+    std::ifstream file(dir_ + "/audit.jsonl");
+    for (std::string text; std::getline(file, text);) {
+      const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!line.is_object()) continue;
+      EXPECT_EQ(line["job"], "j");
+      EXPECT_EQ(line["proof"], "certificate");
+      EXPECT_THAT(line["peer"].get<std::string>(), HasSubstr("127.0.0.1:"));
+      outcomes[line["role"].get<std::string>() + " " + line["call"].get<std::string>()] =
+          line["outcome"].get<std::string>();
+    }
+    return outcomes;
+  }
+  // The status of a call with an empty request.
+  Status Call(const TlsFiles& tls, const std::string& method) {
+    const auto channel = MakeChannel(servers_[0]->endpoint(), tls);
+    if (!channel.ok()) return channel.status();
+    grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(*channel);
+    grpc::ClientContext context;
+    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + std::chrono::seconds(20), &context));
+    grpc::Slice empty;
+    const grpc::ByteBuffer request(&empty, 1);
+    grpc::ByteBuffer reply;
+    Answer<grpc::Status> answer;
+    stub.UnaryCall(&context, "/tandem.ParameterServer/" + method, {}, &request, &reply,
+                   answer.Callback());
+    return FromGrpc(answer.Get());
+  }
+
+  TestAuthority authority_{dir_, "ours"};
+};
+
+TEST_F(AccessTest, EveryCallHasOneRow) {
+  const auto* service =
+      ConfigureRequest::descriptor()->file()->FindServiceByName("ParameterServer");
+  ASSERT_NE(service, nullptr);
+  const auto& rows = AccessTable();
+  ASSERT_EQ(static_cast<size_t>(service->method_count()), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(static_cast<size_t>(rows[i].call), i) << rows[i].method;
+    EXPECT_NE(service->FindMethodByName(rows[i].method), nullptr) << rows[i].method;
+    EXPECT_TRUE(Allowed().contains(rows[i].method)) << rows[i].method;
+  }
+}
+
+TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
+  StartTlsServer("j");
+  int cells = 0, refused = 0;
+  for (const PeerRole role : kPeerRoles) {
+    const TlsFiles tls = authority_.Issue("client", {{"j", role}, {}});
+    for (const auto& [method, roles] : Allowed()) {
+      const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
+      const Status status = Call(tls, method);
+      ++cells;
+      refused += allowed ? 0 : 1;
+      // An empty request is wrong in other ways; but nobody is refused for who it is.
+      EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
+          << RoleName(role) << " " << method << ": " << status;
+      EXPECT_NE(status.code(), StatusCode::kUnavailable) << RoleName(role) << " " << method;
+      if (allowed) continue;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(method + ": the caller has role " + RoleName(role) +
+                            " of job \"j\", and this needs role " + RoleName(roles[0])));
+    }
+  }
+  EXPECT_EQ(cells, 84);
+  EXPECT_EQ(refused, 54);
+  // All of it can be read afterwards.
+  const auto audited = Audited();
+  EXPECT_EQ(audited.size(), 84u);
+  for (const PeerRole role : kPeerRoles) {
+    for (const auto& [method, roles] : Allowed()) {
+      const auto it = audited.find(std::string(RoleName(role)) + " " + method);
+      ASSERT_NE(it, audited.end()) << RoleName(role) << " " << method;
+      const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
+      EXPECT_EQ(it->second != "PERMISSION_DENIED", allowed) << it->first;
+    }
+  }
+}
+
+TEST_F(AccessTest, JobsDoNotMix) {
+  StartTlsServer("j");
+  for (const PeerRole role : kPeerRoles) {
+    const TlsFiles other = authority_.Issue("other", role);
+    for (const auto& [method, roles] : Allowed()) {
+      const Status status = Call(other, method);
+      EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << method << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("of job \"other\", this server serves"));
+    }
+  }
+  // Nor does a client take the server of another job for its own.
+  PsOptions options;
+  options.job = "other";
+  options.tls = authority_.Issue("other", PeerRole::kTrainer);
+  const auto client = Client(0, 1, options);
+  EXPECT_EQ(client.status().code(), StatusCode::kPermissionDenied) << client.status();
+  EXPECT_THAT(std::string(client.status().message()),
+              HasSubstr("is spiffe://tandem/job/j/role/pserver, expected was"));
+}
+
+TEST_F(AccessTest, CallersWithoutOneRoleAreRefused) {
+  const auto said = [](std::vector<std::string_view> uris) {
+    return std::string(CheckAccess(PserverCall::kPush, "j", uris).message());
+  };
+  EXPECT_THAT(said({}), HasSubstr("has 0 URIs"));
+  EXPECT_THAT(said({"spiffe://tandem/job/j/role/trainer", "spiffe://tandem/job/j/role/admin"}),
+              HasSubstr("has 2 URIs"));
+  EXPECT_THAT(said({"https://example.org/"}), HasSubstr("names no role in a job"));
+  EXPECT_EQ(said({"spiffe://tandem/job/j/role/trainer"}), "");
+}
+
+TEST_F(AccessTest, AServerNeedsItsOwnRole) {
+  PserverOptions options;
+  options.rpc.tls = authority_.Issue("j", PeerRole::kTrainer);
+  auto server = Pserver::Start(options, metrics_);
+  EXPECT_EQ(server.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("--job=JOB --role=pserver"));
+  options.rpc.tls = authority_.Issue("j", PeerRole::kPserver);
+  options.job = "k";
+  server = Pserver::Start(options, metrics_);
+  EXPECT_THAT(std::string(server.status().message()),
+              HasSubstr("but this is a pserver of job \"k\""));
+  // TLS without callers' certificates keeps nobody out of a network address.
+  options.job = "";
+  options.rpc.tls.ca = "";
+  options.rpc.listen = {"0.0.0.0", 0};
+  server = Pserver::Start(options, metrics_);
+  EXPECT_EQ(server.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("give tls_ca"));
+}
+
+// With roles and the token together, on both roads.
+TEST_F(AccessTest, ATrainerTrains) {
+  PserverOptions server;
+  server.rpc.tls = authority_.Issue("j", PeerRole::kPserver);
+  server.secret = "0123456789abcdef";
+  server.job = "j";
+  StartServers(2, server);
+  for (const PsTransport transport : {PsTransport::kGrpc, PsTransport::kAuto}) {
+    PsOptions options;
+    options.job = "j";
+    options.tls = authority_.Issue("j", PeerRole::kTrainer);
+    options.transport = transport;
+    auto stolen = Client(0, 1, options);
+    ASSERT_TRUE(stolen.ok()) << stolen.status();
+    Model model;
+    EXPECT_EQ((*stolen)->Configure(model.variables, PsMode::kSync, {}).status().code(),
+              StatusCode::kUnauthenticated)
+        << "a certificate alone, without the secret";
+    options.secret = server.secret;
+    auto client = Client(0, 1, options);
+    ASSERT_TRUE(client.ok()) << client.status();
+    const auto state = (*client)->Configure(model.variables, PsMode::kSync, {});
+    ASSERT_TRUE(state.ok()) << state.status();
+    ASSERT_TRUE((*client)->InitOrFetch(model.Tensors()).ok());
+    Status trained;
+    TrainSync(client->get(), &model, 0, state->version, state->version + 3, &trained);
+    EXPECT_EQ(trained, OkStatus());
+    EXPECT_EQ((*client)->lanes(), transport == PsTransport::kAuto ? 2 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,82 @@
+#include "pserver/shard/owed_pushes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem {
+namespace {
+
+using Kind = LogEntry::Kind;
+
+PushHead Head(int trainer, uint64_t incarnation, uint64_t sequence, uint64_t step = 0) {
+  return {.caller = {"job", trainer, incarnation}, .sequence = sequence, .step = step};
+}
+
+LogEntry Entry(uint64_t number, Kind kind, const PushHead& head) {
+  return {.number = number, .kind = kind, .head = head};
+}
+
+// Numbers whose turn has come, in their order; those without values are negative.
+std::vector<int64_t> Turn(OwedPushes& owed) {
+  std::vector<int64_t> numbers;
+  while (const auto change = owed.Next()) {
+    const auto number = static_cast<int64_t>(change->entry.number);
+    numbers.push_back(change->lost ? -number : number);
+  }
+  return numbers;
+}
+
+TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
+  OwedPushes owed;
+  EXPECT_TRUE(owed.empty());
+  EXPECT_FALSE(owed.Next().has_value());
+  owed.Add(Entry(5, Kind::kPush, Head(0, 1, 1)), false);
+  owed.Add(Entry(6, Kind::kOrder, Head(1, 1, 1)), false);
+  owed.Add(Entry(7, Kind::kComplete, Head(0, 1, 0)), false);
+  owed.Add(Entry(8, Kind::kOrder, Head(0, 1, 2)), false);
+  EXPECT_EQ(owed.last_number(), 8u);
+  EXPECT_EQ(owed.missing(), 2u);
+  EXPECT_THAT(Turn(owed), testing::ElementsAre(5));
+  // The later one comes first: it waits for its turn.
+  EXPECT_EQ(*owed.Take(Head(0, 1, 2), {}), 8u);
+  EXPECT_THAT(Turn(owed), testing::ElementsAre());
+  ASSERT_TRUE(owed.Take(Head(1, 1, 1), {}).ok());
+  EXPECT_THAT(Turn(owed), testing::ElementsAre(6, 7, 8));
+  EXPECT_TRUE(owed.empty());
+  EXPECT_EQ(owed.missing(), 0u);
+}
+
+TEST(OwedPushesTest, OnlyThePushThatItWas) {
+  OwedPushes owed;
+  owed.Add(Entry(1, Kind::kOrder, Head(2, 7, 3, 4)), false);
+  EXPECT_TRUE(owed.Misses(Head(2, 7, 3)));
+  EXPECT_FALSE(owed.Misses(Head(2, 7, 4)));
+  EXPECT_FALSE(owed.Misses(Head(2, 8, 3)));
+  EXPECT_FALSE(owed.Misses(Head(1, 7, 3)));
+  EXPECT_EQ(owed.Take(Head(2, 7, 3, 5), {}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(owed.Misses(Head(2, 7, 3)));
+  EXPECT_TRUE(owed.Take(Head(2, 7, 3, 4), {}).ok());
+}
+
+TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
+  OwedPushes owed;
+  owed.Add(Entry(1, Kind::kOrder, Head(0, 1, 1)), false);
+  owed.Add(Entry(2, Kind::kOrder, Head(1, 1, 1)), false);
+  owed.Add(Entry(3, Kind::kOrder, Head(1, 1, 2)), false);
+  owed.Add(Entry(4, Kind::kOrder, Head(1, 2, 1)), false);
+  owed.Add(Entry(5, Kind::kOrder, Head(0, 1, 2)), /*lost=*/true);  // nobody is asked for it
+  EXPECT_EQ(owed.Senders(), "trainer 0 (1), trainer 1 (3)");
+  EXPECT_EQ(owed.MissingOf(1, 1), 2u);
+  owed.Lose(1, 2);
+  EXPECT_EQ(owed.MissingOf(1, 1), 0u);
+  EXPECT_EQ(owed.MissingOf(1, 2), 1u);
+  EXPECT_THAT(Turn(owed), testing::ElementsAre());
+  ASSERT_TRUE(owed.Take(Head(0, 1, 1), {}).ok());
+  EXPECT_THAT(Turn(owed), testing::ElementsAre(1, -2, -3));
+  EXPECT_EQ(owed.Senders(), "trainer 1 (1)");
+  owed.Lose(1, UINT64_MAX);
+  EXPECT_THAT(Turn(owed), testing::ElementsAre(-4, -5));
+}
+
+}  // namespace
+}  // namespace tandem

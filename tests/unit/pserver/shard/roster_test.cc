@@ -1,0 +1,105 @@
+#include "pserver/shard/roster.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class RosterTest : public testing::Test {
+ protected:
+  RosterTest() { roster_.Begin(3); }
+
+  double Shown(const std::string& name) { return metrics_.GetGauge(name, "").Value(); }
+
+  FakeClock clock_;
+  Metrics metrics_;
+  Roster roster_{clock_, metrics_};
+};
+
+TEST_F(RosterTest, WhoIsSilentIsLostUntilItIsFound) {
+  clock_.Advance(seconds(6));
+  roster_.Hear(1);
+  roster_[2].completed = true;
+  clock_.Advance(seconds(4));
+  EXPECT_EQ(roster_.NextLoss(seconds(10)), clock_.Now());
+  EXPECT_THAT(roster_.LoseSilent(clock_.Now(), seconds(10)), ElementsAre(0));
+  EXPECT_THAT(roster_.LoseSilent(clock_.Now(), seconds(10)), IsEmpty()) << "each once";
+  EXPECT_EQ(roster_.NextLoss(seconds(10)), clock_.Now() + seconds(6)) << "of trainer 1";
+  EXPECT_TRUE(roster_.Gone(0) && !roster_.Gone(1) && roster_.Gone(2));
+  EXPECT_EQ(Shown("tandem_pserver_lost_trainers"), 1);
+  roster_.Find(0);
+  EXPECT_FALSE(roster_.Gone(0));
+  EXPECT_EQ(Shown("tandem_pserver_lost_trainers"), 0);
+}
+
+TEST_F(RosterTest, WhoWaitsHereIsNotSilent) {
+  roster_.BeginWait(0);
+  clock_.Advance(seconds(3));
+  roster_.BeginWait(0);
+  roster_.BeginWait(-1);
+  EXPECT_EQ(Shown("tandem_pserver_waiting_calls"), 2);
+  clock_.Advance(seconds(60));
+  EXPECT_THAT(roster_.LoseSilent(clock_.Now(), seconds(10)), ElementsAre(1, 2));
+  roster_.EndWait(0);
+  EXPECT_TRUE(roster_.Waits(0));
+  roster_.EndWait(0);
+  EXPECT_FALSE(roster_.Waits(0));
+  EXPECT_EQ(roster_.last_heard(0), clock_.Now());
+  EXPECT_EQ(roster_.Info()[0].waited_seconds, 63) << "of both calls together";
+  EXPECT_EQ(Shown("tandem_pserver_waiting_calls"), 0);
+}
+
+TEST_F(RosterTest, WhoIsGoneIsNotHeardOfWhenItsCallEnds) {
+  const Time before = roster_.last_heard(0);
+  roster_.BeginWait(0);
+  clock_.Advance(seconds(60));
+  roster_[0].completed = true;
+  roster_.EndWait(0);
+  EXPECT_EQ(roster_.last_heard(0), before);
+}
+
+TEST_F(RosterTest, WhoIsBehindSaysSoByItsPushesOrItsPulls) {
+  roster_[0].pushes = 1;
+  roster_[0].last_step = 4;  // and four before it, elsewhere
+  roster_[1].told = 7;
+  EXPECT_THAT(roster_.Behind(5), ElementsAre(2));
+  EXPECT_THAT(roster_.Behind(6), ElementsAre(0, 2));
+  roster_[2].completed = true;
+  EXPECT_THAT(roster_.Behind(6), ElementsAre(0)) << "nobody waits for who completed";
+}
+
+TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
+  const auto settled = [&] { return roster_.marks()[1].applied.highest(); };
+  roster_[1].taken.Take(1);
+  roster_.Settle();
+  EXPECT_EQ(settled(), 0u) << "the step is not complete";
+  roster_[1].incarnation = 9;
+  roster_.ApplyTaken();
+  roster_.Settle();
+  roster_[1].taken.Take(2);
+  roster_.ApplyTaken();
+  EXPECT_EQ(settled(), 1u);
+
+  Roster other(clock_, metrics_);
+  other.Begin(2);
+  other.Restore(roster_.marks());  // the third mark is of nobody
+  EXPECT_EQ(other[1].incarnation, 9u);
+  EXPECT_EQ(other[1].taken.highest(), 1u);
+  other[1].Replace(10, /*version=*/5);
+  EXPECT_EQ(other[1].taken.highest(), 0u);
+  EXPECT_EQ(other[1].adopted, 5u);
+}
+
+TEST(TrainerListTest, ReadsAsPeopleSayIt) {
+  EXPECT_EQ(TrainerList({}), "nobody");
+  EXPECT_EQ(TrainerList({1}), "trainer 1");
+  EXPECT_EQ(TrainerList({1, 3}), "trainers 1, 3");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,91 @@
+// From which number of the log on a checkpoint holds a push (durability replayable): its sender,
+// who waits for that (--keep_pushes_mb), may be the one whose next push completes the step.
+#include "gmock/gmock.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
+
+namespace tandem {
+namespace {
+
+class ShardReplayTest : public ShardFixture {
+ protected:
+  void TearDown() override { shard_.reset(); }  // before its log
+  void StartReplayable() {
+    Make({.log = &log_, .replayable = true});
+    Start(Config(2, ShardMode::kSync));
+    first_ = *shard_->Image();
+  }
+  // With that checkpoint and the log.
+  void StartAgain() {
+    const std::vector<LogEntry> noted = std::exchange(log_.entries, {});
+    Make({.log = &log_, .replayable = true});
+    ASSERT_TRUE(shard_->Restore(first_).ok());
+    for (const LogEntry& entry : noted) {
+      if (entry.number <= first_.log_number) continue;
+      ASSERT_TRUE(shard_->Replay(entry).ok());
+    }
+  }
+
+  LogInMemory log_;
+  ShardImage first_;
+};
+
+TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
+  StartReplayable();
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // for a step that is not complete
+  const uint64_t checkpoint = shard_->Image()->log_number;
+  const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->duplicate);
+  EXPECT_LE(again->log_number, checkpoint);
+  // What belongs to the step that is not complete is not in it.
+  EXPECT_GT(Push(Head(Rank(1), 2, 1), 1)->log_number, checkpoint);
+}
+
+TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
+  StartReplayable();
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());
+  StartAgain();
+  ASSERT_EQ(shard_->owed(), 3u);
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  const StatusOr<PushOutcome> asked_for = Push(Head(Rank(0), 1, 0), 1);
+  ASSERT_TRUE(asked_for.ok()) << asked_for.status();
+  EXPECT_EQ(shard_->owed(), 0u);
+  EXPECT_EQ(asked_for->version, 1u);
+  EXPECT_LE(asked_for->log_number, shard_->Image()->log_number);
+}
+
+// Nobody was told of that step: who is in its place gives to it anew.
+TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten) {
+  StartReplayable();
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
+  StartAgain();
+  ASSERT_EQ(shard_->owed(), 1u);
+  const Caller successor = Rank(0, kIncarnation + 1);
+  ASSERT_EQ(shard_->Greet(successor), OkStatus());
+  EXPECT_EQ(shard_->owed(), 0u);
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  const StatusOr<PushOutcome> anew = Push(Head(successor, 1, 0), 1);
+  ASSERT_TRUE(anew.ok()) << anew.status();
+  EXPECT_EQ(anew->version, 1u);
+  EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));  // 1 - 0.5 * (1 + 1)
+}
+
+// Others may have gone on behind it.
+TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) {
+  StartReplayable();
+  ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  StartAgain();
+  ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
+  const Status gone = shard_->Greet(Rank(0, kIncarnation + 1));
+  EXPECT_EQ(gone.code(), StatusCode::kAborted);
+  EXPECT_THAT(std::string(gone.message()), testing::HasSubstr("for step 1 is gone with it"));
+}
+
+}  // namespace
+}  // namespace tandem

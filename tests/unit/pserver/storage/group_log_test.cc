@@ -1,0 +1,134 @@
+// How an update log treats a store that fails.
+#include "pserver/storage/group_log.h"
+
+#include <deque>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_storage.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class GroupLogTest : public testing::Test {
+ protected:
+  GroupLogTest() {
+    options_.on_end = [this](const Status& why) { ends_.push_back(why); };
+  }
+  GroupLog& Log() {
+    if (!log_) log_.emplace(options_, clock_, storage_, metrics_);
+    return *log_;
+  }
+  // A push of `elements` values.
+  void Append(int64_t elements = 4) {
+    LogEntry entry{.number = ++number_};
+    entry.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
+    Log().Append(std::move(entry));
+  }
+  std::shared_ptr<Status> Answer() {
+    const auto answer = std::make_shared<Status>(Unimplemented("not answered"));
+    Log().WhenWritten([answer](const Status& status) { *answer = status; });
+    return answer;
+  }
+  void TurnWhenDue() {
+    clock_.Advance(std::max(Log().NextTurn() - clock_.Now(), Duration::zero()));
+    Log().Turn();
+  }
+
+  FakeClock clock_;
+  Metrics metrics_;
+  FakeStorage storage_;
+  GroupLogOptions options_;
+  std::vector<Status> ends_;
+  uint64_t number_ = 0;
+  std::optional<GroupLog> log_;
+};
+
+TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {
+  Append();
+  const auto first = Answer();
+  storage_.append_fails = Unavailable("EIO, once");
+  Log().Turn();
+  EXPECT_EQ(*first, Unavailable("EIO, once"));
+  EXPECT_THAT(ends_, ElementsAre(Unavailable("EIO, once")));
+  // The store is well again, and what it has of the first change is not known.
+  storage_.append_fails = OkStatus();
+  EXPECT_EQ(Log().Ready(4), Unavailable("EIO, once"));
+  EXPECT_EQ(Log().NextTurn(), Time::max());
+  Append();
+  EXPECT_EQ(*Answer(), Unavailable("EIO, once"));
+  Log().Turn();
+  EXPECT_TRUE(storage_.written.empty());
+  EXPECT_EQ(ends_.size(), 1u);
+}
+
+TEST_F(GroupLogTest, ASyncThatFailsEndsTheLog) {
+  Append();
+  const auto first = Answer();
+  Log().Turn();
+  EXPECT_TRUE(first->ok()) << *first;
+  storage_.sync_fails = Unavailable("EIO, once");
+  TurnWhenDue();
+  storage_.sync_fails = OkStatus();
+  EXPECT_EQ(ends_.size(), 1u);
+  EXPECT_EQ(Log().Ready(4).code(), StatusCode::kUnavailable);
+}
+
+TEST_F(GroupLogTest, LackOfRoomIsToldAtOnceAndEndsWithIt) {
+  Append();
+  const auto first = Answer();
+  storage_.append_fails = ResourceExhausted("1 byte free");
+  Log().Turn();
+  EXPECT_EQ(*first, ResourceExhausted("1 byte free"));
+  EXPECT_EQ(Log().Ready(4), ResourceExhausted("1 byte free"));
+  const auto again = Answer();
+  EXPECT_LE(Log().NextTurn(), clock_.Now() + milliseconds(100));
+  TurnWhenDue();
+  EXPECT_EQ(*again, ResourceExhausted("1 byte free"));
+  storage_.append_fails = OkStatus();
+  const auto last = Answer();
+  TurnWhenDue();
+  EXPECT_TRUE(last->ok()) << *last;
+  EXPECT_THAT(storage_.written, ElementsAre(1));
+  EXPECT_TRUE(Log().Ready(4).ok());
+  EXPECT_TRUE(ends_.empty());
+}
+
+TEST_F(GroupLogTest, WhatWasWrittenIsSyncedWithoutRoomForMore) {
+  Append();
+  Log().Turn();
+  storage_.append_fails = ResourceExhausted("1 byte free");
+  Append();
+  clock_.Advance(milliseconds(100));
+  Log().Turn();
+  EXPECT_EQ(storage_.syncs, 1);
+}
+
+TEST_F(GroupLogTest, RoomIsAskedForWithWhatWaits) {
+  storage_.room = 100;
+  EXPECT_TRUE(Log().Ready(100).ok());
+  Append(10);
+  EXPECT_EQ(Log().Ready(61).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Log().Ready(60).ok());
+  Log().Turn();
+  EXPECT_TRUE(Log().Ready(100).ok());
+}
+
+TEST_F(GroupLogTest, WhatWaitsHasABound) {
+  options_.waiting_bytes_max = 100;
+  EXPECT_TRUE(Log().Ready(1000).ok()) << "alone";
+  Append(10);
+  EXPECT_TRUE(Log().Ready(60).ok());
+  const Status full = Log().Ready(61);
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("at most 100 may wait [TD4016]"));
+  Log().Turn();
+  EXPECT_TRUE(Log().Ready(61).ok());
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,91 @@
+// Slices of a step that several threads share.
+#include "pserver/tables/dense_table.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "gmock/gmock.h"
+
+namespace tandem {
+namespace {
+
+// Two parts for three threads, of which one has the small slices too.
+const std::vector<int64_t> kNumel = {70'000, 3, 100'000, 1, 9};
+
+// Parameters, those before, and slots, behind some steps of two trainers.
+std::vector<std::string> Train(ForkJoin* workers) {
+  ShardConfig config;
+  config.job = "job";
+  config.trainers = 2;
+  config.optimizer = {.type = "adagrad", .attrs = {}};
+  for (size_t i = 0; i < kNumel.size(); ++i) {
+    config.slices.push_back({"v" + std::to_string(i), {kNumel[i]}, 0, kNumel[i]});
+  }
+  const Backend backend = Backend::Cpu();
+  CpuDevice device;
+  const auto table = *DenseTable::Make(config, backend, device, nullptr, workers);
+  const auto values = [&](int slice, int seed) {
+    Buffer buffer = *table->pool().Take(static_cast<size_t>(kNumel[slice]) * sizeof(float));
+    auto* const to = reinterpret_cast<float*>(buffer.get());
+    for (int64_t i = 0; i < kNumel[slice]; ++i) to[i] = std::sin(static_cast<float>(i * 3 + seed));
+    return buffer;
+  };
+  const int slices = static_cast<int>(kNumel.size());
+  for (int s = 0; s < slices; ++s) {
+    const Buffer first = values(s, s);
+    CHECK(table
+              ->SetParam(
+                  s, {reinterpret_cast<const float*>(first.get()), static_cast<size_t>(kNumel[s])})
+              .ok());
+  }
+  const std::vector<int> both = {0, 1};
+  for (int step = 0; step < 5; ++step) {
+    for (int trainer : both) {
+      for (int s = 0; s < slices; ++s) table->Gather(s, trainer, values(s, 7 * step + trainer));
+    }
+    if (step == 2) table->BeginCut();  // copied before the change, by whoever has the slice
+    CHECK(table->ApplyGathered(both, 0.1f).ok());
+    EXPECT_EQ(table->gathered(0), 0);
+  }
+  std::vector<std::string> all;
+  const auto add = [&all](const Buffer& buffer, int64_t numel) {
+    all.emplace_back(reinterpret_cast<const char*>(buffer.get()),
+                     static_cast<size_t>(numel) * sizeof(float));
+  };
+  const auto cut = table->TakeCut();
+  CHECK(cut.ok()) << cut.status();
+  for (int s = 0; s < slices; ++s) {
+    const SliceImage now = *table->Image(s);
+    for (const SliceImage& image : {now, (*cut)[static_cast<size_t>(s)]}) {
+      add(image.param, kNumel[s]);
+      add(image.previous, kNumel[s]);
+      for (const auto& slot : image.slots) add(slot.values, slot.numel);
+    }
+  }
+  return all;
+}
+
+TEST(DenseTableTest, ThreadsThatShareAStepGiveTheBitsOfOne) {
+  ForkJoin three("test", 3);
+  const std::vector<std::string> alone = Train(nullptr);
+  ASSERT_EQ(alone.size(), kNumel.size() * 2 * 3);
+  const std::vector<std::string> shared = Train(&three);
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(alone[i] == shared[i]) << i;
+  EXPECT_FALSE(alone[0] == alone[1]);  // the last step changed something
+}
+
+TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {
+  ForkJoin three("test", 3);
+  ShardConfig config;
+  config.job = "job";
+  config.trainers = 1;
+  config.optimizer = {.type = "sgd", .attrs = {}};
+  const Backend backend = Backend::Cpu();
+  CpuDevice device;
+  const auto table = *DenseTable::Make(config, backend, device, nullptr, &three);
+  const std::vector<int> one = {0};
+  EXPECT_TRUE(table->ApplyGathered(one, 0.1f).ok());
+}
+
+}  // namespace
+}  // namespace tandem

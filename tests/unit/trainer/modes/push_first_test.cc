@@ -1,0 +1,110 @@
+// The last reduction of a step waits until this rank's rows are taken.
+#include "trainer/modes/push_first.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Ends what was started when it is told to.
+class Fake final : public CommHandler {
+ public:
+  StatusOr<int> Register(const CommNode&) override { return count_++; }
+  void Start(int index, int64_t, CommDone* done) override {
+    started.push_back(index);
+    done_[index] = done;
+  }
+  Duration timeout() const override { return std::chrono::seconds(5); }
+  void End(int index, const Status& status = OkStatus()) { done_.at(index)->Complete(status); }
+
+  std::vector<int> started;
+
+ private:
+  int count_ = 0;
+  std::map<int, CommDone*> done_;
+};
+
+class PushFirstTest : public ::testing::Test {
+ protected:
+  PushFirstTest() {
+    for (const char* type : {"pull_rows", "c_allreduce_sum", "c_allreduce_sum", "push_rows"}) {
+      ops_.push_back({.type = type});
+    }
+    for (const Op& op : ops_) {
+      CommNode node;
+      node.op = &op;
+      EXPECT_TRUE(first_.Register(node).ok());
+    }
+  }
+  static constexpr int kPull = 0, kEarly = 1, kLast = 2, kPush = 3;
+  void Start(int index) {
+    done_[index].Reset();
+    first_.Start(index, 7, &done_[index]);
+  }
+  Status Ended(int index) { return done_[index].Wait(SteadyNow()); }
+
+  std::vector<Op> ops_;
+  Fake fake_;
+  PushFirst first_{fake_};
+  CommDone done_[4];
+};
+
+TEST_F(PushFirstTest, TheLastReductionWaitsForThePush) {
+  for (int step = 0; step < 3; ++step) {
+    fake_.started.clear();
+    for (const int node : {kPull, kEarly, kLast, kPush}) Start(node);
+    EXPECT_THAT(fake_.started, ElementsAre(kPull, kEarly, kPush));
+    for (const int node : {kPull, kEarly}) fake_.End(node);
+    EXPECT_THAT(fake_.started, ElementsAre(kPull, kEarly, kPush));
+    fake_.End(kPush);
+    EXPECT_THAT(fake_.started, ElementsAre(kPull, kEarly, kPush, kLast));
+    EXPECT_EQ(Ended(kPush), OkStatus());
+    EXPECT_EQ(Ended(kLast).code(), StatusCode::kDeadlineExceeded);
+    fake_.End(kLast);
+    EXPECT_EQ(Ended(kLast), OkStatus());
+  }
+}
+
+TEST_F(PushFirstTest, ItBeginsAtOnceBehindAPushThatEnded) {
+  for (int step = 0; step < 3; ++step) {
+    fake_.started.clear();
+    Start(kPush);
+    fake_.End(kPush);
+    Start(kLast);
+    EXPECT_THAT(fake_.started, ElementsAre(kPush, kLast));
+    fake_.End(kLast);
+  }
+}
+
+// Whatever fails: a rank that does not know its rows to be taken ends no step.
+TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
+  for (const int failing : {kPull, kEarly, kPush}) {
+    for (const int node : {kPull, kEarly, kLast, kPush}) Start(node);
+    fake_.End(failing, Unavailable("a peer is gone"));
+    EXPECT_EQ(Ended(kLast).code(), StatusCode::kUnavailable);
+    fake_.started.clear();
+    Start(kLast);
+    EXPECT_THAT(fake_.started, IsEmpty());
+    EXPECT_EQ(Ended(kLast).code(), StatusCode::kUnavailable);
+    first_.Reset();
+  }
+}
+
+// A push of a step that was broken off says nothing of the next one.
+TEST_F(PushFirstTest, AStepThatIsDoneAgainWaitsAgain) {
+  for (const int node : {kEarly, kPush}) Start(node);
+  fake_.End(kPush);
+  first_.Reset();
+  fake_.started.clear();
+  for (const int node : {kEarly, kLast, kPush}) Start(node);
+  EXPECT_THAT(fake_.started, ElementsAre(kEarly, kPush));
+  fake_.End(kPush);
+  EXPECT_THAT(fake_.started, ElementsAre(kEarly, kPush, kLast));
+}
+
+}  // namespace
+}  // namespace tandem

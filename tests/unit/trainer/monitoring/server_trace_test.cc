@@ -1,0 +1,86 @@
+// What calls tell of their servers: clocks, the ways of gradients, lanes.
+#include "trainer/monitoring/server_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kAhead = 1'000'000;  // of the servers' clock, us
+
+Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
+
+// Times by this process's clock, us. An update of 0: none is told.
+PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
+            int64_t answered, int64_t update, bool values) {
+  PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
+  call.at_server.values = values;
+  call.at_server.received_us = received + kAhead;
+  call.at_server.answered_us = answered + kAhead;
+  if (update != 0) {
+    call.at_server.update_begin_us = update + kAhead;
+    call.at_server.update_end_us = update + 5 + kAhead;
+  }
+  return call;
+}
+
+std::vector<std::array<size_t, 3>> WaysOf(const std::vector<PsCall>& calls) {
+  std::vector<std::array<size_t, 3>> ways;
+  for (const GradientWay& way : GradientWays(calls)) {
+    ways.push_back({way.push, way.update, way.pull});
+  }
+  return ways;
+}
+
+TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
+  std::vector<PsCall> calls = {Call(0, "Push", 1000, 1900, 1100, 1200, 0, true),
+                               Call(0, "Pull", 3000, 3300, 3020, 3100, 0, true),
+                               Call(1, "Pull", 3000, 3300, 3200, 3299, 0, true)};
+  calls.push_back(Call(0, "Push", 5000, 5001, 9000, 9001, 0, true));
+  calls.back().ok = false;  // tells nothing
+  const auto clocks = ServerClocks(calls);
+  ASSERT_EQ(clocks.size(), 2u);
+  EXPECT_EQ(clocks.at(0).low, -kAhead - 20);
+  EXPECT_EQ(clocks.at(0).high, -kAhead + 201);
+  EXPECT_EQ(clocks.at(1).low, -kAhead - 200);
+  EXPECT_EQ(clocks.at(1).high, -kAhead + 2);
+}
+
+TEST(ServerTrace, AGradientGoesThroughTheUpdateBehindItsPush) {
+  // One call for push and pull.
+  EXPECT_THAT(WaysOf({Call(0, "Push", 100, 200, 110, 190, 150, true)}),
+              ElementsAre(std::array<size_t, 3>{0, 0, 0}));
+  // A push that is answered before its update; the pull waits for it.
+  EXPECT_THAT(WaysOf({Call(0, "Push", 100, 130, 110, 120, 50, false),
+                      Call(0, "Pull", 140, 200, 145, 190, 180, true)}),
+              ElementsAre(std::array<size_t, 3>{0, 1, 1}));
+  // A push that is applied at once; the parameters come later, behind those of an older pull.
+  EXPECT_THAT(WaysOf({Call(0, "Pull", 90, 115, 95, 100, 50, true),
+                      Call(0, "Push", 100, 130, 110, 120, 112, false),
+                      Call(0, "Pull", 140, 200, 145, 190, 112, true)}),
+              ElementsAre(std::array<size_t, 3>{1, 1, 2}));
+}
+
+TEST(ServerTrace, WhatNeverCameBackHasNoWay) {
+  EXPECT_TRUE(WaysOf({Call(0, "Push", 100, 130, 110, 120, 112, false)}).empty());
+  EXPECT_TRUE(WaysOf({Call(0, "Push", 100, 130, 110, 120, 50, false),
+                      Call(1, "Pull", 140, 200, 145, 190, 180, true)})
+                  .empty())
+      << "another server's";
+}
+
+TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
+  EXPECT_THAT(
+      CallLanes({Call(0, "Push", 100, 200, 0, 0, 0, true), Call(0, "Push", 150, 250, 0, 0, 0, true),
+                 Call(1, "Push", 150, 250, 0, 0, 0, true), Call(0, "Push", 200, 300, 0, 0, 0, true),
+                 Call(0, "Push", 240, 300, 0, 0, 0, true)}),
+      ElementsAre(0, 1, 0, 0, 2));
+}
+
+}  // namespace
+}  // namespace tandem

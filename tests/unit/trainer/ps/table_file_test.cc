@@ -1,0 +1,104 @@
+// The rows of tables on disk: what was written comes back; nothing damaged does.
+#include "trainer/ps/table_file.h"
+
+#include <filesystem>
+
+#include "common/tensor/row_buckets.h"
+#include "gmock/gmock.h"
+#include "tests/unit/trainer/test_files.h"
+
+namespace tandem {
+namespace {
+
+const PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
+
+// Rows of [begin, end), bucket after bucket, as servers give them: every third one waits.
+PsTableRows Rows(int begin, int end) {
+  PsTableRows rows{.variable = "emb"};
+  rows.slots = {"emb@moment"};
+  for (int bucket = begin; bucket < end; ++bucket) {
+    for (uint64_t id = 0; id < 500; ++id) {
+      if (RowBucket(id) != bucket) continue;
+      if (id % 3 == 0) {
+        rows.waiting.push_back({id, static_cast<uint32_t>(id % 5), 9});
+        continue;
+      }
+      rows.ids.push_back(id);
+      // Some buckets have no clicks, some rows no embedding.
+      const bool brief = bucket % 3 == 0 && id % 2 == 0;
+      rows.use.push_back({static_cast<float>(id) * 0.5f, static_cast<uint32_t>(id + 1),
+                          bucket % 2 == 0 ? static_cast<float>(id) : 0.0f, brief});
+      for (int i = 0; i < (brief ? 2 : 4); ++i) {
+        rows.content.push_back(static_cast<float>(id * 4 + i));
+      }
+    }
+  }
+  return rows;
+}
+
+std::string Written(const std::string& path, const std::vector<int>& cuts) {
+  TableFileWriter file;
+  CHECK(file.Open(path).ok());
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    CHECK(file.Add(Rows(cuts[i], cuts[i + 1]), kTable).ok());
+  }
+  CHECK(file.SyncAndClose().ok());
+  return *ReadSmallFile(path, 1 << 20);
+}
+
+TEST(TableFile, IsTheSameForAnyNumberOfServersAndComesBack) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/tables.rows";
+  const std::string one = Written(path, {0, kRowBuckets});
+  EXPECT_EQ(Written(path, {0, 100, 341, 700, kRowBuckets}), one);
+  const PsTableRows expected = Rows(0, kRowBuckets);
+  PsTableRows all;
+  int last = -1;
+  const Status status = ReadTableFile(path, [&](const PsTableRows& rows, const PsTable& table) {
+    EXPECT_EQ(table.dim, kTable.dim);
+    EXPECT_EQ(table.rules, kTable.rules);
+    EXPECT_EQ(rows.variable, "emb");
+    EXPECT_EQ(rows.slots, expected.slots);
+    const uint64_t id = rows.ids.empty() ? rows.waiting[0].id : rows.ids[0];
+    EXPECT_GT(RowBucket(id), last);
+    last = RowBucket(id);
+    all.ids.insert(all.ids.end(), rows.ids.begin(), rows.ids.end());
+    all.content.insert(all.content.end(), rows.content.begin(), rows.content.end());
+    all.use.insert(all.use.end(), rows.use.begin(), rows.use.end());
+    for (const auto& w : rows.waiting) all.waiting.push_back(w);
+    return OkStatus();
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(all.ids, expected.ids);
+  EXPECT_EQ(all.content, expected.content);
+  EXPECT_TRUE(all.use == expected.use);
+  ASSERT_EQ(all.waiting.size(), expected.waiting.size());
+  EXPECT_EQ(all.waiting.back().seen, expected.waiting.back().seen);
+}
+
+TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/tables.rows";
+  const std::string whole = Written(path, {0, 3});
+  const auto read = [&](const std::string& bytes) {
+    FileWriter file;
+    CHECK(file.Open(path).ok());
+    CHECK(file.Write(bytes.data(), bytes.size()).ok());
+    CHECK(file.SyncAndClose().ok());
+    return ReadTableFile(path, [](const PsTableRows&, const PsTable&) { return OkStatus(); });
+  };
+  ASSERT_TRUE(read(whole).ok());
+  uint64_t first = 0;
+  std::copy_n(whole.data(), sizeof(first), reinterpret_cast<char*>(&first));
+  for (size_t cut = 1; cut < whole.size(); ++cut) {
+    const Status status = read(whole.substr(0, cut));
+    // Between two records the file ends as one would: the manifest's SHA-256 tells.
+    EXPECT_TRUE(!status.ok() || cut >= first + sizeof(first)) << cut;
+  }
+  EXPECT_FALSE(read(whole.substr(0, 20)).ok());
+  EXPECT_FALSE(read("\xff\xff\xff\xff\xff\xff\xff\xff" + whole).ok());
+  EXPECT_FALSE(read(whole + std::string(9, '\x01')).ok());
+}
+
+}  // namespace
+}  // namespace tandem

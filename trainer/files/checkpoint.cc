@@ -1,0 +1,314 @@
+#include "trainer/files/checkpoint.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/files.h"
+#include "common/base/own_files.h"
+#include "proto/checkpoint.pb.h"
+#include "trainer/files/sha256.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kFormat = 1;
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kManifestFile = "manifest.pbtxt";
+constexpr const char* kPrefix = "step-";
+constexpr const char* kTmp = ".tmp";
+constexpr uint64_t kManifestBytesMax = uint64_t{16} << 20;
+
+std::string DirName(uint64_t step) { return absl::StrFormat("%s%08d", kPrefix, step); }
+
+// The step of "step-00000123"; nothing for any other name.
+std::optional<uint64_t> StepOf(const std::string& name) {
+  const std::string prefix = kPrefix;
+  if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) return {};
+  if (name.size() > prefix.size() + 19) return {};
+  uint64_t step = 0;
+  for (char c : name.substr(prefix.size())) {
+    if (c < '0' || c > '9') return {};
+    step = step * 10 + static_cast<uint64_t>(c - '0');
+  }
+  if (name != DirName(step)) return {};
+  return step;
+}
+
+// Names in `dir`; none when it is absent. An unreadable folder is an error: taken for an empty one,
+// the job would start anew.
+StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return PermissionDenied("%s: the folder of checkpoints cannot be read (%s) [TD2106]", dir,
+                            error.message());
+  }
+  return names;
+}
+
+// A file of the checkpoint's own folder, and not a hidden one.
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > 100 || name[0] == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+// Keeps the first error of a text-format parse.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (text.empty()) text = absl::StrFormat("%d:%d: %s", line + 1, column + 1, message);
+  }
+  std::string text;
+};
+
+StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
+  const std::string file = path + "/" + kManifestFile;
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, kManifestBytesMax));
+  CheckpointManifest manifest;
+  google::protobuf::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &manifest)) {
+    return DataLoss("%s:%s; the manifest is damaged [TD2102]", file, error.text);
+  }
+  if (manifest.format() != kFormat) {
+    return DataLoss("%s: format %d, this program reads format %d", file, manifest.format(),
+                    kFormat);
+  }
+  return manifest;
+}
+
+Status VerifyFile(const std::string& path, const CheckpointFile& entry) {
+  if (!IsPlainName(entry.name())) {
+    return InvalidArgument(
+        "%s/%s: the file name \"%s\" is refused: only files of the checkpoint's own "
+        "folder may be named",
+        path, kManifestFile, entry.name());
+  }
+  const std::string file = path + "/" + entry.name();
+  FileReader reader;
+  TD_RETURN_IF_ERROR(reader.Open(file));
+  if (reader.bytes() != entry.bytes()) {
+    return DataLoss("%s: has %d bytes, the manifest says %d [TD2102]", file, reader.bytes(),
+                    entry.bytes());
+  }
+  TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
+  if (sha256 != entry.sha256()) {
+    return DataLoss("%s: sha256 is %s, the manifest says %s [TD2102]; the file is damaged", file,
+                    sha256, entry.sha256());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
+  TD_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(path));
+  bool model = false, state = false, tables = false;
+  for (const CheckpointFile& entry : manifest.file()) {
+    TD_RETURN_IF_ERROR(VerifyFile(path, entry));
+    model |= entry.name() == kModelFile;
+    state |= entry.name() == kStateFile;
+    tables |= entry.name() == kTableFile;
+  }
+  if (!model || !state) {
+    return DataLoss("%s/%s: does not list %s", path, kManifestFile,
+                    model ? kStateFile : kModelFile);
+  }
+  TD_ASSIGN_OR_RETURN(Safetensors params, ReadSafetensors(path + "/" + kModelFile, device));
+  TD_ASSIGN_OR_RETURN(Safetensors states, ReadSafetensors(path + "/" + kStateFile, device));
+  return Checkpoint{manifest.job(),
+                    manifest.step(),
+                    manifest.epoch(),
+                    manifest.epoch_step(),
+                    manifest.seed(),
+                    manifest.job_config(),
+                    manifest.epoch_steps(),
+                    std::move(params.tensors),
+                    std::move(states.tensors),
+                    tables ? path + "/" + kTableFile : "",
+                    {}};
+}
+
+CheckpointStore::CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {
+  CHECK_GE(keep_, 1);
+}
+
+std::string CheckpointStore::PathOf(uint64_t step) const { return dir_ + "/" + DirName(step); }
+
+StatusOr<std::vector<uint64_t>> CheckpointStore::Steps() const {
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, Entries(dir_));
+  std::vector<uint64_t> steps;
+  for (const std::string& name : names) {
+    if (const auto step = StepOf(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
+                                                 std::vector<std::string>* warnings) const {
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
+  if (steps.empty())
+    return NotFound(
+        "%s: no checkpoint is there [TD2101]; hint: name a folder that a job had as checkpoint.dir",
+        dir_);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
+    if (checkpoint.ok() && checkpoint->step != *step) {
+      checkpoint = DataLoss("%s: its manifest is of step %d", PathOf(*step), checkpoint->step);
+    }
+    if (checkpoint.ok()) return checkpoint;
+    warnings->push_back(absl::StrFormat("the checkpoint of step %d cannot be used: %s", *step,
+                                        std::string(checkpoint.status().message())));
+  }
+  return DataLoss(
+      "%s: none of %d checkpoints can be used [TD2103]; the newest: %s. Choose another folder or "
+      "remove them to start anew",
+      dir_, steps.size(), warnings->front());
+}
+
+Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& checkpoint) const {
+  CheckpointManifest manifest;
+  const auto add_file = [&](const char* name, uint64_t bytes, const std::string& sha256) {
+    CheckpointFile* entry = manifest.add_file();
+    entry->set_name(name);
+    entry->set_bytes(bytes);
+    entry->set_sha256(sha256);
+  };
+  manifest.set_format(kFormat);
+  manifest.set_job(checkpoint.job);
+  manifest.set_step(checkpoint.step);
+  manifest.set_epoch(checkpoint.epoch);
+  manifest.set_epoch_step(checkpoint.epoch_step);
+  manifest.set_seed(checkpoint.seed);
+  manifest.set_job_config(checkpoint.job_config);
+  manifest.set_epoch_steps(checkpoint.epoch_steps);
+  for (const auto& [name, tensors] :
+       {std::pair(kModelFile, &checkpoint.params), std::pair(kStateFile, &checkpoint.state)}) {
+    const std::string file = tmp + "/" + name;
+    TD_RETURN_IF_ERROR(WriteSafetensors(file, *tensors, {}));
+    FileReader written;
+    TD_RETURN_IF_ERROR(written.Open(file));
+    TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256Params(*tensors));
+    add_file(name, written.bytes(), sha256);
+  }
+  if (checkpoint.write_tables) {
+    const std::string file = tmp + "/" + kTableFile;
+    TD_RETURN_IF_ERROR(checkpoint.write_tables(file));
+    FileReader written;
+    TD_RETURN_IF_ERROR(written.Open(file));
+    TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
+    add_file(kTableFile, written.bytes(), sha256);
+  }
+  std::string text;
+  CHECK(google::protobuf::TextFormat::PrintToString(manifest, &text));
+  FileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(tmp + "/" + kManifestFile));
+  TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+  TD_RETURN_IF_ERROR(file.SyncAndClose());
+  return SyncDir(tmp);
+}
+
+// The moment at which the checkpoint begins to exist.
+Status CheckpointStore::Publish(const std::string& tmp, const std::string& path) const {
+  if (rename(tmp.c_str(), path.c_str()) != 0) {
+    // One of the same step is there: swap the two, so that there is always a whole one.
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+      return DataLoss("%s: cannot be renamed to %s (%s)", tmp, path, ErrnoText(errno));
+    }
+    if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+      return DataLoss("%s: cannot take the place of %s (%s)", tmp, path, ErrnoText(errno));
+    }
+    std::error_code ignored;  // what is left over here is removed with the next save
+    fs::remove_all(tmp, ignored);
+  }
+  return SyncDir(dir_);
+}
+
+void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
+  const auto remove = [&](const std::string& path) {
+    std::error_code error;
+    // The manifest first: what is left of an interrupted removal must not look whole.
+    fs::remove(path + "/" + kManifestFile, error);
+    fs::remove_all(path, error);
+    if (error) {
+      warnings->push_back(absl::StrFormat("%s: cannot be removed (%s)", path, error.message()));
+    }
+  };
+  const auto names = Entries(dir_);
+  if (!names.ok()) {
+    warnings->push_back(std::string(names.status().message()));
+    return;
+  }
+  std::vector<uint64_t> steps;
+  for (const std::string& name : *names) {
+    const size_t end = name.size() - std::min(name.size(), std::string(kTmp).size());
+    if (name.substr(end) == kTmp && StepOf(name.substr(0, end))) remove(dir_ + "/" + name);
+    if (const auto step = StepOf(name); step && *step <= newest) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) remove(PathOf(steps[i]));
+}
+
+Status CheckpointStore::Prepare() const {
+  TD_RETURN_IF_ERROR(MakeOwnFolder(dir_, OwnRule::kGroup).status());
+  if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
+  return FileError(dir_, "cannot be written to", errno);
+}
+
+Status CheckpointStore::Claim(Duration patience) {
+  TD_RETURN_IF_ERROR(Prepare());
+  Fd folder(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto held = [&] {
+    return flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
+  if (!AwaitPredecessor(dir_ + ": another process writes checkpoints there", held, patience)) {
+    return FailedPrecondition(
+        "%s: another process writes checkpoints there, and would remove this job's [TD2104]; "
+        "hint: fuser %s shows it; else another checkpoint.dir",
+        dir_, dir_);
+  }
+  claim_ = std::move(folder);
+  return OkStatus();
+}
+
+Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
+  TD_RETURN_IF_ERROR(Prepare());
+  std::error_code error;
+  const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
+  fs::remove_all(tmp, error);
+  // Only its owner can read what is in it, until the owner says otherwise (chmod).
+  if (mkdir(tmp.c_str(), 0700) != 0) return FileError(tmp, "cannot be created", errno);
+  if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
+    fs::remove_all(tmp, error);
+    return status;
+  }
+  TD_RETURN_IF_ERROR(Publish(tmp, path));
+  Prune(checkpoint.step, warnings);
+  return OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,87 @@
+#include "trainer/job/heter_config.h"
+
+#include "common/strategy/origins.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/job/sample_images.h"
+
+namespace tandem {
+namespace {
+
+constexpr char kGuard[] = "strategy.a_sync_configs.heter_worker_device_guard";
+
+}  // namespace
+
+void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
+                       const Origins& origins, Diagnostics* diagnostics) {
+  const DistributedStrategy& s = config.strategy();
+  const SourcePlace place = origins.Of(kGuard).place;
+  const std::string& guard = s.a_sync_configs().heter_worker_device_guard();
+  if (guard != "cpu" && guard != "gpu") {
+    diagnostics->Error(place,
+                       absl::StrFormat("heter_worker_device_guard is \"%s\" [TD1104]", guard),
+                       "cpu or gpu, as operators name it in op_device");
+  }
+  if (heter_workers == 0) {
+    if (s.a_sync_configs().has_heter_worker_device_guard()) {
+      diagnostics->Note(place,
+                        "heter_worker_device_guard has no effect without heter workers (tandemrun "
+                        "--heter_workers)");
+    }
+    return;
+  }
+  if (config.mode() != HYBRID) {
+    diagnostics->Error(
+        origins.Of("mode").place,
+        absl::StrFormat("heter workers are for mode hybrid, not for mode %s [TD1107]",
+                        Mode_Name(config.mode())),
+        "tandemrun --mode=hybrid");
+  }
+  const int64_t batch = GlobalBatch(config, workers);
+  if (workers % heter_workers != 0) {
+    diagnostics->Error(place, absl::StrFormat("%d trainers do not divide equally among %d heter "
+                                              "workers",
+                                              workers, heter_workers));
+  } else if (heter_workers < workers && batch % workers != 0) {
+    diagnostics->Error(
+        origins.Of("global_batch_size").place,
+        absl::StrFormat(
+            "a batch of %d samples does not divide into %d equal ones, of which a heter "
+            "worker computes %d",
+            batch, workers, workers / heter_workers),
+        absl::StrFormat("%d samples", batch / workers * workers + workers));
+  }
+  const BuildStrategy& build = s.build_strategy();
+  const struct {
+    bool given;
+    const char* path;
+    const char* what;
+  } rows[] = {
+      {s.auto_(), "strategy.auto", "auto: a part of the program is measured alone"},
+      {s.amp(), "strategy.amp", "amp: no rank sees whether all gradients are finite"},
+      {s.dgc(), "strategy.dgc", "dgc"},
+      {s.sharding(), "strategy.sharding", "sharding: each says which rank has which parameters"},
+      {build.reduce_strategy() == BuildStrategy::Reduce, "strategy.build_strategy.reduce_strategy",
+       "reduce_strategy: Reduce: each says which rank has which parameters"},
+      {s.gradient_merge(), "strategy.gradient_merge", "gradient_merge"},
+      {s.batch_merge_repeats() > 1, "strategy.batch_merge_repeats", "batch_merge_repeats above 1"},
+      {s.sync_batch_norm(), "strategy.sync_batch_norm", "sync_batch_norm"},
+      {s.nccl_comm_num() > 1, "strategy.nccl_comm_num",
+       "nccl_comm_num above 1: messages and sums have communicators of their own already"},
+      {s.use_hierarchical_allreduce(), "strategy.use_hierarchical_allreduce",
+       "use_hierarchical_allreduce"},
+      {s.allreduce_choice() == DistributedStrategy::ByModel, "strategy.allreduce_choice",
+       "allreduce_choice: ByModel"},
+      {PlacesOf(config) > 1, "strategy.execution_strategy.cpu_num", "cpu_num above 1"},
+      {SamplesInStep(config), "strategy.runtime_flags.use_dali", "use_dali"},
+      {config.data().remainder() == DataConfig::JOIN, "data.remainder", "remainder: JOIN"},
+  };
+  for (const auto& [given, path, what] : rows) {
+    if (!given) continue;
+    diagnostics->Error(origins.Of(path).place,
+                       absl::StrCat("heter workers are not built yet with ", what, " [TD1109]"));
+  }
+}
+
+}  // namespace tandem

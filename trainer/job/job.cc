@@ -1,0 +1,136 @@
+#include "trainer/job/job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "common/strategy/strategy.h"
+#include "common/strategy/text_file.h"
+#include "proto/job.pb.h"
+#include "trainer/job/heter_config.h"
+#include "trainer/job/job_checks.h"
+#include "trainer/job/pipeline_config.h"
+
+namespace tandem {
+namespace {
+
+// Files and folders.
+constexpr std::string_view kPaths[] = {
+    "data.dir",
+    "model.program",
+    "model.parameters",
+    "checkpoint.dir",
+    "profile.dir",
+    "strategy.conv_search_cache",
+    "strategy.compilation_cache_dir",
+    "strategy.build_strategy.debug_graphviz_path",
+    "strategy.runtime_flags.pe_profile_fname",
+};
+
+// What a flag says where the job file says `value`: its paths begin where the shell is.
+std::string ValueOfFlag(const std::string& name, const std::string& value,
+                        const std::string& job_dir) {
+  const auto is = [&name](std::string_view path) {
+    return path == name || path.ends_with("." + name);
+  };
+  if (job_dir.empty() || value.empty() || value[0] == '/') return value;
+  if (std::none_of(std::begin(kPaths), std::end(kPaths), is)) return value;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  return error ? value : (here / value).string();
+}
+
+// a_sync_configs.lr_decay_steps stands for the decay_steps that an exponential schedule leaves
+// open.
+void SetDecaySteps(JobConfig* config) {
+  const A_SyncConfigs& async = config->strategy().a_sync_configs();
+  const LearningRateSchedule& schedule = config->optimizer().schedule();
+  if (!config->strategy().a_sync() || !async.has_lr_decay_steps()) return;
+  if (schedule.kind() != LearningRateSchedule::EXPONENTIAL || schedule.decay_steps() != 0) return;
+  config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
+}
+
+// deterministic: each of `ranks` computes its logical shards one after another.
+void SetLogicalShards(int ranks, JobConfig* config) {
+  DistributedStrategy* strategy = config->mutable_strategy();
+  if (!strategy->deterministic()) return;
+  strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));
+}
+
+// What is wrong with a setting on top of the file: its origin is the place.
+void AddError(const Origin& origin, const Status& status, Diagnostics* diagnostics) {
+  std::string message(status.message());
+  const std::string prefix = origin.ToString() + ": ";
+  if (message.starts_with(prefix)) message.erase(0, prefix.size());
+  diagnostics->Error(origin.place, message);
+}
+
+}  // namespace
+
+EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
+EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
+EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
+EffectiveJob::~EffectiveJob() = default;
+
+EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
+                      Diagnostics* diagnostics) {
+  EffectiveJob job;
+  Origins origins;
+  if (file != nullptr) ParseTextProto(*file, job.config.get(), &origins, diagnostics);
+  ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
+  for (const auto& [name, value] : sources.overrides) {
+    const Origin origin = FlagOrigin(name);
+    const Status status =
+        ApplyOverride(job.config.get(), name, ValueOfFlag(name, value, JobDir(sources.path)),
+                      origin, &origins, sources.flags);
+    if (!status.ok()) AddError(origin, status, diagnostics);
+  }
+  for (const auto& [name, value] : sources.chosen) {
+    const Status status = ApplyOverride(job.config.get(), name, value, AutoOrigin(), &origins);
+    if (!status.ok()) AddError(AutoOrigin(), status, diagnostics);
+  }
+
+  const JobConfig& config = *job.config;
+  StrategyContext context;
+  context.mode = static_cast<TrainMode>(config.mode());
+  context.mode_origin = origins.Of("mode");
+  context.ranks = workers * PlacesOf(config);
+  ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
+  CheckSettings(config, origins, workers, diagnostics);
+  SetDecaySteps(job.config.get());
+  job.text = EffectiveText(config, origins);
+  SetLogicalShards(context.ranks, job.config.get());
+  CheckHeterWorkers(config, workers, sources.heter_workers, origins, diagnostics);
+  SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
+  job.notes = diagnostics->NoteText();
+  return job;
+}
+
+StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers) {
+  Diagnostics diagnostics;
+  TextFile file;
+  const bool has_file = !sources.path.empty();
+  if (has_file) {
+    TD_ASSIGN_OR_RETURN(file, ReadTextFile(sources.path));
+  }
+  EffectiveJob job = CheckJob(has_file ? &file : nullptr, sources, workers, &diagnostics);
+  TD_RETURN_IF_ERROR(diagnostics.status());
+  return job;
+}
+
+std::string JobDir(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+std::string InJobDir(const std::string& job_dir, const std::string& path) {
+  return path.empty() || path[0] == '/' ? path : job_dir + path;
+}
+
+int64_t GlobalBatch(const JobConfig& config, int workers) {
+  return config.has_batch_size() ? config.batch_size() * workers : config.global_batch_size();
+}
+
+int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
+
+}  // namespace tandem

@@ -1,0 +1,204 @@
+#include "trainer/job/job_checks.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "common/strategy/strategy.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/job/optimizer_config.h"
+#include "trainer/job/sample_images.h"
+#include "trainer/models/models.h"
+#include "trainer/reader/open.h"
+
+namespace tandem {
+namespace {
+
+void RequirePositive(const Origins& origins, const char* field, double value,
+                     Diagnostics* diagnostics) {
+  if (value > 0) return;
+  diagnostics->Error(origins.Of(field).place,
+                     absl::StrFormat("%s is %g, but must be positive [TD1104]", field, value));
+}
+
+void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  if (config.model().has_zoo() == config.model().has_program()) {
+    diagnostics->Error(origins.Of("model").place,
+                       "a job needs exactly one of model.zoo and model.program [TD1106]",
+                       "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
+  }
+  if (config.model().has_zoo()) {
+    std::map<std::string, std::string> args;
+    for (const ModelArg& arg : config.model().arg()) args[arg.name()] = arg.value();
+    const Status known = CheckModelNames(config.model().zoo(), args);
+    const bool of_args = known.code() == StatusCode::kInvalidArgument;
+    if (!known.ok()) {
+      diagnostics->Error(origins.Of(of_args && args.size() == 1 ? "model.arg" : "model.zoo").place,
+                         std::string(known.message()));
+    }
+  }
+  if (!config.data().has_dir() && config.data().format() != "synthetic") {
+    diagnostics->Error(origins.Of("data").place,
+                       "data.dir is missing: where is the training data? [TD1106]",
+                       "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
+  }
+}
+
+void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
+                Diagnostics* diagnostics) {
+  if (config.has_batch_size() == config.has_global_batch_size()) {
+    diagnostics->Error(origins.Of("batch_size").place,
+                       "a job needs exactly one of batch_size (of each worker) and "
+                       "global_batch_size (over all workers) [TD1106]");
+    return;
+  }
+  const int64_t batch = config.has_batch_size() ? config.batch_size() : config.global_batch_size();
+  if (batch < 1 || batch > (1 << 24)) {
+    diagnostics->Error(origins.Of("batch_size").place,
+                       absl::StrFormat("a batch of %d samples [TD1104]", batch), "1 to 16777216");
+  } else if (const DistributedStrategy& s = config.strategy();
+             s.deterministic() && GlobalBatch(config, workers) % s.logical_shards() != 0) {
+    diagnostics->Error(
+        origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
+        absl::StrFormat("deterministic: a batch of %d samples does not divide into %d equal "
+                        "logical_shards",
+                        GlobalBatch(config, workers), s.logical_shards()));
+  } else if (GlobalBatch(config, workers) < int64_t{workers} * PlacesOf(config)) {
+    diagnostics->Error(
+        origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
+        absl::StrFormat("a batch of %d samples is not enough for %d workers with %d places each",
+                        batch, workers, PlacesOf(config)));
+  }
+}
+
+void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diagnostics) {
+  const struct {
+    const char* field;
+    int64_t value, max;
+  } rows[] = {{"data.train_samples_max", data.train_samples_max(), UINT32_MAX},
+              {"data.max_bad_records", data.max_bad_records(), INT64_MAX},
+              {"data.reader_threads", data.reader_threads(), 1024}};
+  for (const auto& row : rows) {
+    if (row.value >= 0 && row.value <= row.max) continue;
+    diagnostics->Error(
+        origins.Of(row.field).place,
+        absl::StrFormat("%s is %d; it must be in [0, %d] [TD1104]", row.field, row.value, row.max));
+  }
+  if (const Status test = CheckTestData(data); !test.ok()) {
+    diagnostics->Error(origins.Of("data").place, std::string(test.message()));
+  }
+}
+
+void CheckSamplesInStep(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  const SourcePlace place = origins.Of("strategy.runtime_flags.use_dali").place;
+  if (config.data().format() != "images") {
+    diagnostics->Error(place,
+                       absl::StrFormat("use_dali makes samples out of lists of JPEG images, and "
+                                       "data.format is \"%s\"",
+                                       config.data().format()),
+                       "data { format: \"images\" }, or use_dali: false");
+  }
+  if (config.strategy().pipeline()) {
+    diagnostics->Error(place, "use_dali with pipeline is not built yet", "use_dali: false");
+  }
+}
+
+void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
+  RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
+                  diagnostics);
+  RequirePositive(origins, "step_timeout_ms", static_cast<double>(config.step_timeout_ms()),
+                  diagnostics);
+  RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
+  RequirePositive(origins, "optimizer.learning_rate", config.optimizer().learning_rate(),
+                  diagnostics);
+  const bool customized =
+      config.strategy().build_strategy().gradient_scale_strategy() == BuildStrategy::Customized;
+  if (customized != config.has_loss_gradient()) {
+    diagnostics->Error(origins.Of("loss_gradient").place,
+                       customized
+                           ? "gradient_scale_strategy Customized needs loss_gradient"
+                           : "loss_gradient is for gradient_scale_strategy Customized alone");
+  }
+  const auto formats = DataFormats();
+  if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
+    diagnostics->Error(origins.Of("data.format").place,
+                       "there is no data.format \"" + config.data().format() + "\" [TD2005]" +
+                           OrDidYouMean(config.data().format(), formats),
+                       absl::StrJoin(formats, ", ") + " there are");
+  }
+  if (config.strategy().runtime_flags().enable_rpc_profiler() && config.profile().dir().empty()) {
+    diagnostics->Error(origins.Of("strategy.runtime_flags.enable_rpc_profiler").place,
+                       "enable_rpc_profiler shows calls in the profile of steps, and there is none",
+                       "profile { dir: \"profile\" }");
+  }
+  if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
+  if (const auto place = ParsePlace(config.place()); !place.ok()) {
+    diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
+  }
+}
+
+// Remainder JOIN leaves ranks out of a mean: it is for those who take one mean over all ranks.
+void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+  if (config.data().remainder() != DataConfig::JOIN) return;
+  const DistributedStrategy& s = config.strategy();
+  const BuildStrategy& build = s.build_strategy();
+  const std::pair<bool, const char*> rows[] = {
+      {s.a_sync(), "a_sync: updates are not made of all ranks' gradients"},
+      {s.localsgd() || s.adaptive_localsgd(), "LocalSGD: each rank steps alone"},
+      {s.deterministic(), "deterministic: who has samples depends on the number of ranks"},
+      {s.pipeline(), "pipeline: it is not built yet that a replica has no samples"},
+      {s.sync_batch_norm(), "sync_batch_norm: it is not built yet that moments leave ranks out"},
+      {build.gradient_scale_strategy() != BuildStrategy::CoeffNumDevice,
+       "gradient_scale_strategy: no mean over the samples is taken"},
+  };
+  for (const auto& [given, what] : rows) {
+    if (!given) continue;
+    diagnostics->Error(origins.Of("data.remainder").place,
+                       absl::StrCat("remainder JOIN does not go with ", what), "PAD or DROP");
+  }
+}
+
+}  // namespace
+
+void CheckSettings(const JobConfig& config, const Origins& origins, int workers,
+                   Diagnostics* diagnostics) {
+  CheckModel(config, origins, diagnostics);
+  CheckBatch(config, origins, workers, diagnostics);
+  CheckOptimizer(config, origins, diagnostics);
+  CheckRest(config, origins, diagnostics);
+  CheckData(config.data(), origins, diagnostics);
+  CheckJoin(config, origins, diagnostics);
+}
+
+Status CheckReturn(const JobConfig& config, const char* promise) {
+  const DistributedStrategy& s = config.strategy();
+  const std::pair<bool, const char*> rows[] = {
+      {PlacesOf(config) > 1, "cpu_num above 1"},
+      {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
+       "reduce_strategy Reduce: optimizer state lies on its owner alone"},
+      {s.sharding(), "sharding: parameters and optimizer state lie on their owner alone"},
+      {s.localsgd() || s.adaptive_localsgd(), "localsgd: parameters differ between two averages"},
+      {s.dgc(), "dgc: what a rank has not sent yet is its own"},
+      {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
+      {s.allreduce_choice() == DistributedStrategy::ByModel,
+       "allreduce_choice ByModel: those who meet again would choose anew"},
+      {s.pipeline(), "pipeline: nobody else has a section's parameters"},
+      {s.auto_(), "auto"},
+      {config.mode() == HYBRID && s.a_sync(),
+       "a_sync in mode hybrid: a step that is done again would change rows of tables twice"},
+      {config.mode() == HYBRID && s.amp(),
+       "amp in mode hybrid: rows are pushed behind the check of what was reduced"},
+      {config.mode() == HYBRID && s.gradient_merge(),
+       "gradient_merge in mode hybrid: rows of tables are those of the last step or two"}};
+  for (const auto& [given, what] : rows) {
+    if (given) return Unimplemented("%s is not built yet with %s", promise, what);
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

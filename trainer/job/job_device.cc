@@ -1,0 +1,89 @@
+#include "trainer/job/job_device.h"
+
+#include <cstring>
+
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+
+namespace tandem {
+namespace {
+
+Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
+  const auto refuse = [&config](const std::string& what) {
+    return Unimplemented("--place=%s: %s is not built yet", config.place(), what);
+  };
+  const DistributedStrategy& strategy = config.strategy();
+  const Mode mode = config.mode();
+  if (mode == LOCAL && rank.size > 1) {
+    return refuse("communication between CUDA places in mode LOCAL (mode COLLECTIVE has it)");
+  }
+  if (mode == PSERVER && PlacesOf(config) > 1) return refuse("cpu_num above 1 in mode PSERVER");
+  if (rank.peers_return) return refuse("a job that goes on when a rank is replaced");
+  if (strategy.allreduce_choice() == DistributedStrategy::ByModel) {
+    return refuse("allreduce_choice ByModel, where NCCL chooses,");
+  }
+  if (strategy.deterministic() && rank.size > 2) {
+    return refuse("deterministic with more than two ranks, whose sums NCCL orders,");
+  }
+  return OkStatus();
+}
+
+// "cuda" of a host with N devices is number local_rank modulo N. Two ranks on one device is what
+// NCCL refuses, in words of its own.
+StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Backend& backend,
+                        Place place) {
+  if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;
+  TD_ASSIGN_OR_RETURN(const int devices, backend.DeviceCount());
+  place.index = rank.local_rank % devices;
+  return place;
+}
+
+DeviceMemoryOptions MemoryOf(const JobConfig& config) {
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const auto bytes = [](int64_t mb) { return static_cast<size_t>(mb) << 20; };
+  return {.fraction = flags.fraction_of_gpu_memory_to_use(),
+          .first_bytes = bytes(flags.initial_gpu_memory_in_mb()),
+          .more_bytes = bytes(flags.reallocate_gpu_memory_in_mb()),
+          .limit_bytes = bytes(flags.gpu_memory_limit_mb())};
+}
+
+class PinnedMemory final : public Device {
+ public:
+  explicit PinnedMemory(const Backend& backend) : backend_(backend) {}
+  Place place() const override { return {}; }
+  StatusOr<Buffer> Allocate(size_t bytes) override { return backend_.AllocatePinned(bytes); }
+  Status CopyFromHost(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return OkStatus();
+  }
+  Status CopyToHost(void* to, const void* from, size_t bytes) override {
+    return CopyFromHost(to, from, bytes);
+  }
+  Status Synchronize() override { return OkStatus(); }
+
+ private:
+  const Backend backend_;
+};
+
+}  // namespace
+
+StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank) {
+  TD_ASSIGN_OR_RETURN(Place place, ParsePlace(config.place()));
+  StatusOr<Backend> backend = Backend::For(place);
+  if (!backend.ok()) {
+    return InvalidArgument("--place=%s: %s", config.place(),
+                           std::string(backend.status().message()));
+  }
+  if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, rank));
+  JobDevice opened{*std::move(backend), nullptr, nullptr};
+  TD_ASSIGN_OR_RETURN(place, PlaceOf(config, rank, opened.backend, place));
+  TD_ASSIGN_OR_RETURN(opened.device, opened.backend.MakeDevice(place.index, MemoryOf(config)));
+  if (place.kind == PlaceKind::kCpu) {
+    opened.batch_memory = std::make_unique<CpuDevice>();
+  } else {
+    opened.batch_memory = std::make_unique<PinnedMemory>(opened.backend);
+  }
+  return opened;
+}
+
+}  // namespace tandem

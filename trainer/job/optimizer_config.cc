@@ -1,0 +1,143 @@
+#include "trainer/job/optimizer_config.h"
+
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "common/strategy/diagnostics.h"
+#include "proto/job.pb.h"
+
+namespace tandem {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+// Settings that every type takes.
+bool IsCommon(const std::string& name) {
+  static const std::set<std::string> names = {"clip_min",         "clip_max", "clip_norm",
+                                              "clip_global_norm", "l1_decay", "l2_decay",
+                                              "decay_exclude"};
+  return names.contains(name);
+}
+
+bool IsSetting(const FieldDescriptor& field) {
+  return field.name() != "type" && field.name() != "learning_rate" && field.name() != "schedule";
+}
+
+// The operator's name of a field.
+std::string AttrName(const FieldDescriptor& field) {
+  return field.name() == "momentum" ? "mu" : std::string(field.name());
+}
+
+// weight_decay of adam itself is that of adamw.
+bool Uses(const std::string& type, const std::string& attr) {
+  if (IsCommon(attr)) return true;
+  if (attr == "weight_decay" && type == "adam") return false;
+  const auto def = OptimizerOp(type);
+  return def.ok() && std::any_of((*def)->attrs.begin(), (*def)->attrs.end(),
+                                 [&attr](const AttrDef& a) { return attr == a.name; });
+}
+
+std::vector<std::string> TypesThatUse(const std::string& attr) {
+  std::vector<std::string> types;
+  for (const std::string& type : OptimizerTypes()) {
+    if (Uses(type, attr)) types.push_back(type);
+  }
+  return types;
+}
+
+std::vector<const FieldDescriptor*> SettingsGiven(const OptimizerConfig& config) {
+  std::vector<const FieldDescriptor*> all, given;
+  config.GetReflection()->ListFields(config, &all);
+  for (const FieldDescriptor* field : all) {
+    if (IsSetting(*field)) given.push_back(field);
+  }
+  return given;
+}
+
+Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
+  const auto& reflection = *config.GetReflection();
+  if (field.is_repeated()) return absl::StrJoin(config.decay_exclude(), ",");
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return reflection.GetBool(config, &field);
+  return double{reflection.GetFloat(config, &field)};
+}
+
+// What a strategy's lars or lamb makes of the optimizer.
+void ApplyStrategy(const DistributedStrategy& strategy, OptimizerSpec* spec) {
+  const auto exclude = [&spec](const auto& parts) {
+    if (!parts.empty()) spec->attrs["decay_exclude"] = absl::StrJoin(parts, ",");
+  };
+  if (strategy.lars()) {
+    const LarsConfigs& lars = strategy.lars_configs();
+    spec->type = "lars_momentum";
+    spec->attrs["lars_coeff"] = lars.lars_coeff();
+    spec->attrs["weight_decay"] = lars.lars_weight_decay();
+    spec->attrs["epsilon"] = lars.epsilon();
+    exclude(lars.exclude_from_weight_decay());
+  } else if (strategy.lamb()) {
+    const LambConfigs& lamb = strategy.lamb_configs();
+    spec->type = "lamb";
+    spec->attrs["weight_decay"] = lamb.lamb_weight_decay();
+    exclude(lamb.exclude_from_weight_decay());
+  }
+}
+
+void CheckStrategy(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+  const auto check = [&](bool wanted, const std::string& knob, const std::string& base) {
+    if (!wanted || job.optimizer().type() == base) return;
+    diagnostics->Error(origins.Of("strategy." + knob).place,
+                       absl::StrFormat("%s: true changes the optimizer %s, and this job has %s",
+                                       knob, base, job.optimizer().type()),
+                       absl::StrFormat("optimizer { type: \"%s\" }, or remove %s", base, knob));
+  };
+  check(job.strategy().lars(), "lars", "momentum");
+  check(job.strategy().lamb(), "lamb", "adam");
+  check(job.strategy().dgc(), "dgc", "momentum");
+  if (job.strategy().lars() && job.optimizer().use_nesterov()) {
+    diagnostics->Error(origins.Of("optimizer.use_nesterov").place, "lars has no use_nesterov",
+                       "remove one of the two");
+  }
+}
+
+}  // namespace
+
+void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+  const OptimizerConfig& config = job.optimizer();
+  const auto place = [&origins](const std::string& field) {
+    return origins.Of("optimizer." + field).place;
+  };
+  if (const auto def = OptimizerOp(config.type()); !def.ok()) {
+    diagnostics->Error(place("type"), std::string(def.status().message()));
+    return;
+  }
+  for (const FieldDescriptor* field : SettingsGiven(config)) {
+    const std::string attr = AttrName(*field);
+    if (Uses(config.type(), attr)) continue;
+    diagnostics->Error(place(std::string(field->name())),
+                       absl::StrFormat("optimizer %s has no %s", config.type(), field->name()),
+                       absl::StrJoin(TypesThatUse(attr), ", ") + " use it");
+  }
+  for (const std::string& part : config.decay_exclude()) {
+    if (!part.empty() && part.find(',') == std::string::npos) continue;
+    diagnostics->Error(place("decay_exclude"), "a part of a name is empty or holds a comma");
+  }
+  CheckStrategy(job, origins, diagnostics);
+  if (const auto reach = ReachOf(OptimizerSpecOf(job)); !reach.ok()) {
+    diagnostics->Error(origins.Of("optimizer").place, std::string(reach.status().message()));
+  }
+}
+
+OptimizerSpec OptimizerSpecOf(const JobConfig& job) {
+  const OptimizerConfig& config = job.optimizer();
+  OptimizerSpec spec;
+  spec.type = config.type();
+  for (const FieldDescriptor* field : SettingsGiven(config)) {
+    spec.attrs[AttrName(*field)] = ValueOf(config, *field);
+  }
+  ApplyStrategy(job.strategy(), &spec);
+  return spec;
+}
+
+}  // namespace tandem

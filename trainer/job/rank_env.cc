@@ -1,0 +1,304 @@
+#include "trainer/job/rank_env.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "collective/rendezvous/rendezvous_url.h"
+#include "common/rpc/endpoint.h"
+
+namespace tandem {
+namespace {
+
+// A launcher's variables; "" where it has none.
+struct Family {
+  const char* source;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+constexpr Family kTandem = {"TANDEM_*", "TANDEM_RANK", "TANDEM_SIZE", "TANDEM_LOCAL_RANK",
+                            "TANDEM_LOCAL_SIZE"};
+constexpr Family kPaddle = {"PADDLE_*", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "", ""};
+constexpr Family kTorch = {"RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr Family kOmpi = {"OMPI_*", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Family kSlurm = {"SLURM_*", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""};
+
+class Reader {
+ public:
+  explicit Reader(const std::map<std::string, std::string>& env) : env_(env) {}
+
+  StatusOr<RankInfo> Read();
+
+ private:
+  // The value; nothing when absent or empty, which launchers use for "not set".
+  std::optional<std::string> Get(const std::string& name) const {
+    const auto it = env_.find(name);
+    if (it == env_.end() || it->second.empty()) return {};
+    return it->second;
+  }
+  bool Has(const std::string& name) const { return Get(name).has_value(); }
+
+  // A whole number in [min, max]; `fallback` when absent.
+  StatusOr<int> Number(const std::string& name, int min, int max, int fallback) const;
+  StatusOr<std::vector<std::string>> Endpoints(const std::string& name) const;
+  StatusOr<Role> ReadRole() const;
+  Status ReadFamily(const Family& family, RankInfo& info) const;
+  Status ReadPaddle(RankInfo& info) const;
+  Status ReadPaddlePserver(RankInfo& info) const;
+  Status ReadMaster(RankInfo& info) const;
+  Status ReadCommon(RankInfo& info) const;
+  Status ReadHeterWorkers(RankInfo& info) const;
+  Status CompareWithTorch(const RankInfo& info) const;
+  bool IsSlurmBatchShell() const { return Has("SLURM_JOB_ID") && !Has("SLURM_STEP_ID"); }
+  void NoteUnused(RankInfo& info) const;
+
+  const std::map<std::string, std::string>& env_;
+};
+
+StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fallback) const {
+  const auto text = Get(name);
+  if (!text.has_value()) return fallback;
+  int value = 0;
+  if (!absl::SimpleAtoi(*text, &value) || value < min || value > max) {
+    return InvalidArgument("environment: %s=\"%s\", expected a whole number from %d to %d", name,
+                           *text, min, max);
+  }
+  return value;
+}
+
+// "host:port", or a Unix-domain socket, which pservers may have.
+Status CheckAddress(const std::string& address, const std::string& what) {
+  if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
+  return Annotate(ParseEndpoint(address).status(), what);
+}
+
+StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) const {
+  std::vector<std::string> out;
+  const auto text = Get(name);
+  if (!text.has_value()) return out;
+  for (const auto part : absl::StrSplit(*text, ',')) {
+    out.emplace_back(part);
+    TD_RETURN_IF_ERROR(CheckAddress(out.back(), "environment: " + name));
+    if (std::count(out.begin(), out.end(), out.back()) > 1) {
+      return InvalidArgument("environment: %s names %s twice", name, out.back());
+    }
+  }
+  return out;
+}
+
+StatusOr<Role> Reader::ReadRole() const {
+  const bool own = Has("TANDEM_ROLE");
+  const std::string name = own ? "TANDEM_ROLE" : "TRAINING_ROLE";
+  const std::string role = Get(name).value_or("TRAINER");
+  if (role == "TRAINER" || role == "trainer") return Role::kTrainer;
+  if (role == "PSERVER" || role == "pserver") return Role::kPserver;
+  return InvalidArgument("environment: %s=\"%s\", expected TRAINER or PSERVER", name, role);
+}
+
+// Rank, size and their local forms.
+Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
+  info.source = family.source;
+  if (!Has(family.rank)) {
+    return InvalidArgument("environment: %s is set, but %s is not; set both or none", family.size,
+                           family.rank);
+  }
+  if (!Has(family.size)) {
+    return InvalidArgument("environment: %s is set, but %s is not; set both or none", family.rank,
+                           family.size);
+  }
+  TD_ASSIGN_OR_RETURN(info.size, Number(family.size, 1, kRanksMax, 1));
+  TD_ASSIGN_OR_RETURN(info.rank, Number(family.rank, 0, kRanksMax - 1, 0));
+  if (info.rank >= info.size) {
+    return InvalidArgument("environment: %s=%d and %s=%d contradict: ranks count from 0 to %d",
+                           family.rank, info.rank, family.size, info.size, info.size - 1);
+  }
+  TD_ASSIGN_OR_RETURN(info.local_rank, Number(family.local_rank, 0, info.size - 1, 0));
+  TD_ASSIGN_OR_RETURN(info.local_size,
+                      Number(family.local_size, 1, info.size, info.local_rank + 1));
+  if (info.local_rank >= info.local_size || info.local_rank > info.rank) {
+    return InvalidArgument("environment: %s=%d contradicts %s=%d (local size %d)",
+                           family.local_rank, info.local_rank, family.rank, info.rank,
+                           info.local_size);
+  }
+  return OkStatus();
+}
+
+// Fleet's trainers: the size may come from the list of endpoints, and so does the local rank.
+Status Reader::ReadPaddle(RankInfo& info) const {
+  info.source = kPaddle.source;
+  const std::string list = "PADDLE_TRAINER_ENDPOINTS";
+  TD_ASSIGN_OR_RETURN(info.trainers, Endpoints(list));
+  if (Has(kPaddle.size) || info.trainers.empty()) {
+    TD_RETURN_IF_ERROR(ReadFamily(kPaddle, info));
+  } else {
+    info.size = static_cast<int>(info.trainers.size());
+    TD_ASSIGN_OR_RETURN(info.rank, Number(kPaddle.rank, 0, info.size - 1, 0));
+  }
+  if (info.trainers.empty()) return OkStatus();
+  if (info.trainers.size() != static_cast<size_t>(info.size)) {
+    return InvalidArgument("environment: %s names %d trainers, but %s=%d", list,
+                           info.trainers.size(), kPaddle.size, info.size);
+  }
+  const std::string& self = info.trainers[static_cast<size_t>(info.rank)];
+  const auto current = Get("PADDLE_CURRENT_ENDPOINT");
+  if (current.has_value() && *current != self) {
+    return InvalidArgument("environment: PADDLE_CURRENT_ENDPOINT=%s, but %s has %s for rank %d",
+                           *current, list, self, info.rank);
+  }
+  const auto host = [](const std::string& endpoint) {
+    return endpoint.substr(0, endpoint.rfind(':'));
+  };
+  info.local_size = 0;
+  for (int r = 0; r < info.size; ++r) {
+    if (host(info.trainers[static_cast<size_t>(r)]) != host(self)) continue;
+    if (r == info.rank) info.local_rank = info.local_size;
+    ++info.local_size;
+  }
+  info.rendezvous = info.trainers[0];
+  return OkStatus();
+}
+
+// A pserver finds itself in the list of pservers.
+Status Reader::ReadPaddlePserver(RankInfo& info) const {
+  info.source = kPaddle.source;
+  const auto ip = Get("POD_IP"), port = Get("PADDLE_PORT");
+  if (!ip.has_value() || !port.has_value()) {
+    return InvalidArgument(
+        "environment: TRAINING_ROLE=PSERVER needs POD_IP and PADDLE_PORT; %s is not "
+        "set",
+        ip.has_value() ? "PADDLE_PORT" : "POD_IP");
+  }
+  const std::string self = *ip + ":" + *port;
+  TD_RETURN_IF_ERROR(CheckAddress(self, "environment: POD_IP:PADDLE_PORT"));
+  const auto it = std::find(info.pservers.begin(), info.pservers.end(), self);
+  if (it == info.pservers.end()) {
+    return InvalidArgument(
+        "environment: POD_IP and PADDLE_PORT say %s, which "
+        "PADDLE_PSERVERS_IP_PORT_LIST does not name",
+        self);
+  }
+  info.rank = static_cast<int>(it - info.pservers.begin());
+  info.size = static_cast<int>(info.pservers.size());
+  return OkStatus();
+}
+
+Status Reader::ReadMaster(RankInfo& info) const {
+  const auto host = Get("MASTER_ADDR"), port = Get("MASTER_PORT");
+  if (!host.has_value() && !port.has_value()) return OkStatus();
+  if (!host.has_value() || !port.has_value()) {
+    return InvalidArgument("environment: %s is set, but %s is not; set both or none",
+                           host.has_value() ? "MASTER_ADDR" : "MASTER_PORT",
+                           host.has_value() ? "MASTER_PORT" : "MASTER_ADDR");
+  }
+  info.rendezvous = *host + ":" + *port;
+  return CheckEndpoint(info.rendezvous, "environment: MASTER_ADDR:MASTER_PORT");
+}
+
+// What holds with every launcher.
+Status Reader::ReadCommon(RankInfo& info) const {
+  TD_ASSIGN_OR_RETURN(info.role, ReadRole());
+  TD_ASSIGN_OR_RETURN(const auto fleet, Endpoints("PADDLE_PSERVERS_IP_PORT_LIST"));
+  TD_ASSIGN_OR_RETURN(info.pservers, Endpoints("TANDEM_PSERVERS"));
+  if (info.pservers.empty()) info.pservers = fleet;
+  info.job = Get("TANDEM_JOB").value_or("");
+  info.secret_file = Get("TANDEM_SECRET_FILE").value_or("");
+  TD_ASSIGN_OR_RETURN(const int restarts, Number("TANDEM_MAX_RESTARTS", 0, 1000000, 0));
+  info.peers_return = restarts > 0;
+  TD_ASSIGN_OR_RETURN(const int restarted, Number("TANDEM_RESTARTED", 0, 1, 0));
+  info.restarted = restarted == 1;
+  info.launcher = Get("TANDEM_LAUNCHER").value_or("");
+  TD_ASSIGN_OR_RETURN(const int replaces, Number("TANDEM_REPLACES", 0, 1, 0));
+  info.replaces = replaces == 1;
+  info.world_file = Get("TANDEM_WORLD_FILE").value_or("");
+  info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
+  return OkStatus();
+}
+
+Status Reader::ReadHeterWorkers(RankInfo& info) const {
+  TD_ASSIGN_OR_RETURN(info.heter_workers, Number("TANDEM_HETER_WORKERS", 0, kRanksMax, 0));
+  if (info.heter_workers == 0 || info.role == Role::kPserver) return OkStatus();
+  if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
+  return InvalidArgument(
+      "environment: TANDEM_HETER_WORKERS=%d of %d ranks; the others are trainers, and must be as "
+      "many or a multiple [TD1004]",
+      info.heter_workers, info.size);
+}
+
+Status Reader::CompareWithTorch(const RankInfo& info) const {
+  if (!Has(kTorch.rank) && !Has(kTorch.size)) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const int rank, Number(kTorch.rank, 0, kRanksMax - 1, info.rank));
+  TD_ASSIGN_OR_RETURN(const int size, Number(kTorch.size, 1, kRanksMax, info.size));
+  if (rank == info.rank && size == info.size) return OkStatus();
+  return InvalidArgument(
+      "environment: PADDLE_TRAINER_ID says rank %d of %d, but RANK and WORLD_SIZE "
+      "say rank %d of %d; unset one of the two or set TANDEM_RANK and TANDEM_SIZE",
+      info.rank, info.size, rank, size);
+}
+
+void Reader::NoteUnused(RankInfo& info) const {
+  for (const Family& family : {kTandem, kPaddle, kTorch, kOmpi, kSlurm}) {
+    if (info.source == family.source || !Has(family.rank)) continue;
+    std::string note = absl::StrFormat("%s=%s is not used: ", family.rank, *Get(family.rank));
+    if (info.source == "none") {
+      note += "this is the shell of a batch script, not a task of srun";
+    } else {
+      note += absl::StrFormat("%s comes first", info.source);
+    }
+    info.notes.push_back(std::move(note));
+  }
+}
+
+StatusOr<RankInfo> Reader::Read() {
+  RankInfo info;
+  info.source = "none";
+  TD_RETURN_IF_ERROR(ReadCommon(info));
+  const auto is_set = [this](const Family& f) { return Has(f.rank) || Has(f.size); };
+  if (is_set(kTandem)) {
+    TD_RETURN_IF_ERROR(ReadFamily(kTandem, info));
+  } else if (info.role == Role::kPserver && Has("TRAINING_ROLE")) {
+    TD_RETURN_IF_ERROR(ReadPaddlePserver(info));
+  } else if (is_set(kPaddle)) {
+    TD_RETURN_IF_ERROR(ReadPaddle(info));
+    TD_RETURN_IF_ERROR(CompareWithTorch(info));
+  } else if (is_set(kTorch)) {
+    TD_RETURN_IF_ERROR(ReadFamily(kTorch, info));
+    TD_RETURN_IF_ERROR(ReadMaster(info));
+  } else if (is_set(kOmpi)) {
+    TD_RETURN_IF_ERROR(ReadFamily(kOmpi, info));
+  } else if (Has(kSlurm.rank) && !IsSlurmBatchShell()) {
+    TD_RETURN_IF_ERROR(ReadFamily(kSlurm, info));
+  }
+  NoteUnused(info);
+  TD_RETURN_IF_ERROR(ReadHeterWorkers(info));
+  if (const auto rendezvous = Get("TANDEM_RENDEZVOUS")) {
+    const Status status = ParseRendezvousUrl(*rendezvous).status();
+    TD_RETURN_IF_ERROR(Annotate(status, "environment: TANDEM_RENDEZVOUS"));
+    info.rendezvous = *rendezvous;
+  }
+  return info;
+}
+
+}  // namespace
+
+Status CheckEndpoint(const std::string& endpoint, const std::string& what) {
+  const size_t colon = endpoint.rfind(':');
+  int port = 0;
+  const bool good =
+      colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(endpoint.substr(colon + 1), &port) && port >= 1 && port <= 65535 &&
+      // An IPv6 address stands in brackets, or its last group would be the port.
+      (endpoint.find(':') == colon || (endpoint.front() == '[' && endpoint[colon - 1] == ']')) &&
+      endpoint.find_first_of(" \t\r\n/,") == std::string::npos;
+  if (good) return OkStatus();
+  return InvalidArgument("%s: \"%s\" is not host:port with a port from 1 to 65535", what, endpoint);
+}
+
+StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env) {
+  return Reader(env).Read();
+}
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+// What collective mode puts into the programs of a rank, and which of their state then lies on some
+// ranks alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/passes/shard_params.h"
+#include "kernels/graph/program.h"
+#include "trainer/modes/dgc_state.h"
+#include "trainer/modes/mode.h"
+#include "trainer/modes/spread_state.h"
+
+namespace tandem {
+
+class CollectiveProgram {
+ public:
+  explicit CollectiveProgram(const ModeOptions& options) : options_(options) {}
+
+  // As ModeDriver's methods of these names; in this order.
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given);
+  Status DistributeForward(Program& program) const;
+  Status Shard(Program& program) const;
+
+  const SpreadState& slots() const { return slots_; }    // with updates by owner
+  const SpreadState& params() const { return params_; }  // with sharding
+  std::optional<DgcState>& dgc() { return dgc_; }        // where there is anything to compress
+  bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
+
+ private:
+  Status DistributeGradients(Program& program, const std::vector<ParamGrad>& given);
+  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
+  Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
+  std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
+                                              const std::vector<ParamGrad>& grads) const;
+
+  // Those among whom parameters are divided, and this rank's number there.
+  int group() const {
+    return options_.shard && options_.shard->group > 0 ? options_.shard->group : options_.ranks;
+  }
+  int number() const { return options_.rank % group(); }
+
+  const ModeOptions& options_;
+  ParamOwners owners_;  // with sharding
+  SpreadState slots_, params_;
+  std::optional<DgcState> dgc_;
+};
+
+}  // namespace tandem

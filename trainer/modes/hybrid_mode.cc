@@ -1,0 +1,138 @@
+// mode=hybrid: tables lie on the pservers, everything dense is reduced among the trainers, in the
+// same step. The two modes do their parts; this joins them.
+//
+// Where ranks that are killed come again, a step must be done to its end everywhere or be done once
+// more, tables and all. So the last reduction of a step begins once the servers have taken this
+// rank's rows: who has ended a step knows that the servers have all rows of it. If nobody has, all
+// do it again, as new incarnations: the servers forget what they had of the step, and one that had
+// all of it gives the rows of the version before, which it keeps, and takes the same gradients as
+// known (pserver/shard/shard.h).
+#include <utility>
+
+#include "collective/communicator.h"
+#include "common/base/step_number.h"
+#include "trainer/modes/comm_routes.h"
+#include "trainer/modes/mode.h"
+#include "trainer/modes/push_first.h"
+
+namespace tandem {
+namespace {
+
+class HybridMode final : public ModeDriver {
+ public:
+  explicit HybridMode(const ModeOptions& options)
+      : options_(options),
+        tables_(MakePserverMode(options)),
+        dense_(MakeCollectiveMode(options, {})) {
+    comm_.Bind(tables_->comm(), dense_->comm());
+  }
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
+  Status DistributeForward(Program& program) override {
+    return tables_->DistributeForward(program);
+  }
+  CommHandler* comm() override {
+    return options_.peers_return ? static_cast<CommHandler*>(&push_first_) : &comm_;
+  }
+  CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
+  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
+                          int64_t step, const std::function<bool()>& stop) override;
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
+                            const std::function<bool()>& stop) override;
+  Status BeginStep(int64_t step, float learning_rate) override {
+    TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
+    return dense_->BeginStep(step, learning_rate);
+  }
+  std::vector<double> WaitedSeconds() const override { return dense_->WaitedSeconds(); }
+  bool state_is_spread() const override { return dense_->state_is_spread(); }
+  StatusOr<bool> Stopping(bool mine) override { return dense_->Stopping(mine); }
+  Status Gather() override { return tables_->Gather(); }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  std::function<Status(const std::string& path)> table_writer() override {
+    return tables_->table_writer();
+  }
+  Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
+  std::string News(int64_t step) override { return dense_->News(step); }
+  void AddCounts(std::map<std::string, double>* counts) const override {
+    tables_->AddCounts(counts);
+    dense_->AddCounts(counts);
+  }
+  const RpcLog* rpc_log() const override { return tables_->rpc_log(); }
+  Status Finish() override {
+    TD_RETURN_IF_ERROR(tables_->Finish());
+    return dense_->Finish();
+  }
+  void LeaveDevice() override { dense_->LeaveDevice(); }
+  void Abort(const Status& why) override {
+    dense_->Abort(why);
+    tables_->Abort(why);
+  }
+
+ private:
+  const ModeOptions options_;
+  Scope* scope_ = nullptr;
+  SplitComm comm_;
+  PushFirst push_first_{comm_};
+  const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the above
+};
+
+StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const TensorMap& state,
+                                    int64_t step, const std::function<bool()>& stop) {
+  scope_ = &scope;
+  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, scope, state, step, stop));
+  TD_ASSIGN_OR_RETURN(step, dense_->Start(program, scope, state, step, stop));
+  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
+  return step;
+}
+
+StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program, ReturnPoint& point,
+                                      const std::function<bool()>& stop) {
+  TD_ASSIGN_OR_RETURN(const int64_t step, dense_->Recover(why, program, point, stop));
+  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, *scope_, {}, 0, stop));
+  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
+  push_first_.Reset();
+  return step;
+}
+
+Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+  std::vector<ParamGrad> sparse, dense;
+  for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
+  if (sparse.empty() || dense.empty()) {
+    return InvalidArgument(
+        "mode hybrid is for networks with sparse and dense gradients, and this "
+        "one has %d and %d [TD1113]; hint: --mode=%s",
+        sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
+  }
+  TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));
+  return dense_->Distribute(program, dense);
+}
+
+StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope, Device& device) {
+  TD_ASSIGN_OR_RETURN(TensorMap state, dense_->State(program, scope, device));
+  TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, device));
+  state.merge(of_tables);  // both have what is in the scope
+  return state;
+}
+
+}  // namespace
+
+Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense) {
+  if (regime != PsRegime::kSync) return OkStatus();
+  if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
+  return FailedPrecondition(
+      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
+      "hint: start pservers and trainers together, from the job's checkpoint",
+      ShownStep(of_tables), ShownStep(of_dense));
+}
+
+StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
+  if (options.regime == PsRegime::kGeo) {
+    return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
+  }
+  if (options.average)
+    return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
+  if (options.heter_workers > 0) return MakeHeterMode(options);
+  return std::make_unique<HybridMode>(options);
+}
+
+}  // namespace tandem

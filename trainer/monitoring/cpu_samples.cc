@@ -1,0 +1,29 @@
+#include "trainer/monitoring/cpu_samples.h"
+
+#include <dlfcn.h>
+
+namespace tandem {
+
+// The library stays open: its signal handler must not go away under a thread.
+StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path) {
+  constexpr char kLibrary[] = "libprofiler.so.0";
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    return Unavailable("pe_profile_fname needs gperftools (Debian's libgoogle-perftools4): %s",
+                       dlerror());
+  }
+  // As gperftools/profiler.h declares them.
+  const auto start = reinterpret_cast<int (*)(const char*)>(dlsym(library, "ProfilerStart"));
+  const auto stop = reinterpret_cast<Stop>(dlsym(library, "ProfilerStop"));
+  if (start == nullptr || stop == nullptr) {
+    return Unavailable("pe_profile_fname: %s lacks ProfilerStart or ProfilerStop", kLibrary);
+  }
+  if (start(path.c_str()) == 0) {
+    return PermissionDenied("pe_profile_fname: %s cannot be written", path);
+  }
+  return std::unique_ptr<CpuSamples>(new CpuSamples(stop));
+}
+
+CpuSamples::~CpuSamples() { stop_(); }
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+#include "trainer/monitoring/event_graph.h"
+
+#include <set>
+#include <unordered_map>
+
+#include "proto/event.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kProducer = 22;  // the oldest version of GraphDef that has all that is used here
+
+// The part of a variable's name that its layer has in common.
+std::string LayerOf(const std::string& var) { return var.substr(0, var.find_first_of(".@")); }
+
+const char* KindName(VarKind kind) {
+  switch (kind) {
+    case VarKind::kData:
+      return "Data";
+    case VarKind::kParam:
+      return "Parameter";
+    case VarKind::kRemote:
+      return "RemoteTable";
+    case VarKind::kState:
+    case VarKind::kTemp:
+      return "State";
+  }
+  return "";
+}
+
+class GraphWriter {
+ public:
+  explicit GraphWriter(const Program& program) : program_(program) {
+    graph_.mutable_versions()->set_producer(kProducer);
+  }
+
+  void Add(const Op& op) {
+    // Sources first: whatever is there before the first operator becomes a node when it is read.
+    std::vector<std::string> sources;
+    ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
+    pb::NodeDef* node = NewNode(LayerOf(NamesakeOf(op)) + "/" + op.type, op.type);
+    for (std::string& source : sources) node->add_input(std::move(source));
+    int output = 0;
+    ForEachWrite(op, [&](const std::string& var) {
+      AddShape(var, node);
+      sources_[var] = output == 0 ? node->name() : node->name() + ":" + std::to_string(output);
+      ++output;
+    });
+  }
+
+  std::string Take() const { return graph_.SerializeAsString(); }
+
+ private:
+  // The variable whose layer an operator belongs to: a parameter that it reads, else what it
+  // writes.
+  std::string NamesakeOf(const Op& op) const {
+    std::string param, written;
+    ForEachRead(op, [&](const std::string& var) {
+      if (param.empty() && program_.FindVar(var)->kind == VarKind::kParam) param = var;
+    });
+    ForEachWrite(op, [&](const std::string& var) { written = written.empty() ? var : written; });
+    return !param.empty() ? param : !written.empty() ? written : op.type;
+  }
+  std::string SourceOf(const std::string& var) {
+    if (const auto it = sources_.find(var); it != sources_.end()) return it->second;
+    const std::string layer = LayerOf(var);
+    const std::string name = layer == var ? var : layer + "/" + var.substr(layer.size() + 1);
+    pb::NodeDef* node = NewNode(name, KindName(program_.FindVar(var)->kind));
+    AddShape(var, node);
+    return sources_[var] = node->name();
+  }
+
+  // TensorFlow's names have no '@'.
+  pb::NodeDef* NewNode(std::string name, const std::string& op) {
+    for (char& c : name) c = c == '@' ? '_' : c;
+    std::string fresh = name;
+    for (int i = 1; !names_.insert(fresh).second; ++i) fresh = name + "_" + std::to_string(i);
+    pb::NodeDef* node = graph_.add_node();
+    node->set_name(fresh);
+    node->set_op(op);
+    return node;
+  }
+
+  void AddShape(const std::string& var, pb::NodeDef* node) {
+    pb::TensorShapeProto* shape =
+        (*node->mutable_attr())["_output_shapes"].mutable_list()->add_shape();
+    for (const int64_t size : program_.FindVar(var)->desc.shape.dims())
+      shape->add_dim()->set_size(size);
+  }
+
+  const Program& program_;
+  pb::GraphDef graph_;
+  std::set<std::string> names_;
+  std::unordered_map<std::string, std::string> sources_;  // where a variable comes from by now
+};
+
+}  // namespace
+
+std::string ToGraphDef(const Program& program) {
+  GraphWriter writer(program);
+  for (const Op& op : program.ops) writer.Add(op);
+  return writer.Take();
+}
+
+}  // namespace tandem

@@ -1,0 +1,80 @@
+#include "trainer/monitoring/server_trace.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+namespace tandem {
+namespace {
+
+int64_t Microseconds(Time t) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
+}
+
+bool Timed(const PsCall& call) { return call.ok && call.at_server.received_us != 0; }
+
+std::vector<size_t> InOrder(const std::vector<PsCall>& calls, Time PsCall::*by) {
+  std::vector<size_t> order(calls.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return calls[a].*by < calls[b].*by; });
+  return order;
+}
+
+}  // namespace
+
+std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls) {
+  std::map<int, ClockBounds> clocks;
+  for (const PsCall& call : calls) {
+    if (!Timed(call)) continue;
+    ClockBounds& clock = clocks[call.server];
+    clock.low = std::max(clock.low, Microseconds(call.begin) - call.at_server.received_us);
+    clock.high = std::min(clock.high, Microseconds(call.end) + 1 - call.at_server.answered_us);
+  }
+  return clocks;
+}
+
+std::vector<GradientWay> GradientWays(const std::vector<PsCall>& calls) {
+  const std::vector<size_t> ended = InOrder(calls, &PsCall::end);
+  std::vector<GradientWay> ways;
+  for (size_t p = 0; p < calls.size(); ++p) {
+    const PsCall& push = calls[p];
+    if (!Timed(push) || std::string_view(push.method) != "Push") continue;
+    // The first answers from that server that tell of an update behind the push, and that bring
+    // parameters of it.
+    size_t update = calls.size(), pull = calls.size();
+    const auto first = std::partition_point(ended.begin(), ended.end(),
+                                            [&](size_t c) { return calls[c].end < push.begin; });
+    for (auto it = first; it != ended.end(); ++it) {
+      const size_t c = *it;
+      const PsCall& call = calls[c];
+      if (call.server != push.server || !Timed(call)) continue;
+      if (call.at_server.update_begin_us < push.at_server.received_us) continue;
+      if (update == calls.size()) update = c;
+      if (!call.at_server.values) continue;
+      pull = c;
+      break;
+    }
+    if (pull != calls.size()) ways.push_back({p, update, pull});
+  }
+  return ways;
+}
+
+std::vector<int> CallLanes(const std::vector<PsCall>& calls) {
+  std::map<int, std::vector<Time>> ends;  // of each server's lanes
+  std::vector<int> lanes(calls.size(), 0);
+  for (const size_t c : InOrder(calls, &PsCall::begin)) {
+    std::vector<Time>& of_server = ends[calls[c].server];
+    const auto free = std::find_if(of_server.begin(), of_server.end(),
+                                   [&](Time end) { return end <= calls[c].begin; });
+    lanes[c] = static_cast<int>(free - of_server.begin());
+    if (free == of_server.end()) {
+      of_server.push_back(calls[c].end);
+    } else {
+      *free = calls[c].end;
+    }
+  }
+  return lanes;
+}
+
+}  // namespace tandem

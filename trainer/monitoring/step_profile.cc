@@ -1,0 +1,330 @@
+#include "trainer/monitoring/step_profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "common/base/files.h"
+#include "proto/job.pb.h"
+#include "trainer/monitoring/server_trace.h"
+#include "trainer/ps/rpc_log.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+const char* NameOf(Lane lane) {
+  switch (lane) {
+    case Lane::kCompute:
+      return "compute";
+    case Lane::kComm:
+      return "communication";
+    case Lane::kFeed:
+      return "data";
+    case Lane::kDevice:
+      return "device";
+  }
+  return "";
+}
+
+const char* NameOf(OpRole role) {
+  switch (role) {
+    case OpRole::kForward:
+    case OpRole::kLoss:
+      return "forward";
+    case OpRole::kBackward:
+      return "backward";
+    case OpRole::kComm:
+      return "communication";
+    case OpRole::kOptimize:
+      return "optimize";
+    case OpRole::kInit:
+      return "init";
+  }
+  return "";
+}
+
+constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
+
+// Streams of a device have a thread each.
+int ThreadOf(const Span& span) {
+  return std::min(static_cast<int>(span.lane) + span.stream, kServerLane - 1);
+}
+
+// The event without its phase and times.
+json EventOf(const Program& program, const Span& span, int rank) {
+  json event = {{"pid", rank}, {"tid", ThreadOf(span)}, {"name", span.what}};
+  json args = {{"step", span.run}};
+  event["cat"] = NameOf(span.lane);
+  if (span.op >= 0) {
+    const Op& op = program.ops[static_cast<size_t>(span.op)];
+    event["name"] = *span.what == '\0' ? op.type : absl::StrFormat("%s %s", span.what, op.type);
+    if (span.lane == Lane::kDevice) event["name"] = span.what;
+    if (span.lane == Lane::kCompute || span.lane == Lane::kDevice) event["cat"] = NameOf(op.role);
+    args["op"] = span.op;
+    if (!op.source.empty()) args["source"] = op.source;
+    if (!op.outputs.empty() && !op.outputs[0].empty()) args["out"] = op.outputs[0][0];
+  }
+  event["args"] = args;
+  return event;
+}
+
+Status WriteText(const std::string& path, const std::string& text) {
+  return Annotate(WriteTextFile(path, text), "profile.dir");
+}
+
+}  // namespace
+
+namespace {
+
+// Events of one rank's trace. Times are steady ones, in microseconds since `first`.
+class TraceEvents {
+ public:
+  TraceEvents(Time first, int rank) : first_us_(Microseconds(first)), rank_(rank) {}
+
+  static double Microseconds(Time t) { return Seconds(t.time_since_epoch()) * 1e6; }
+
+  void Name(const char* what, int lane, const std::string& value) {
+    Name(rank_, what, lane, value);
+  }
+  void Name(int process, const char* what, int lane, const std::string& value) {
+    events_.push_back({{"ph", "M"},
+                       {"pid", process},
+                       {"tid", lane},
+                       {"name", what},
+                       {"args", {{"name", value}}}});
+  }
+  // One after another in its lane.
+  void AddSpan(json event, Time begin, Time end) {
+    AddSpan(std::move(event), Microseconds(begin), Microseconds(end));
+  }
+  void AddSpan(json event, double begin_us, double end_us) {
+    event["ph"] = "X";
+    event["ts"] = begin_us - first_us_;
+    event["dur"] = end_us - begin_us;
+    events_.push_back(std::move(event));
+  }
+  // Beside others in its lane.
+  void AddAsync(json event, Time begin, Time end) {
+    event["ph"] = "b";
+    event["id"] = id_++;
+    event["ts"] = Microseconds(begin) - first_us_;
+    events_.push_back(event);
+    event["ph"] = "e";
+    event["ts"] = Microseconds(end) - first_us_;
+    events_.push_back(std::move(event));
+  }
+  // A point of an arrow, inside a span: phase s begins it, t goes on, f ends it.
+  void AddArrow(const char* phase, int64_t id, json event, double at_us) {
+    event["ph"] = phase;
+    event["id"] = (int64_t{rank_} << 32) + id;
+    event["name"] = "gradient";
+    event["cat"] = "flow";
+    event["ts"] = at_us - first_us_;
+    if (*phase == 'f') event["bp"] = "e";
+    events_.push_back(std::move(event));
+  }
+  json Take() { return std::move(events_); }
+  double first_us() const { return first_us_; }
+
+ private:
+  const double first_us_;
+  const int rank_;
+  int64_t id_ = 0;
+  json events_ = json::array();
+};
+
+constexpr int kLanesOfServer = 1000;
+
+int LaneOf(const PsCall& call, int lane) {
+  return kServerLane + kLanesOfServer * call.server + std::min(lane, kLanesOfServer - 1);
+}
+
+void AddCalls(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+              TraceEvents* events) {
+  std::set<int> named;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const PsCall& call = calls[i];
+    const int lane = LaneOf(call, lanes[i]);
+    if (named.insert(lane).second) {
+      events->Name("thread_name", lane, absl::StrFormat("calls to pserver %d", call.server));
+    }
+    const json args = {{"server", call.server},
+                       {"sent", call.sent},
+                       {"received", call.received},
+                       {"version", call.at_server.version},
+                       {"ok", call.ok}};
+    events->AddSpan(
+        {{"pid", rank}, {"tid", lane}, {"name", call.method}, {"cat", "rpc"}, {"args", args}},
+        call.begin, call.end);
+  }
+}
+
+// Updates of the servers, each once, by this process's clock; and the ways of the gradients.
+void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+                TraceEvents* events) {
+  const std::map<int, ClockBounds> clocks = ServerClocks(calls);
+  for (const auto& [server, clock] : clocks) {
+    events->Name(kServerProcess + server, "process_name", 0, absl::StrFormat("pserver %d", server));
+    events->Name(kServerProcess + server, "thread_name", 0, "updates");
+  }
+  std::set<std::pair<int, uint64_t>> seen;
+  int64_t arrows = 0;
+  for (const GradientWay& way : GradientWays(calls)) {
+    const PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
+    const PsCall::Server& at = told.at_server;
+    const double clock = clocks.at(push.server).middle();
+    const double begin = static_cast<double>(at.update_begin_us) + clock;
+    const double end = std::max(begin + 1, static_cast<double>(at.update_end_us) + clock);
+    const json update = {{"pid", kServerProcess + push.server},
+                         {"tid", 0},
+                         {"args", {{"server", push.server}, {"version", at.version}}}};
+    if (seen.insert({push.server, at.version}).second) {
+      json span = update;
+      span["name"] = "update";
+      span["cat"] = "pserver";
+      events->AddSpan(std::move(span), begin, end);
+    }
+    const int64_t id = arrows++;
+    events->AddArrow("s", id, {{"pid", rank}, {"tid", LaneOf(push, lanes[way.push])}},
+                     TraceEvents::Microseconds(push.begin));
+    events->AddArrow("t", id, update, (begin + end) / 2);
+    events->AddArrow("f", id, {{"pid", rank}, {"tid", LaneOf(pull, lanes[way.pull])}},
+                     TraceEvents::Microseconds(pull.end) - 0.5);
+  }
+}
+
+// What `tandem profile` needs to put timelines of several processes together.
+json ClocksOf(const std::vector<PsCall>& calls, double first_us, const std::string& job, int rank) {
+  const double unix_us =
+      std::chrono::duration<double, std::micro>(std::chrono::system_clock::now().time_since_epoch())
+          .count() -
+      (TraceEvents::Microseconds(SteadyNow()) - first_us);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  json servers = json::object();
+  for (const auto& [server, clock] : ServerClocks(calls)) {
+    servers[std::to_string(server)] = {clock.low, clock.high};
+  }
+  return {{"job", job},           {"rank", rank},
+          {"first_us", first_us}, {"first_unix_us", unix_us},
+          {"boot", boot},         {"pserver_clocks", servers}};
+}
+
+// When the profiled steps began and ended.
+std::pair<Time, Time> Extent(const Profiler& profiler) {
+  std::pair<Time, Time> extent = {Time::max(), Time::min()};
+  for (const Span& span : profiler.spans()) {
+    extent.first = std::min(extent.first, span.begin);
+    extent.second = std::max(extent.second, span.end);
+  }
+  return extent;
+}
+
+}  // namespace
+
+std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
+                        const std::string& job, int rank) {
+  TraceEvents events(Extent(profiler).first, rank);
+  events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
+  for (const Lane lane : {Lane::kCompute, Lane::kComm, Lane::kFeed}) {
+    events.Name("thread_name", static_cast<int>(lane), NameOf(lane));
+  }
+  std::set<int> streams;
+  for (const Span& span : profiler.spans()) {
+    if (span.lane != Lane::kDevice || !streams.insert(ThreadOf(span)).second) continue;
+    events.Name("thread_name", ThreadOf(span), absl::StrFormat("device, stream %d", span.stream));
+  }
+  for (const Span& span : profiler.spans()) {
+    json event = EventOf(profiler.plan().program(), span, rank);
+    if (span.lane == Lane::kComm) {
+      events.AddAsync(std::move(event), span.begin, span.end);
+    } else {
+      events.AddSpan(std::move(event), span.begin, span.end);
+    }
+  }
+  const std::vector<int> lanes = CallLanes(calls);
+  AddCalls(calls, lanes, rank, &events);
+  AddUpdates(calls, lanes, rank, &events);
+  const json trace = {{"traceEvents", events.Take()},
+                      {"displayTimeUnit", "ms"},
+                      {"otherData", ClocksOf(calls, events.first_us(), job, rank)}};
+  return trace.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+StepProfile::StepProfile(const ProfileConfig& config, ProfilePlace place, const Plan& plan)
+    : config_(std::make_unique<ProfileConfig>(config)), place_(std::move(place)), profiler_(plan) {}
+
+StepProfile::~StepProfile() = default;
+
+StatusOr<std::unique_ptr<StepProfile>> StepProfile::Make(const ProfileConfig& config,
+                                                         ProfilePlace place, const Plan& plan) {
+  if (config.first_step() < 0 || config.steps() < 1) {
+    return InvalidArgument("profile: %d steps from step %d on: at least one, from 0 on",
+                           config.steps(), config.first_step());
+  }
+  return std::unique_ptr<StepProfile>(new StepProfile(config, std::move(place), plan));
+}
+
+Profiler* StepProfile::At(int64_t step) {
+  const int64_t first = config_->first_step();
+  if (step < first || step >= first + config_->steps()) return nullptr;
+  if (step == first && profiler_.plan().device() != nullptr) traced_ = profiler_.TraceDevice();
+  return &profiler_;
+}
+
+StatusOr<std::string> StepProfile::After(int64_t step, bool last) {
+  const bool ready = step + 1 >= config_->first_step() + config_->steps() || last;
+  if (!ready || written_) return std::string();
+  return Write();
+}
+
+StatusOr<std::string> StepProfile::Write() {
+  written_ = true;
+  if (traced_.ok()) traced_ = profiler_.EndTrace();
+  std::error_code error;
+  std::filesystem::create_directories(place_.dir, error);
+  const auto order = static_cast<ProfileOrder>(config_->order());
+  std::string table =
+      ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
+  const CommOverlap overlap = OverlapOf(profiler_.spans());
+  table += ToString(overlap);
+  table += ToString(BusyOf(profiler_.spans()));
+  if (place_.bubble > 0) {
+    double total = 0;  // waits among it
+    for (const Span& span : profiler_.spans()) {
+      if (span.lane == Lane::kCompute) total += Seconds(span.end - span.begin);
+    }
+    table += absl::StrFormat(
+        "pipeline: %.0f %% of a step is waiting; %.0f %% where all sections take equally long\n",
+        100 * overlap.exposed / std::max(total, 1e-9), 100 * place_.bubble);
+  }
+  std::vector<PsCall> calls;
+  if (place_.calls != nullptr) {
+    const auto [begin, end] = Extent(profiler_);
+    calls = place_.calls->Between(begin, end);
+    table += "\n" + RpcTable(calls);
+  }
+  const std::string path = absl::StrFormat("%s/profile.%d.txt", place_.dir, place_.rank);
+  const std::string timeline = absl::StrFormat("%s/timeline.%d.json", place_.dir, place_.rank);
+  TD_RETURN_IF_ERROR(WriteText(path, table));
+  TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, calls, place_.job, place_.rank)));
+  int64_t steps = 0, run = -1;
+  for (const Span& span : profiler_.spans()) {
+    if (span.lane == Lane::kDevice) continue;
+    steps += span.run != run ? 1 : 0;
+    run = span.run;
+  }
+  std::string text =
+      absl::StrFormat("profile of %d steps, timeline in %s:\n%s", steps, timeline, table);
+  if (!traced_.ok()) text += "no times of the device: " + ToString(traced_) + "\n";
+  if (profiler_.full()) text += "more happened than there was room for; profile fewer steps\n";
+  return text;
+}
+
+}  // namespace tandem

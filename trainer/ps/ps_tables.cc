@@ -1,0 +1,371 @@
+#include "trainer/ps/ps_tables.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "common/base/check.h"
+#include "kernels/graph/passes/distribute.h"
+#include "kernels/ops/rows/lookup_table.h"
+#include "kernels/ops/rows/sparse_rows.h"
+#include "trainer/ps/table_file.h"
+
+namespace tandem {
+namespace {
+
+// Why the optimizer does not fit a table; empty when it does.
+StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
+  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
+  if (reach != UpdateReach::kElement) return std::string("needs norms of whole parameters");
+  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, table));
+  if (idle == IdleRows::kMove) {
+    return std::string("changes rows without a gradient (lazy_mode would not)");
+  }
+  return std::string();
+}
+
+const float* Floats(const TensorMap& state, const std::string& name, int64_t numel) {
+  const auto it = state.find(name);
+  return it == state.end() || it->second.numel() != numel ? nullptr
+                                                          : it->second.span<float>().data();
+}
+
+bool AllAre(const float* values, int64_t n, float value) {
+  return std::all_of(values, values + n,
+                     [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
+}
+
+// Puts the counts of each row, two in `counts` from row `first` on, in front of its values.
+void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
+  RowSet counted{set->ids, {}, set->dim + 2, 2};
+  counted.values.reserve(set->ids.size() * static_cast<size_t>(counted.dim));
+  const float* values = set->values.data();
+  for (const int64_t row : set->ids) {
+    const float* const of_row = counts.data() + 2 * (row - first);
+    counted.values.insert(counted.values.end(), of_row, of_row + 2);
+    counted.values.insert(counted.values.end(), values, values + set->dim);
+    values += set->dim;
+  }
+  *set = std::move(counted);
+}
+
+}  // namespace
+
+StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
+  PsOptimizer optimizer;
+  optimizer.type = spec.type;
+  for (const auto& [name, value] : spec.attrs) {
+    auto& to = optimizer.attrs[name];
+    const auto take = [&to]<typename T>(const T& single) {
+      constexpr bool kFits = std::is_assignable_v<decltype(to), const T&>;
+      if constexpr (kFits) to = single;
+      return kFits;
+    };
+    if (std::visit(take, value)) continue;
+    return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
+  }
+  return optimizer;
+}
+
+StatusOr<std::vector<PsTables::Slot>> PsTables::SlotsOf(const OptimizerSpec& optimizer,
+                                                        const std::string& table) {
+  Program program;
+  const TensorDesc desc{DType::kF32, {2, 2}};
+  TD_RETURN_IF_ERROR(program.AddVar({.name = table, .kind = VarKind::kParam, .desc = desc}));
+  const std::string grad = GradName(table);
+  TD_RETURN_IF_ERROR(program.AddVar({.name = grad, .kind = VarKind::kData, .desc = desc}));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {{table, grad}}));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, OptimizerSlots(optimizer, table));
+  std::vector<Slot> slots;
+  for (const std::string& name : names) {
+    const Var* var = program.FindVar(name);
+    slots.push_back({name, var->desc.shape.numel() == 1, var->init.a});
+  }
+  return slots;
+}
+
+StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimizer, bool log,
+                                  std::vector<ParamGrad>& grads) {
+  PsTables all;
+  std::vector<ParamGrad> taken;
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> distributed, DistributedTables(program));
+  TD_RETURN_IF_ERROR(PrefetchTables(program, distributed));
+  std::map<std::string, std::string> rules;
+  for (const Op& op : program.ops) {
+    if (op.type != "prefetch_rows") continue;
+    rules[op.inputs[0][0]] = std::get<std::string>(op.attrs.at("table_rules"));
+  }
+  for (const ParamGrad& pair : TableGradients(program, grads)) {
+    TD_ASSIGN_OR_RETURN(const std::string why, WhyNot(optimizer, pair.param));
+    const Var* var = program.FindVar(pair.param);
+    const bool remote = var->kind == VarKind::kRemote;
+    if (remote && !why.empty()) {
+      return Unimplemented("\"%s\" is_distributed, but optimizer %s %s", pair.param, optimizer.type,
+                           why);
+    }
+    if (!why.empty()) {
+      LOG_IF(INFO, log) << pair.param << " is no table on the servers: optimizer " << optimizer.type
+                        << " " << why;
+      continue;
+    }
+    TD_ASSIGN_OR_RETURN(std::vector<Slot> slots, SlotsOf(optimizer, pair.param));
+    all.tables_.push_back({.name = pair.param,
+                           .shape = var->desc.shape,
+                           .init = var->init,
+                           .slots = std::move(slots),
+                           .distributed = remote,
+                           .rules = rules[pair.param]});
+    taken.push_back(pair);
+  }
+  for (const std::string& name : distributed) {
+    if (all.Find(name).ok()) continue;
+    return Unimplemented("\"%s\" is_distributed, but has no gradient", name);
+  }
+  std::erase_if(grads, [&](const ParamGrad& pair) {
+    return std::any_of(taken.begin(), taken.end(),
+                       [&](const ParamGrad& t) { return t.param == pair.param; });
+  });
+  LOG_IF(INFO, log && !taken.empty())
+      << taken.size() << (taken.size() == 1 ? " table" : " tables") << " on the servers"
+      << (distributed.empty() ? "" : absl::StrFormat(", %d of them alone", distributed.size()))
+      << ": of them the rows of a batch travel";
+  TD_RETURN_IF_ERROR(InsertTables(program, taken));
+  return all;
+}
+
+StatusOr<PsTables::Table*> PsTables::Find(const std::string& name) {
+  for (Table& table : tables_) {
+    if (table.name == name) return &table;
+  }
+  return Internal("\"%s\" is no table", name);
+}
+
+Status PsTables::RegisterPull(const CommNode& node) {
+  TD_ASSIGN_OR_RETURN(Table* const table, Find(node.in[0].var));
+  if (table->distributed) {
+    table->prefetch.emplace(node);
+    return OkStatus();
+  }
+  table->weights = static_cast<float*>(node.out[0].data);
+  for (size_t i = 1; i < node.in.size(); ++i) {
+    table->ids.emplace_back(static_cast<const int64_t*>(node.in[i].data),
+                            static_cast<size_t>(node.in[i].desc.shape.numel()));
+  }
+  return OkStatus();
+}
+
+Status PsTables::RegisterPush(const CommNode& node) {
+  TD_ASSIGN_OR_RETURN(Table* const table, Find(node.in[0].var));
+  table->values = static_cast<const float*>(node.in[1].data);
+  table->rows = {static_cast<const int64_t*>(node.in[2].data),
+                 static_cast<size_t>(node.in[2].desc.shape.numel())};
+  if (node.in.size() > 3) table->click = node.in[3];
+  return OkStatus();
+}
+
+StatusOr<std::vector<PsRows>> PsTables::Batch() {
+  std::vector<PsRows> all;
+  for (Table& table : tables_) {
+    if (table.prefetch) {
+      TD_ASSIGN_OR_RETURN(PsRows rows, table.prefetch->Ask());
+      table.batch = rows.ids;
+      all.push_back(std::move(rows));
+      continue;
+    }
+    PsRows& rows = all.emplace_back(PsRows{.variable = table.name, .ids = {}, .to = {}});
+    for (const auto& ids : table.ids) {
+      TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
+    }
+    table.index.Set(table.ids, /*padding=*/-1);
+    rows.ids = table.index.rows();
+    for (const int64_t id : rows.ids) rows.to.push_back(table.weights + id * table.shape[1]);
+  }
+  return all;
+}
+
+// An id that is no row is said in the step that has it.
+void PsTables::Foresee(const NextData& next) {
+  foreseen_.clear();
+  for (Table& table : tables_) {
+    std::optional<PsRows> rows;
+    if (table.prefetch) rows = table.prefetch->Foresee(next);
+    if (!rows) return foreseen_.clear();
+    foreseen_.push_back(*std::move(rows));
+  }
+}
+
+void PsTables::AskAhead(PsClient& client, uint64_t version) {
+  if (foreseen_.empty()) return;
+  std::vector<int64_t> dims;
+  for (const Table& table : tables_) dims.push_back(table.shape[1]);
+  ahead_.Ask(client, version, std::exchange(foreseen_, {}), dims);
+}
+
+bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowsAhead::Done done) {
+  const bool given = ahead_.Give(version, rows, std::move(done));
+  given_ahead_ += given ? 1 : 0;
+  return given;
+}
+
+StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
+  const Table& table = tables_[i];  // InsertTables keeps their order
+  const int64_t first = table.prefetch ? table.prefetch->first() : 0;
+  const auto height =
+      table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];
+  TD_ASSIGN_OR_RETURN(const int64_t count, CheckSparseRows(table.rows, height));
+  const int64_t dim = table.shape[1];
+  RowSet set{{table.rows.begin(), table.rows.begin() + count},
+             {table.values, table.values + count * dim},
+             dim};
+  if (!table.prefetch) return set;
+  if (table.click) PutInFront(table.prefetch->Counts(*table.click), first, &set);
+  for (int64_t& row : set.ids) {
+    CHECK_GE(row, first);
+    row = table.batch[static_cast<size_t>(row - first)];
+  }
+  return set;
+}
+
+std::vector<PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
+  std::vector<PsConstRows> views;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    views.push_back({tables_[i].name, rows[i].ids, rows[i].values.data()});
+  }
+  return views;
+}
+
+std::string PsTables::Distributed() const {
+  for (const Table& t : tables_) {
+    if (t.distributed) return t.name;
+  }
+  return "";
+}
+
+std::vector<PsTable> PsTables::Definitions(uint64_t seed) const {
+  std::vector<PsTable> all;
+  for (const Table& t : tables_) {
+    // The numbers of the kinds are the same.
+    all.push_back({t.name, t.shape[0], t.shape[1], static_cast<PsTable::InitKind>(t.init.kind),
+                   t.init.a, t.init.b, seed, t.rules});
+  }
+  return all;
+}
+
+StatusOr<std::vector<PsTableRows>> PsTables::Rows(const Scope& scope, const TensorMap& state,
+                                                  uint64_t seed) const {
+  std::vector<PsTableRows> all;
+  for (const Table& t : tables_) {
+    if (t.distributed) continue;
+    const int64_t dim = t.shape[1];
+    PsTableRows rows{.variable = t.name, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
+    const float* weights = scope.Find(t.name)->span<float>().data();
+    std::vector<float> fresh(static_cast<size_t>(dim));
+    for (int64_t id = 0; id < t.shape[0]; ++id) {
+      FillInitial(t.name, t.init, t.shape, seed, id * dim, fresh);
+      const float* row = weights + id * dim;
+      bool same = std::memcmp(row, fresh.data(), fresh.size() * sizeof(float)) == 0;
+      std::vector<float> content(row, row + dim);
+      for (const Slot& slot : t.slots) {
+        if (slot.scalar) continue;
+        const float* whole = Floats(state, slot.name, t.shape.numel());
+        if (whole == nullptr) {
+          content.insert(content.end(), static_cast<size_t>(dim), slot.start);
+          continue;
+        }
+        same = same && AllAre(whole + id * dim, dim, slot.start);
+        content.insert(content.end(), whole + id * dim, whole + (id + 1) * dim);
+      }
+      if (same) continue;
+      rows.ids.push_back(static_cast<uint64_t>(id));
+      rows.content.insert(rows.content.end(), content.begin(), content.end());
+    }
+    all.push_back(std::move(rows));
+  }
+  return all;
+}
+
+std::vector<PsSlot> PsTables::Scalars(const TensorMap& state) const {
+  std::vector<PsSlot> all;
+  for (const Table& t : tables_) {
+    for (const Slot& slot : t.slots) {
+      const float* value = slot.scalar ? Floats(state, slot.name, 1) : nullptr;
+      if (value != nullptr) all.push_back({t.name, slot.name, {*value}});
+    }
+  }
+  return all;
+}
+
+Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const {
+  for (const Table& t : tables_) {
+    if (t.distributed) continue;
+    TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, false, version));
+    const int64_t dim = t.shape[1];
+    float* const weights = scope.Find(t.name)->span<float>().data();
+    for (size_t i = 0; i < rows.ids.size(); ++i) {
+      if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) {
+        return DataLoss("table %s has %d rows, the servers have row %d", t.name, t.shape[0],
+                        rows.ids[i]);
+      }
+      std::copy_n(rows.content.data() + static_cast<int64_t>(i) * dim, dim,
+                  weights + static_cast<int64_t>(rows.ids[i]) * dim);
+    }
+  }
+  return OkStatus();
+}
+
+Status PsTables::Write(PsClient& client, uint64_t version, const std::string& path) const {
+  TableFileWriter file;
+  TD_RETURN_IF_ERROR(file.Open(path));
+  for (const Table& t : tables_) {
+    if (!t.distributed) continue;
+    const PsTable table{.variable = t.name, .dim = t.shape[1], .rules = t.rules};
+    TD_RETURN_IF_ERROR(client.PullTable(
+        t.name, version, [&](const PsTableRows& rows) { return file.Add(rows, table); }));
+  }
+  return file.SyncAndClose();
+}
+
+Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) const {
+  for (const Table& t : tables_) {
+    if (t.distributed) continue;
+    TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, true));
+    const int64_t dim = t.shape[1];
+    const auto width = static_cast<int64_t>(1 + rows.slots.size()) * dim;
+    for (size_t s = 0; s < rows.slots.size(); ++s) {
+      TD_ASSIGN_OR_RETURN(Tensor whole, Tensor::Make({DType::kF32, t.shape}, device));
+      const auto values = whole.span<float>();
+      std::fill(values.begin(), values.end(), rows.slot_start[s]);
+      for (size_t i = 0; i < rows.ids.size(); ++i) {
+        if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;  // Gather refuses it
+        std::copy_n(rows.content.data() + static_cast<int64_t>(i) * width +
+                        static_cast<int64_t>(1 + s) * dim,
+                    dim, values.data() + static_cast<int64_t>(rows.ids[i]) * dim);
+      }
+      state[rows.slots[s]] = std::move(whole);
+    }
+  }
+  return OkStatus();
+}
+
+void PsTables::Count(PsClient& client) {
+  if (empty()) return;
+  const auto servers = client.ServerInfo();
+  if (!servers.ok()) {
+    LOG(WARNING) << "the rows of tables are not counted: " << ToString(servers.status());
+    return;
+  }
+  counts_.clear();
+  for (const PsServerInfo& server : *servers) {
+    counts_["ps.rows"] += static_cast<double>(server.rows);
+    counts_["ps.rows_extended"] += static_cast<double>(server.extended);
+    counts_["ps.row_bytes"] += static_cast<double>(server.row_bytes);
+  }
+}
+
+void PsTables::AddCounts(std::map<std::string, double>* counts) const {
+  for (const auto& [name, count] : counts_) (*counts)[name] = count;
+  (*counts)["ps.rows_ahead"] = static_cast<double>(given_ahead_);
+}
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+// The calls that a trainer made to its pservers: how much they carried, and, for the profile
+// (enable_rpc_profiler), each of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "pserver/client/client.h"
+
+namespace tandem {
+
+// Thread-safe.
+class RpcLog {
+ public:
+  explicit RpcLog(bool keep) : keep_(keep) {}
+  // Kept, when calls are, until there are too many.
+  void Add(const PsCall& call);
+  // ps.calls, ps.sent_bytes and ps.received_bytes (trainer/session/run_counts.h).
+  void AddBytes(std::map<std::string, double>* counts) const;
+  // Those that began in [begin, end), in the order in which they ended.
+  std::vector<PsCall> Between(Time begin, Time end) const;
+
+ private:
+  static constexpr size_t kCallsMax = size_t{1} << 20;
+  const bool keep_;
+  mutable Mutex mu_;
+  size_t made_ TD_GUARDED_BY(mu_) = 0;
+  size_t sent_ TD_GUARDED_BY(mu_) = 0, received_ TD_GUARDED_BY(mu_) = 0;
+  std::vector<PsCall> calls_ TD_GUARDED_BY(mu_);
+};
+
+// A row for each method and server: calls, times in ms, bytes a call. "" without calls.
+std::string RpcTable(const std::vector<PsCall>& calls);
+
+}  // namespace tandem

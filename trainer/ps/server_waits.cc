@@ -1,0 +1,24 @@
+#include "trainer/ps/server_waits.h"
+
+namespace tandem {
+
+void ServerWaits::BeginStep(int64_t step, PsClient& client) {
+  if (step % kStepsEach != 0) return;
+  {
+    MutexLock lock(mu_);
+    if (asking_) return;
+    asking_ = true;
+  }
+  client.AskWaits([this](const StatusOr<std::vector<double>>& seconds) {
+    MutexLock lock(mu_);
+    asking_ = false;
+    if (seconds.ok()) seconds_ = *seconds;  // else the step's own calls say what is wrong
+  });
+}
+
+std::vector<double> ServerWaits::Seconds() const {
+  MutexLock lock(mu_);
+  return seconds_;
+}
+
+}  // namespace tandem

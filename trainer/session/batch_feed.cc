@@ -1,0 +1,143 @@
+#include "trainer/session/batch_feed.h"
+
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "proto/job.pb.h"
+#include "trainer/session/evaluator.h"
+
+namespace tandem {
+namespace {
+
+// Behind the step before, too.
+constexpr Duration kCopyTimeout = std::chrono::minutes(10);
+constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
+
+}  // namespace
+
+StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Make(const JobConfig& config, const Plan& plan,
+                                                     const Dataset& dataset, Prefetcher& reader,
+                                                     const JobDevice& place) {
+  TD_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, BindFields(plan, dataset));
+  const DistributedStrategy& strategy = config.strategy();
+  std::unique_ptr<BatchFeed> feed(
+      new BatchFeed(dataset, reader, std::move(inputs), place, strategy.batch_merge_repeats()));
+  const bool ahead = strategy.runtime_flags().use_double_buffer();
+  Device& device = *place.device;
+  if (device.place().kind == PlaceKind::kCpu || !ahead) return feed;
+  size_t bytes = 0;
+  std::vector<size_t> begins;
+  for (const Tensor& input : feed->inputs_) {
+    begins.push_back(bytes);
+    bytes += (input.bytes() + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+  }
+  TD_ASSIGN_OR_RETURN(feed->room_, device.Allocate(bytes));
+  for (const size_t begin : begins) feed->beside_.push_back(feed->room_.get() + begin);
+  TD_ASSIGN_OR_RETURN(feed->side_, device.MakeSideStream());
+  return feed;
+}
+
+BatchFeed::~BatchFeed() { (void)WaitForCopy(); }
+
+Status BatchFeed::Reset(const ReadRange& range) {
+  TD_RETURN_IF_ERROR(WaitForCopy());
+  staged_.reset();
+  next_.reset();
+  batch_ = nullptr;
+  return reader_.Reset(range);
+}
+
+StatusOr<const Batch*> BatchFeed::Next(Time deadline) {
+  StatusOr<const Batch*> next = next_ ? *std::exchange(next_, {}) : reader_.Next(deadline);
+  batch_ = next.ok() ? *next : nullptr;
+  return next;
+}
+
+BatchFeed::Source BatchFeed::SourceOf(const Piece& piece) const {
+  Source source;
+  size_t samples = 0;
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    const size_t bytes = inputs_[f].bytes();
+    samples = bytes / dataset_.fields()[f].desc.bytes();
+    source.at.push_back(static_cast<std::byte*>(piece.batch->fields[f].data()) +
+                        static_cast<size_t>(piece.part) * bytes);
+  }
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    source.bytes.push_back(dataset_.BytesOf(f, samples, source.at));
+  }
+  return source;
+}
+
+Status BatchFeed::StartCopy(const Piece& piece) {
+  staged_ = piece;
+  source_ = SourceOf(piece);
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    TD_RETURN_IF_ERROR(place_.backend.StartCopy(*place_.device, side_.get(), beside_[f],
+                                                source_.at[f], source_.bytes[f]));
+  }
+  return OkStatus();
+}
+
+Status BatchFeed::WaitForCopy() {
+  if (side_ == nullptr) return OkStatus();
+  const Time begin = SteadyNow();
+  Mutex mu;
+  CondVar nobody;  // calls: a stream does not say when it is done
+  MutexLock lock(mu);
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const bool over, side_->Idle());
+    if (over) return OkStatus();
+    const Time now = SteadyNow();
+    if (now > begin + kCopyTimeout) {
+      return DeadlineExceeded("the copy of a batch to %s has not ended after %.0f s",
+                              ToString(place_.device->place()), Seconds(now - begin));
+    }
+    if (now > begin + kSpin) nobody.WaitUntil(mu, now + kNap);
+  }
+}
+
+// What comes behind `part` of this batch, as far as the reader has it ready.
+Status BatchFeed::CopyAhead(int part) {
+  staged_.reset();
+  // The memory beside the variables is in use until then.
+  TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->MarkCompute());
+  TD_RETURN_IF_ERROR(side_->StartBehind(mark));
+  if (part + 1 < parts_) return StartCopy({batch_, part + 1});
+  if (reader_.queue_size() == 0) return OkStatus();
+  next_ = reader_.Next(SteadyNow() + kCopyTimeout);
+  return next_->ok() && **next_ != nullptr ? StartCopy({**next_, 0}) : OkStatus();
+}
+
+NextData BatchFeed::LookAhead() {
+  if (parts_ > 1) return {};
+  if (!next_ && reader_.queue_size() > 0) next_ = reader_.Next(SteadyNow() + kCopyTimeout);
+  if (!next_ || !next_->ok() || **next_ == nullptr) return {};
+  NextData next;
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    next.emplace_back(inputs_[f].data(), (**next_)->fields[f].data());
+  }
+  return next;
+}
+
+Status BatchFeed::Bring(int part) {
+  const Piece piece = {batch_, part};
+  if (side_ == nullptr) {
+    const Source source = SourceOf(piece);
+    for (size_t f = 0; f < inputs_.size(); ++f) {
+      TD_RETURN_IF_ERROR(
+          place_.device->CopyFromHost(inputs_[f].data(), source.at[f], source.bytes[f]));
+      bytes_ += static_cast<int64_t>(source.bytes[f]);
+    }
+    return OkStatus();
+  }
+  if (staged_ != piece) TD_RETURN_IF_ERROR(StartCopy(piece));
+  TD_RETURN_IF_ERROR(WaitForCopy());
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    TD_RETURN_IF_ERROR(place_.backend.StartCopy(*place_.device, nullptr, inputs_[f].data(),
+                                                beside_[f], source_.bytes[f]));
+    bytes_ += static_cast<int64_t>(source_.bytes[f]);
+  }
+  return CopyAhead(part);
+}
+
+}  // namespace tandem

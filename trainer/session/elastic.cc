@@ -1,0 +1,227 @@
+#include "trainer/session/elastic.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "collective/rendezvous/world_file.h"
+#include "common/base/launcher_words.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job_checks.h"
+#include "trainer/job/sample_images.h"
+#include "trainer/monitoring/event_file.h"
+#include "trainer/monitoring/status_board.h"
+#include "trainer/session/kept_state.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(20);
+constexpr int kLooksPerWord = 50;  // from one word to the launcher to the next
+
+// A job as it is among so many ranks.
+struct Division {
+  int ranks = 0;
+  EffectiveJob job;
+};
+
+// Among as many of the members as possible.
+StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
+  const int most = static_cast<int>(world.members.size());
+  Status status = Internal("world %d has no members", world.version);
+  for (int ranks = most; ranks >= 1; --ranks) {
+    StatusOr<EffectiveJob> job = LoadJob(sources, ranks);
+    if (job.ok()) return Division{ranks, *std::move(job)};
+    if (ranks == most) status = job.status();
+  }
+  return status;
+}
+
+// `member` in that world; nothing when it does not train there.
+std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
+  const auto at = std::find(world.members.begin(), world.members.end(), process.rank);
+  const int number = static_cast<int>(at - world.members.begin());
+  if (number >= ranks) return {};
+  RankInfo rank = process;
+  rank.rank = rank.local_rank = number;
+  rank.size = rank.local_size = ranks;
+  rank.members.assign(world.members.begin(), world.members.begin() + ranks);
+  rank.world_version = world.version;
+  rank.peers_return = true;
+  return rank;
+}
+
+std::string Named(const std::vector<int>& members) {
+  return absl::StrCat(members.size() == 1 ? "trainer " : "trainers ", absl::StrJoin(members, ", "));
+}
+
+std::vector<int> Without(const std::vector<int>& members, const std::vector<int>& others) {
+  std::vector<int> rest;
+  std::set_difference(members.begin(), members.end(), others.begin(), others.end(),
+                      std::back_inserter(rest));
+  return rest;
+}
+
+// What became of the world, for people.
+std::string News(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
+  const std::vector<int> lost = Without(before, world.members);
+  const std::vector<int> came = Without(world.members, before);
+  const std::vector<int> train(world.members.begin(), world.members.begin() + ranks);
+  std::string text;
+  if (!lost.empty()) text += Named(lost) + (lost.size() == 1 ? " is lost; " : " are lost; ");
+  if (!came.empty()) text += Named(came) + (came.size() == 1 ? " has come; " : " have come; ");
+  text += absl::StrFormat("%d %s on (world %d: %s", ranks, ranks == 1 ? "rank goes" : "ranks go",
+                          world.version, Named(train));
+  const std::vector<int> wait = Without(world.members, train);
+  if (!wait.empty()) {
+    text += absl::StrFormat("; %s %s, as the job does not divide among %d", Named(wait),
+                            wait.size() == 1 ? "waits" : "wait", world.members.size());
+  }
+  return text + ")";
+}
+
+class ElasticRun {
+ public:
+  ElasticRun(const ElasticJob& job, StopSwitch& stop, const Clock& clock)
+      : job_(job), file_(job.options.rank.world_file), stop_(stop), clock_(clock) {}
+
+  ~ElasticRun() {
+    if (events_ != nullptr) job_.options.board->WriteEvents(nullptr);
+  }
+
+  StatusOr<ElasticResult> Run();
+
+ private:
+  Status OpenOnce(const JobConfig& config);
+  StatusOr<SessionResult> Train(const ElasticWorld& world, const Division& division,
+                                const RankInfo& rank);
+  Status WriteEvents(bool leads);
+  Status AwaitAnother(const ElasticWorld& world);
+  bool Superseded(int64_t version) const {
+    const auto now = ReadElasticWorld(file_);
+    return now.ok() && now->version != version;
+  }
+
+  const ElasticJob& job_;
+  const std::string file_;
+  StopSwitch& stop_;
+  const Clock& clock_;
+  TrainAndTest data_;
+  std::unique_ptr<EventFile> events_;  // once this process has been rank 0
+  std::shared_ptr<const KeptState> kept_;
+  std::vector<int> members_;  // of the world that this process knew last
+  std::string news_;          // what has changed in it
+};
+
+Status ElasticRun::OpenOnce(const JobConfig& config) {
+  if (data_.train != nullptr) return OkStatus();
+  // With the test data, as everybody may come to be rank 0.
+  TD_ASSIGN_OR_RETURN(data_, OpenData(config.data(), job_.options.job_dir, /*with_test=*/true,
+                                      SamplesInStep(config)));
+  for (const std::string& warning : data_.warnings) {
+    if (job_.options.rank.rank == 0) job_.options.sink("warning: " + warning + "\n");
+  }
+  return OkStatus();
+}
+
+// Each rank 0 has a file of its own, of which TensorBoard makes one curve.
+Status ElasticRun::WriteEvents(bool leads) {
+  if (job_.event_dir.empty()) return OkStatus();
+  if (leads && events_ == nullptr) {
+    TD_ASSIGN_OR_RETURN(events_, EventFile::Create(job_.event_dir));
+  }
+  job_.options.board->WriteEvents(leads ? events_.get() : nullptr);
+  return OkStatus();
+}
+
+StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Division& division,
+                                          const RankInfo& rank) {
+  TD_RETURN_IF_ERROR(WriteEvents(rank.rank == 0));
+  SessionOptions options = job_.options;
+  options.rank = rank;
+  options.rank.has_state = kept_ != nullptr;
+  options.job_text = division.job.text;
+  options.train = data_.train.get();
+  options.test = data_.test.get();
+  options.kept = kept_;
+  options.superseded = [this, version = world.version] { return Superseded(version); };
+  options.news = news_;
+  TD_ASSIGN_OR_RETURN(const auto places,
+                      Places::Make(*division.job.config, std::move(options), job_.secrets, clock_));
+  StatusOr<SessionResult> result = stop_.Run(*places);
+  if (auto kept = places->TakeKept()) kept_ = std::move(kept);
+  return result;
+}
+
+// Who is in no world says that it is ready. It is the launcher that ends this, at the latest.
+Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
+  const RankInfo& process = job_.options.rank;
+  const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
+  for (int look = 0; !Superseded(world.version); ++look) {
+    if (!member && look % kLooksPerWord == 0) TellReady(process.launcher, process.rank);
+    if (stop_.WaitFor(kLookEvery)) return Cancelled("stopped on request while not needed");
+  }
+  return OkStatus();
+}
+
+StatusOr<ElasticResult> ElasticRun::Run() {
+  bool trained = false;  // in the world before this
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(file_));
+    TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));
+    TD_RETURN_IF_ERROR(OpenOnce(*division.job.config));
+    const auto rank = RankIn(world, division.ranks, job_.options.rank);
+    if (world.over && !(rank && trained)) return ElasticResult();
+    news_ = members_.empty() ? "" : News(members_, world, division.ranks);
+    members_ = world.members;
+    trained = rank.has_value();
+    if (!rank) {
+      TD_RETURN_IF_ERROR(AwaitAnother(world));
+      continue;
+    }
+    StatusOr<SessionResult> result = Train(world, division, *rank);
+    if (result.ok()) return ElasticResult{*std::move(result), rank->rank == 0};
+    if (stop_.stopped() || !Superseded(world.version)) return result.status();
+  }
+}
+
+}  // namespace
+
+Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank) {
+  if (!config.strategy().elastic()) {
+    return InvalidArgument(
+        "elastic: false contradicts tandemrun --nproc=MIN:MAX [TD1005]; hint: --nproc=%d",
+        rank.size);
+  }
+  if (rank.world_file.empty()) {
+    return InvalidArgument(
+        "elastic: nobody says who takes part [TD1007]; hint: tandemrun --nproc=MIN:MAX starts MAX "
+        "ranks, and goes on with MIN of them");
+  }
+  TD_RETURN_IF_ERROR(CheckReturn(config, "elastic"));
+  if (config.place() != "cpu") {
+    return Unimplemented("elastic is not built yet with place %s; hint: place: \"cpu\"",
+                         config.place());
+  }
+  if (config.strategy().use_hierarchical_allreduce()) {
+    return Unimplemented("elastic is not built yet with use_hierarchical_allreduce");
+  }
+  if (config.has_batch_size()) {
+    return InvalidArgument(
+        "elastic: batch_size is that of each rank, and their number may change; hint: "
+        "global_batch_size: %d in its place",
+        GlobalBatch(config, rank.size));
+  }
+  TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(rank.world_file));
+  return Annotate(LoadJob(sources, world.least).status(),
+                  absl::StrFormat("elastic, with the least number of ranks (--nproc=%d:%d)",
+                                  world.least, rank.size));
+}
+
+StatusOr<ElasticResult> RunElastic(const ElasticJob& job, StopSwitch& stop, const Clock& clock) {
+  return ElasticRun(job, stop, clock).Run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,236 @@
+#include "trainer/session/evaluator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "absl/strings/str_join.h"
+#include "trainer/modes/mode.h"
+
+namespace tandem {
+namespace {
+
+// The operator that gives the program's first metric.
+const Op* MetricOp(const Program& program) {
+  if (program.metrics.empty()) return nullptr;
+  for (const Op& op : program.ops) {
+    for (const auto& slot : op.outputs) {
+      if (std::find(slot.begin(), slot.end(), program.metrics[0]) != slot.end()) return &op;
+    }
+  }
+  return nullptr;
+}
+
+// State that the first metric carries from batch to batch (the counts of auc).
+std::vector<std::string> MetricState(const Program& program) {
+  std::vector<std::string> state;
+  const Op* op = MetricOp(program);
+  if (op == nullptr) return state;
+  for (const auto& slot : op->outputs) {
+    for (const std::string& name : slot) {
+      const Var* var = program.FindVar(name);
+      if (var != nullptr && var->kind == VarKind::kState) state.push_back(name);
+    }
+  }
+  return state;
+}
+
+// Ids of the data must be rows of the tables they are looked up in.
+Status CheckTables(const Program& program, const SampleField& field) {
+  for (const Op& op : program.ops) {
+    const bool prefetch = op.type == "prefetch_rows";
+    if (!prefetch && op.type != "lookup_table") continue;
+    const auto& ids = op.inputs[prefetch ? 1 : 0];
+    if (std::find(ids.begin(), ids.end(), field.name) == ids.end()) continue;
+    const std::string& table = op.inputs[prefetch ? 0 : 1][0];
+    const int64_t rows = program.FindVar(table)->desc.shape[0];
+    if (field.limit <= rows) continue;
+    return InvalidArgument(
+        "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows [TD2004]: "
+        "give model argument rows=%d",
+        field.name, field.limit, table, rows, field.limit);
+  }
+  return OkStatus();
+}
+
+std::string DataNames(const Program& program) {
+  std::vector<std::string> names;
+  for (const Var* var : program.VarsOf(VarKind::kData)) names.push_back('"' + var->name + '"');
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
+}  // namespace
+
+StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset) {
+  std::vector<Tensor> bound;
+  for (const SampleField& field : dataset.fields()) {
+    const auto tensor = plan.Get(field.name);
+    if (!tensor.ok()) {
+      return InvalidArgument(
+          "the data has a field \"%s\" (%s), but the program has no such data "
+          "variable [TD1208]; hint: it has %s",
+          field.name, ToString(field.desc), DataNames(plan.program()));
+    }
+    const Shape& shape = tensor->shape();
+    const bool fits = tensor->dtype() == field.desc.dtype && shape.rank() >= 1 &&
+                      shape.numel(1, shape.rank()) == field.desc.shape.numel();
+    if (!fits) {
+      return InvalidArgument(
+          "data variable \"%s\" of the program is %s, but a sample of the data "
+          "is %s [TD1208]",
+          field.name, ToString(tensor->desc()), ToString(field.desc));
+    }
+    TD_RETURN_IF_ERROR(CheckTables(plan.program(), field));
+    bound.push_back(*tensor);
+  }
+  for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
+    const auto& fields = dataset.fields();
+    if (std::none_of(fields.begin(), fields.end(),
+                     [var](const SampleField& f) { return f.name == var->name; })) {
+      return InvalidArgument(
+          "the program reads data variable \"%s\", which the data does not have [TD1208]",
+          var->name);
+    }
+  }
+  return bound;
+}
+
+StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
+  Sized& sized = sized_[place][batch];
+  if (sized.plan != nullptr) return &sized;
+  TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
+  Program program = forward_;
+  if (part_) {
+    TD_ASSIGN_OR_RETURN(program, part_(forward_));
+  }
+  PlanOptions options = options_;
+  if (!program.loss.empty()) options.fetch = {program.loss};
+  if (!program.metrics.empty()) options.fetch.push_back(program.metrics[0]);
+  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(program, backend_, scope_, comm_, options));
+  sized.executor = std::make_unique<Executor>(*sized.plan);
+  sized.fetch = options.fetch;
+  TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, *dataset_));
+  for (const Tensor& field : bound) TD_RETURN_IF_ERROR(Stage(field, &sized));
+  return &sized;
+}
+
+// Where the data is read to: the field's own memory, or host memory to be copied from.
+Status Evaluator::Stage(const Tensor& field, Sized* sized) {
+  if (field.place().kind == PlaceKind::kCpu) {
+    sized->inputs.push_back(field.data());
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(Tensor host, Tensor::Make(field.desc(), host_));
+  sized->inputs.push_back(host.data());
+  sized->staged.emplace_back(std::move(host), field);
+  return OkStatus();
+}
+
+// Few of large samples: their activations must fit into memory.
+uint32_t Evaluator::Batch() const {
+  constexpr int64_t kBatch = 500, kElements = 1 << 21;
+  int64_t elements = 1;
+  for (const SampleField& field : dataset_->fields()) {
+    // Of bytes four are made into an element at most (sample_image).
+    const bool bytes = field.desc.dtype == DType::kU8;
+    elements += field.desc.shape.numel() / (bytes ? 4 : 1);
+  }
+  return static_cast<uint32_t>(std::clamp<int64_t>(kElements / elements, 1, kBatch));
+}
+
+int64_t Evaluator::batches() const { return (int64_t{dataset_->size()} + Batch() - 1) / Batch(); }
+
+Status Evaluator::Serve(int64_t batches) {
+  if (served_.plan == nullptr) {
+    Program communication = forward_;
+    std::erase_if(communication.ops, [](const Op& op) { return !FindOp(op.type)->is_comm; });
+    TD_ASSIGN_OR_RETURN(served_.plan, Plan::Make(communication, backend_, scope_, comm_, options_));
+    served_.executor = std::make_unique<Executor>(*served_.plan);
+  }
+  for (int64_t i = 0; i < batches; ++i) TD_RETURN_IF_ERROR(served_.executor->Run());
+  return OkStatus();
+}
+
+StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t batch) const {
+  std::vector<uint32_t> ids(batch);
+  std::iota(ids.begin(), ids.end(), at);
+  TD_RETURN_IF_ERROR(dataset_->Fill(ids, sized.inputs));
+  for (size_t f = 0; f < sized.staged.size(); ++f) {
+    const auto& [host, field] = sized.staged[f];
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(field.data(), host.data(),
+                                                    dataset_->BytesOf(f, batch, sized.inputs)));
+  }
+  TD_RETURN_IF_ERROR(sized.executor->Run());
+  const auto read = [&](size_t i) { return ReadScalar(scope_, *sized.plan, sized.fetch[i]); };
+  Evaluation result{.samples = batch};
+  if (sized.fetch.empty()) return result;
+  TD_ASSIGN_OR_RETURN(result.loss, read(0));
+  if (sized.fetch.size() > 1) {
+    TD_ASSIGN_OR_RETURN(result.metric, read(1));
+  }
+  return result;
+}
+
+// In the order of the data. All plans are made before any is run.
+StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
+  const uint32_t at_once = Batch(), batches = static_cast<uint32_t>(this->batches());
+  const auto size = [&](uint32_t i) { return std::min(at_once, dataset_->size() - i * at_once); };
+  std::vector<Sized*> plans;
+  for (uint32_t i = 0; i < batches; ++i) {
+    TD_ASSIGN_OR_RETURN(plans.emplace_back(), ForBatch(i % places, size(i)));
+  }
+  std::vector<StatusOr<Evaluation>> results(batches);
+  const auto run = [&](size_t place) {
+    for (auto i = static_cast<uint32_t>(place); i < batches; i += places) {
+      results[i] = RunBatch(*plans[i], i * at_once, size(i));
+      if (!results[i].ok()) return;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t p = 1; p < places; ++p) threads.emplace_back(run, p);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Evaluation> all;
+  for (auto& result : results) {
+    TD_ASSIGN_OR_RETURN(all.emplace_back(), std::move(result));
+  }
+  return all;
+}
+
+StatusOr<Evaluation> Evaluator::Run() {
+  // A metric that runs over batches has state that training continues too: it begins at 0 here and
+  // is put back behind.
+  std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
+  for (const std::string& name : MetricState(forward_)) {
+    const Tensor* tensor = scope_.Find(name);
+    if (tensor == nullptr) continue;  // another section's
+    std::vector<std::byte> bytes(tensor->bytes());
+    const std::vector<std::byte> zeros(tensor->bytes());
+    TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor->data(), zeros.data(), zeros.size()));
+    kept.emplace_back(*tensor, std::move(bytes));
+  }
+  const bool running = !MetricState(forward_).empty();
+  const auto results = RunBatches(running ? 1 : sized_.size());
+  for (const auto& [tensor, bytes] : kept) {
+    TD_RETURN_IF_ERROR(scope_.device().CopyFromHost(tensor.data(), bytes.data(), bytes.size()));
+  }
+  TD_RETURN_IF_ERROR(results.status());
+  Evaluation total;
+  for (const Evaluation& batch : *results) {
+    const auto samples = static_cast<double>(batch.samples);
+    total.loss += samples * batch.loss;
+    total.metric = running ? batch.metric : total.metric + samples * batch.metric;
+    total.samples += batch.samples;
+  }
+  total.loss /= static_cast<double>(total.samples);
+  if (!running) total.metric /= static_cast<double>(total.samples);
+  return total;
+}
+
+std::string MetricName(const Program& program) {
+  const Op* op = MetricOp(program);
+  return op == nullptr ? "" : op->type;
+}
+
+}  // namespace tandem

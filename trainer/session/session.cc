@@ -1,0 +1,370 @@
+#include "trainer/session/session.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "common/base/step_number.h"
+#include "proto/job.pb.h"
+#include "trainer/files/furthest_step.h"
+#include "trainer/job/job.h"
+#include "trainer/monitoring/status_board.h"
+#include "trainer/session/kept_state.h"
+#include "trainer/session/programs.h"
+#include "trainer/session/session_checkpoints.h"
+#include "trainer/session/session_parts.h"
+#include "trainer/session/step_runner.h"
+
+namespace tandem {
+
+class Session::Impl {
+ public:
+  Impl(const JobConfig& config, SessionOptions options, ModeDriver& mode, const Clock& clock,
+       const std::atomic<bool>& stop)
+      : config_(config), options_(std::move(options)), mode_(mode), clock_(clock), stop_(stop) {}
+
+  Status Open();
+  StatusOr<SessionResult> Run();
+  std::shared_ptr<const KeptState> TakeKept() { return std::move(kept_); }
+
+ private:
+  void OpenProgress();
+  Status LoadCheckpoint();
+  Status StartMode();
+  Status TrainLoop();
+  Status TrainFrom(int64_t* from);
+  Status Recover(const Status& why, int64_t* next);
+  bool superseded() const { return options_.superseded && options_.superseded(); }
+  static Status Stopped(int64_t steps) {
+    return Cancelled("stopped on request after step %d [TD7007]", steps);
+  }
+  Status TrainRun(int64_t first, int64_t steps);
+  Status AfterWatched(bool last);
+  void Tell(const std::string& lines);
+  void Report(int64_t step, int64_t steps);
+  Status AfterRun(int64_t step, int64_t steps, bool stopping);
+  Status AfterStep(int64_t step, bool stopping);
+  Status Evaluate(int64_t epoch);
+  StatusOr<SessionResult> Result();
+
+  bool speed_test() const {
+    return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
+  }
+  bool leader() const { return options_.rank.rank == 0; }
+  // Steps of a_sync trainers are each one's own, and what is noted is the leader's.
+  bool CountsRepeats() const {
+    return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
+  }
+  const Program& program() const { return runner_->programs().train; }
+  int64_t steps_per_epoch() const { return runner_->steps_per_epoch(); }
+  bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
+
+  const JobConfig& config_;
+  const SessionOptions options_;
+  ModeDriver& mode_;
+  const Clock& clock_;
+  const std::atomic<bool>& stop_;
+  const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
+  std::unique_ptr<StepRunner> runner_;
+  std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
+  std::optional<FurthestStep> furthest_;           // where the job has checkpoints
+  std::unique_ptr<Progress> progress_;
+  TensorMap restored_state_;
+  std::shared_ptr<const KeptState> kept_;
+
+  int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
+  int64_t done_before_ = 0;  // steps that processes which are gone had done
+  int64_t repeated_ = 0;     // of these, that were run again here
+  double train_seconds_ = 0;
+  RunHistory history_;
+  bool reports_ = false;  // whether the run that ended last is reported; asked before it alone
+  StepRunner::Ran ran_;   // of that run
+  Evaluation evaluation_;
+  Time begin_;
+};
+
+void Session::Impl::OpenProgress() {
+  ProgressOptions progress = options_.progress;
+  progress.worker_index = options_.rank.rank;
+  progress.steps_total = steps_total_;
+  progress.first_step = first_step_ + steps_done_;
+  progress.log_every_steps = config_.log_every_steps();
+  progress_ = std::make_unique<Progress>(progress, options_.sink, clock_);
+}
+
+Status Session::Impl::LoadCheckpoint() {
+  const std::string& dir = config_.checkpoint().dir();
+  if (dir.empty()) return OkStatus();
+  furthest_.emplace(InJobDir(options_.job_dir, dir), config_.name(), clock_);
+  if (!leader()) return OkStatus();
+  checkpoints_.emplace(config_, options_, mode_, runner_->host());
+  if (options_.kept != nullptr) return OkStatus();
+  TD_ASSIGN_OR_RETURN(
+      SessionCheckpoints::Resumed resumed,
+      checkpoints_->Resume(steps_per_epoch(), runner_->scope(), [this](const std::string& warning) {
+        options_.sink("warning: " + warning + "\n");
+      }));
+  if (!resumed.changes.empty()) {
+    options_.sink(absl::StrFormat("warning: changed since the checkpoint of step %d: %s\n",
+                                  resumed.step, resumed.changes));
+  }
+  first_step_ = resumed.step;
+  restored_state_ = std::move(resumed.state);
+  return OkStatus();
+}
+
+Status Session::Impl::Open() {
+  if (speed_test() && !config_.checkpoint().dir().empty()) {
+    return InvalidArgument(
+        "reader_queue_speed_test_mode is no training: there is nothing for checkpoint.dir to keep");
+  }
+  TD_ASSIGN_OR_RETURN(runner_, StepRunner::Make(config_, options_, mode_, clock_));
+  steps_total_ = runner_->steps_total();
+  if (options_.kept != nullptr) TD_RETURN_IF_ERROR(TakeUp(*options_.kept, runner_->scope()));
+  return LoadCheckpoint();
+}
+
+Status Session::Impl::StartMode() {
+  const KeptState* kept = options_.kept.get();
+  TD_ASSIGN_OR_RETURN(const int64_t next,
+                      mode_.Start(program(), runner_->scope(), std::exchange(restored_state_, {}),
+                                  kept != nullptr ? kept->step : first_step_, told_));
+  first_step_ = next;
+  if (kept != nullptr) {
+    first_step_ = std::min(kept->done.first_step, next);
+    history_ = kept->done.history;
+    train_seconds_ = kept->done.train_seconds;
+  }
+  steps_done_ = next - first_step_;
+  if (CountsRepeats()) done_before_ = furthest_->Read();
+  OpenProgress();
+  if (options_.board != nullptr) {
+    options_.board->Begin(
+        StatusJobOf(config_, options_, program(), runner_->metric_name(), next, steps_total_));
+  }
+  if (leader()) {
+    Tell(ReportText(runner_->programs().passes) + PlanReport(config_.strategy(), runner_->plan()) +
+         runner_->TakeNotes());
+    if (speed_test())
+      Tell(
+          "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
+          "training, and loss and metric mean nothing");
+  }
+  const Time begin = kept != nullptr ? kept->done.until : begin_;
+  if (!options_.news.empty())
+    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news,
+                                       ShownStep(next), Seconds(clock_.Now() - begin)));
+  else if (next > 0)
+    progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
+  return OkStatus();
+}
+
+Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
+  const int64_t last = first + steps - 1;
+  reports_ = progress_->Due(last, steps) && !program().loss.empty();
+  TD_ASSIGN_OR_RETURN(ran_, runner_->RunSteps({first, steps, steps_done_, reports_}));
+  train_seconds_ += ran_.seconds;
+  history_.Add(
+      {last, steps, ran_.seconds, reports_ ? ran_.loss : std::numeric_limits<double>::quiet_NaN()});
+  if (leader() && furthest_) furthest_->Note(last + 1);
+  const int64_t repeated = std::clamp<int64_t>(done_before_ - first, 0, steps);
+  repeated_ += repeated;
+  if (options_.board)
+    options_.board->Steps({last, steps, ran_.seconds, mode_.WaitedSeconds(),
+                           runner_->reader().stats().wait_seconds, runner_->reader().queue_size(),
+                           runner_->executor().comm_times(), repeated});
+  return OkStatus();
+}
+
+void Session::Impl::Report(int64_t step, int64_t steps) {
+  progress_->Report({.step = step,
+                     .steps = steps,
+                     .epoch = step / steps_per_epoch(),
+                     .samples = options_.global_batch,
+                     .loss = ran_.loss,
+                     .metric_name = runner_->metric_name(),
+                     .metric = ran_.metric,
+                     .data_wait_seconds = runner_->reader().stats().wait_seconds,
+                     .waited_by_rank = mode_.WaitedSeconds()});
+  if (options_.board != nullptr)
+    options_.board->Loss(step, ran_.loss, ran_.metric, runner_->learning_rate(step));
+}
+
+Status Session::Impl::AfterWatched(bool last) {
+  TD_ASSIGN_OR_RETURN(const std::string text, runner_->AfterWatched(steps_done_, last));
+  Tell(text);
+  return OkStatus();
+}
+
+void Session::Impl::Tell(const std::string& lines) {
+  for (const auto line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    progress_->Message(std::string(line));
+  }
+}
+
+Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
+  Tell(runner_->executor().TakeNews() + (leader() ? mode_.News(step) : std::string()));
+  if (reports_) Report(step, steps);
+  return AfterStep(step, stopping);
+}
+
+// Evaluation and checkpoint, where they are due behind `step`.
+Status Session::Impl::AfterStep(int64_t step, bool stopping) {
+  if (speed_test()) return OkStatus();
+  const int64_t epoch = step / steps_per_epoch();
+  const bool last = step + 1 == steps_total_;
+  const int64_t every = config_.eval_every_epochs();
+  if (runner_->evaluates() &&
+      (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0))) {
+    TD_RETURN_IF_ERROR(Evaluate(epoch));
+  }
+  const int64_t save_every = config_.checkpoint().every_steps();
+  const bool due = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
+  if (config_.checkpoint().dir().empty() || !(due || last || stopping)) return OkStatus();
+  if (leader()) {
+    return checkpoints_->Save(
+        step + 1, steps_per_epoch(), program(), runner_->scope(),
+        [this](const std::string& warning) { progress_->Message("warning: " + warning); });
+  }
+  return GiveState(mode_, program(), runner_->scope(), runner_->host());
+}
+
+Status Session::Impl::Evaluate(int64_t epoch) {
+  TD_ASSIGN_OR_RETURN(const std::optional<Evaluation> evaluation, runner_->Evaluate());
+  if (!evaluation) return OkStatus();
+  evaluation_ = *evaluation;
+  Tell(runner_->TakeNotes());
+  if (!leader()) return OkStatus();
+  std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
+  if (!runner_->metric_name().empty())
+    values.push_back({runner_->metric_name(), evaluation_.metric});
+  progress_->Result("eval", epoch, values);
+  if (options_.board == nullptr) return OkStatus();
+  const int64_t step = first_step_ + steps_done_;
+  options_.board->Evaluation(step, evaluation_.loss, evaluation_.metric);
+  if (options_.board->wants_parameters()) {
+    TD_ASSIGN_OR_RETURN(const TensorMap params,
+                        ParamsOf(program(), runner_->scope(), runner_->host()));
+    options_.board->Parameters(step, params);
+  }
+  return OkStatus();
+}
+
+Status Session::Impl::TrainLoop() {
+  TD_RETURN_IF_ERROR(StartMode());
+  int64_t next = first_step_ + steps_done_;
+  // Its predecessor may not have come to it. Tables of mode hybrid may be ahead: by step `next`.
+  const bool ahead = config_.mode() == HYBRID && next < steps_total_;
+  const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
+  if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
+  while (true) {
+    const Status status = TrainFrom(&next);
+    if (status.ok() || runner_->point() == nullptr || stop_.load()) return status;
+    const Time since = clock_.Now();
+    const Status recovered = Recover(status, &next);
+    if (!recovered.ok() && superseded()) {
+      TD_ASSIGN_OR_RETURN(kept_, KeepState(program(), runner_->scope(), *runner_->point(),
+                                           {first_step_, history_, train_seconds_, since}));
+    }
+    TD_RETURN_IF_ERROR(recovered);
+  }
+}
+
+// A run that was broken off is made good: everybody goes on from one step.
+Status Session::Impl::Recover(const Status& why, int64_t* next) {
+  const Time begin = clock_.Now();
+  TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, program(), *runner_->point(), told_));
+  progress_->Message(absl::StrFormat(
+      "%s; all %d ranks are there again after %.1f s, step %d is next", ToString(why),
+      options_.rank.size, Seconds(clock_.Now() - begin), ShownStep(step)));
+  const bool ended_by_peers = step > *next;
+  *next = step;
+  steps_done_ = step - first_step_;
+  return ended_by_peers && leader() ? AfterStep(step - 1, false) : OkStatus();
+}
+
+// From step `*from` on, which moves along, to the end.
+Status Session::Impl::TrainFrom(int64_t* from) {
+  int64_t& next = *from;
+  TD_RETURN_IF_ERROR(runner_->Reset(next));
+  // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
+  // they agree on one, rank 0 stops first, behind a whole run, and saves it; the others go on
+  // until it has: its last run is at most two after theirs.
+  int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
+  while (next < steps_total_) {
+    if (superseded()) {
+      TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
+      return Aborted("the ranks of the job change");
+    }
+    const int64_t steps =
+        runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
+    const Status status = TrainRun(next, steps);
+    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next) : status;
+    next += steps;
+    if (runner_->watched()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
+    steps_done_ += steps;
+    TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
+    TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
+    if (stopping && runs_left-- == 0) {
+      // Who leaves ends the job: not before the leader has saved.
+      if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
+      return Stopped(next);
+    }
+  }
+  if (steps_done_ == 0 && runner_->evaluates() && !speed_test() && !options_.rank.restarted)
+    TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
+  if (runner_->point() != nullptr) TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
+  return mode_.Finish();
+}
+
+StatusOr<SessionResult> Session::Impl::Result() {
+  SessionResult result;
+  result.speed_test = speed_test();
+  result.metric_name = runner_->metric_name();
+  result.metric = evaluation_.metric;
+  result.loss = evaluation_.loss;
+  result.steps = steps_done_;
+  result.seconds = Seconds(clock_.Now() - begin_);
+  const auto samples = static_cast<double>(steps_done_ * options_.global_batch);
+  result.samples_per_s = train_seconds_ > 0 ? samples / train_seconds_ : 0;
+  result.data_wait_seconds = runner_->reader().stats().wait_seconds;
+  result.batches_ready = static_cast<int64_t>(runner_->reader().stats().ready);
+  TD_ASSIGN_OR_RETURN(const TensorMap params,
+                      mode_.Params(program(), runner_->scope(), runner_->host()));
+  TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
+  result.history = history_;
+  result.counts = runner_->Counts(history_);
+  if (repeated_ > 0) result.counts["repeated_steps"] = static_cast<double>(repeated_);
+  return result;
+}
+
+StatusOr<SessionResult> Session::Impl::Run() {
+  begin_ = clock_.Now();
+  const Status status = TrainLoop();
+  if (progress_ != nullptr) progress_->Finish();
+  if (options_.board != nullptr) options_.board->End(status.ok() ? "done" : ToString(status));
+  if (!status.ok()) {
+    mode_.Abort(status);
+    return status;
+  }
+  return Result();
+}
+
+Session::Session() = default;
+Session::~Session() = default;
+
+StatusOr<std::unique_ptr<Session>> Session::Make(const JobConfig& config, SessionOptions options,
+                                                 ModeDriver& mode, const Clock& clock) {
+  std::unique_ptr<Session> session(new Session());
+  session->impl_ = std::make_unique<Impl>(config, std::move(options), mode, clock, session->stop_);
+  TD_RETURN_IF_ERROR(session->impl_->Open());
+  return session;
+}
+
+StatusOr<SessionResult> Session::Run() { return impl_->Run(); }
+
+std::shared_ptr<const KeptState> Session::TakeKept() { return impl_->TakeKept(); }
+
+}  // namespace tandem

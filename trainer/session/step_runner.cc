@@ -1,0 +1,178 @@
+#include "trainer/session/step_runner.h"
+
+#include <algorithm>
+
+#include "common/base/step_number.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/reader/dataset.h"
+#include "trainer/session/dropout_place.h"
+#include "trainer/session/session_checkpoints.h"
+#include "trainer/session/session_parts.h"
+
+namespace tandem {
+
+StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
+                                                       const SessionOptions& options,
+                                                       ModeDriver& mode, const Clock& clock) {
+  std::unique_ptr<StepRunner> runner(new StepRunner(config, options, mode, clock));
+  TD_RETURN_IF_ERROR(runner->OpenData());
+  TD_ASSIGN_OR_RETURN(runner->schedule_,
+                      LrSchedule::Make(config.optimizer().schedule(),
+                                       config.optimizer().learning_rate(), runner->steps_total_));
+  TD_RETURN_IF_ERROR(runner->BuildPlan());
+  return runner;
+}
+
+ReadShare StepRunner::share() const {
+  const int each = mode_.sections();
+  return {options_.global_batch, options_.rank.kind_size() / each,
+          options_.rank.kind_rank() / each};
+}
+
+Status StepRunner::OpenData() {
+  TD_ASSIGN_OR_RETURN(place_, OpenJobDevice(config_, options_.rank));
+  scope_ = std::make_unique<Scope>(*place_->device);
+  TD_ASSIGN_OR_RETURN(reader_,
+                      OpenReader(config_, *options_.train, share(), *place_->batch_memory));
+  batch_ = reader_->batch();
+  steps_total_ = config_.epochs() * steps_per_epoch();
+  if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
+  return OkStatus();
+}
+
+Status StepRunner::BuildPlan() {
+  const std::string& drawings = config_.strategy().build_strategy().debug_graphviz_path();
+  TD_ASSIGN_OR_RETURN(
+      programs_,
+      BuildPrograms(config_, options_.job_dir, batch_, options_.global_batch, mode_,
+                    leader() ? DrawInto(InJobDir(options_.job_dir, drawings)) : nullptr));
+  metric_name_ = MetricName(programs_.forward);
+  TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
+  const int threads = ThreadsOf(config_, options_.rank);
+  TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
+  conv_search_ = ConvSearchOf(config_, options_.job_dir, place_->device->place(), &notes_);
+  plan_options.conv_search = conv_search_.get();
+  code_ = std::make_unique<CodeCache>(
+      InJobDir(options_.job_dir, config_.strategy().compilation_cache_dir()));
+  plan_options.code = code_.get();
+  const PlanOptions evaluation = plan_options;
+  plan_options.commit = options_.rank.peers_return;
+  plan_options.fetch = programs_.train.metrics;
+  if (!programs_.train.loss.empty()) plan_options.fetch.push_back(programs_.train.loss);
+  if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
+  TD_ASSIGN_OR_RETURN(
+      plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
+  notes_ += plan_->notes();
+  if (options_.rank.peers_return) {
+    TD_ASSIGN_OR_RETURN(point_, ReturnPointOf(config_, programs_.train, *scope_, host_));
+  }
+  NoteKernels();
+  executor_ = std::make_unique<Executor>(*plan_);
+  TD_ASSIGN_OR_RETURN(feed_, BatchFeed::Make(config_, *plan_, *options_.train, *reader_, *place_));
+  if (leader() || mode_.evaluates()) {
+    evaluator_ = std::make_unique<Evaluator>(
+        programs_.forward, place_->backend, *scope_, options_.test, evaluation,
+        mode_.evaluation_comm(), PlacesOf(config_),
+        [this](const Program& bound) { return mode_.Evaluated(bound); });
+  }
+  const std::string& profiles = config_.profile().dir();
+  TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
+                                              {.dir = InJobDir(options_.job_dir, profiles),
+                                               .job = config_.name(),
+                                               .rank = options_.rank.rank,
+                                               .threads = threads,
+                                               .calls = mode_.rpc_log()},
+                                              *plan_, place_->backend));
+  return OkStatus();
+}
+
+void StepRunner::NoteKernels() {
+  if (conv_search_ != nullptr) notes_ += KeepSearched(*conv_search_, &searched_);
+  notes_ += code_->TakeNotes();
+}
+
+Status StepRunner::Reset(int64_t step) {
+  return feed_->Reset({.epoch = static_cast<uint64_t>(step / steps_per_epoch()),
+                       .step = static_cast<uint64_t>(step % steps_per_epoch()),
+                       .epoch_end = static_cast<uint64_t>(config_.epochs())});
+}
+
+Status StepRunner::Feed(int part) {
+  const Time begin = clock_.Now();
+  TD_RETURN_IF_ERROR(feed_->Bring(part));
+  if (watch_.profiler())
+    watch_.profiler()->Add("feed", executor_->steps_run(), begin, clock_.Now());
+  return OkStatus();
+}
+
+Status StepRunner::NextBatch(int64_t step) {
+  if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(step));
+  const Time begin = clock_.Now();
+  TD_ASSIGN_OR_RETURN(const Batch* const data, feed_->Next(begin + std::chrono::minutes(10)));
+  if (data == nullptr)
+    return Internal("the data ended at step %d of %d", ShownStep(step), steps_total_);
+  const Time end = clock_.Now();
+  wait_seconds_ += Seconds(end - begin);
+  if (watch_.profiler())
+    watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
+  TD_RETURN_IF_ERROR(SetScalar(*scope_, kStepWeightVar, static_cast<float>(data->weight)));
+  return mode_.BeginStep(step, schedule_->At(step));
+}
+
+StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
+  watch_.Observe(run.done, *executor_);
+  const int parts = config_.strategy().batch_merge_repeats();
+  const int64_t last = run.first + run.steps - 1;
+  Ran ran;
+  int64_t step = run.first;
+  const auto before = [&](int iteration) -> Status {
+    const int part = iteration % parts;
+    step = run.first + iteration / parts;
+    if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
+    if (part > 0 && run.results && step == last) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
+    TD_RETURN_IF_ERROR(Feed(part));
+    if (mode_.looks_ahead()) mode_.Foresee(feed_->LookAhead());
+    return PlaceDropout(*scope_, share(),
+                        {config_.seed(), step, part, parts, mode_.micro_batches()});
+  };
+  wait_seconds_ = 0;
+  const Time begin = clock_.Now();
+  const Status status = executor_->Run(static_cast<int>(run.steps) * parts, before);
+  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", ShownStep(step)));
+  if (run.results) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
+  ran.seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
+  return ran;
+}
+
+// Loss and metric of a step are the means over the parts of its batch.
+Status StepRunner::AddResults(int parts, Ran* ran) {
+  const Program& program = programs_.train;
+  TD_ASSIGN_OR_RETURN(const double loss, ReadScalar(*scope_, *plan_, program.loss));
+  ran->loss += loss / parts;
+  if (program.metrics.empty()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const double metric, ReadScalar(*scope_, *plan_, program.metrics[0]));
+  ran->metric += metric / parts;
+  return OkStatus();
+}
+
+StatusOr<std::optional<Evaluation>> StepRunner::Evaluate() {
+  plan_->DropTemporaries();  // the evaluator has its own
+  TD_RETURN_IF_ERROR(mode_.Gather());
+  TD_ASSIGN_OR_RETURN(const int64_t batches, mode_.Tell(leader() ? evaluator_->batches() : 0));
+  if (!leader() && mode_.serves()) {
+    TD_RETURN_IF_ERROR(evaluator_->Serve(batches));
+    return std::optional<Evaluation>();
+  }
+  TD_ASSIGN_OR_RETURN(const Evaluation evaluation, evaluator_->Run());
+  NoteKernels();
+  return std::optional<Evaluation>(evaluation);
+}
+
+RunCounts StepRunner::Counts(const RunHistory& history) const {
+  return CountsOf({programs_, *plan_, *executor_, *scope_, history, comm_.get(), mode_,
+                   feed_->bytes(), place_->backend,
+                   config_.strategy().runtime_flags().enable_cublas_tensor_op_math()});
+}
+
+}  // namespace tandem

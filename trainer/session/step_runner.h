@@ -1,0 +1,123 @@
+// What runs the steps of one rank: its programs and their plan, the data that they take, and an
+// evaluator beside them. Which steps are run, and what is done between them, the session says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "kernels/exec/executor.h"
+#include "kernels/ops/conv/conv_search.h"
+#include "kernels/ops/cuda/code_cache.h"
+#include "trainer/job/job_device.h"
+#include "trainer/job/lr_schedule.h"
+#include "trainer/modes/mode.h"
+#include "trainer/modes/return_point.h"
+#include "trainer/reader/open.h"
+#include "trainer/reader/prefetch.h"
+#include "trainer/session/batch_feed.h"
+#include "trainer/session/evaluator.h"
+#include "trainer/session/programs.h"
+#include "trainer/session/run_counts.h"
+#include "trainer/session/session.h"
+#include "trainer/session/step_watch.h"
+
+namespace tandem {
+
+// One thread.
+class StepRunner {
+ public:
+  // Steps that are run at once.
+  struct Run {
+    int64_t first = 0, steps = 1;
+    int64_t done = 0;      // by this runner before, but those that were undone
+    bool results = false;  // whether anybody wants loss and metric
+  };
+  struct Ran {
+    double seconds = 0;           // without waiting for data
+    double loss = 0, metric = 0;  // of the last step, where they were wanted
+  };
+
+  // Opens the device and the data, builds programs and plan, and gives parameters their first
+  // values. All must outlive the runner.
+  static StatusOr<std::unique_ptr<StepRunner>> Make(const JobConfig& config,
+                                                    const SessionOptions& options, ModeDriver& mode,
+                                                    const Clock& clock);
+  // The mode leaves the device first.
+  ~StepRunner() { mode_.LeaveDevice(); }
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  int64_t steps_total() const { return steps_total_; }  // of the job
+  int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
+  double learning_rate(int64_t step) const { return schedule_->At(step); }
+  const std::string& metric_name() const { return metric_name_; }  // "accuracy"; empty: none
+  const JobPrograms& programs() const { return programs_; }
+  const Plan& plan() const { return *plan_; }
+  Scope& scope() { return *scope_; }
+  CpuDevice& host() { return host_; }
+  const Prefetcher& reader() const { return *reader_; }
+  Executor& executor() { return *executor_; }
+  ReturnPoint* point() { return point_ ? &*point_ : nullptr; }  // nullptr: lost peers end the job
+  RunCounts Counts(const RunHistory& history) const;
+  // What there is to tell the user since it was asked last, a line each.
+  std::string TakeNotes() { return std::exchange(notes_, ""); }
+
+  // The next step that is run is `step`.
+  Status Reset(int64_t step);
+  StatusOr<Ran> RunSteps(const Run& run);
+  // Somebody looks at each step, so steps are run one at a time.
+  bool watched() const { return watch_.each_step(); }
+  // Behind a step that is watched, so many done: what to tell the user.
+  StatusOr<std::string> AfterWatched(int64_t done, bool last) { return watch_.After(done, last); }
+
+  bool evaluates() const { return evaluator_ != nullptr; }
+  // Together with all other ranks of which that is true; nothing where this one only served
+  // another. REQUIRES: evaluates().
+  StatusOr<std::optional<Evaluation>> Evaluate();
+
+ private:
+  StepRunner(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
+             const Clock& clock)
+      : config_(config), options_(options), mode_(mode), clock_(clock) {}
+  Status OpenData();
+  Status BuildPlan();
+  Status Feed(int part);
+  Status NextBatch(int64_t step);
+  Status AddResults(int parts, Ran* ran);
+  void NoteKernels();
+  bool leader() const { return options_.rank.rank == 0; }
+  ReadShare share() const;
+
+  const JobConfig& config_;
+  const SessionOptions& options_;
+  ModeDriver& mode_;
+  const Clock& clock_;
+  CpuDevice host_;
+  std::optional<JobDevice> place_;
+  std::unique_ptr<Prefetcher> reader_;
+  std::unique_ptr<Scope> scope_;
+  std::unique_ptr<CodeCache> code_;
+  JobPrograms programs_;
+  std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
+  std::unique_ptr<Plan> plan_;
+  std::optional<ReturnPoint> point_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<BatchFeed> feed_;
+  std::unique_ptr<ConvSearch> conv_search_;
+  int64_t searched_ = -1;  // its problems, as kept
+  std::string notes_;
+  StepWatch watch_;
+  std::unique_ptr<Evaluator> evaluator_;  // nullptr: others evaluate
+  std::optional<LrSchedule> schedule_;
+  std::string metric_name_;
+  int64_t steps_total_ = 0;
+  int64_t batch_ = 0;        // samples of a step on this rank
+  double wait_seconds_ = 0;  // for data, in the running run
+};
+
+}  // namespace tandem
