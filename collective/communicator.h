@@ -77,7 +77,7 @@ std::string ToString(const Collective& call);
 Status CheckCall(const Collective& call, int rank, int size);
 
 // What carries collectives between ranks that are processes.
-enum class Carrier : uint8_t {
+enum class TransportKind : uint8_t {
   kAuto,          // shared memory where all ranks are on one host, else TCP
   kTcp,           // on one host too
   kSharedMemory,  // or an error that names the rank which cannot reach it

@@ -110,7 +110,7 @@ constexpr char kUsage[] =
 // "--name=value", "--name value", "--bool", "--nobool".
 Status SetFlags(int argc, char** argv) {
   std::vector<std::string> names;
-  for (const auto& flag : OwnFlags(__FILE__)) names.push_back(flag.name);
+  for (const auto& flag : ProgramFlags(__FILE__)) names.push_back(flag.name);
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg.rfind("--", 0) != 0)

@@ -13,15 +13,15 @@
 #include "common/base/nearest.h"
 #include "common/base/own_files.h"
 #include "common/base/runner.h"
-#include "common/lane/lane_server.h"
+#include "common/lane/shm_rpc_server.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "proto/pserver.pb.h"
 #include "pserver/rocksdb/cold_store.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
 #include "pserver/service/call_metrics.h"
-#include "pserver/service/call_threads.h"
 #include "pserver/service/deadline_driver.h"
+#include "pserver/service/rpc_thread_pool.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service.h"
 #include "pserver/service/tensor_calls.h"
@@ -73,7 +73,7 @@ struct CallPools {
         row_pulls("row-pull", options.row_pull_threads, options.queue_max, metrics),
         others("other", options.threads, options.queue_max, metrics) {}
   PserverThreads Threads() { return {pushes, pulls, row_pulls, others}; }
-  CallThreads pushes, pulls, row_pulls, others;
+  RpcThreadPool pushes, pulls, row_pulls, others;
 };
 
 }  // namespace
@@ -88,21 +88,22 @@ struct Pserver::Impl {
   Backend backend = Backend::Cpu();
   std::optional<Backend> slice_backend;  // of another place than `device`
   std::unique_ptr<Device> slice_device;  // likewise
-  WritePace pace{{[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
-  std::optional<WritePace::Wish> hurry;  // since the end began
-  std::unique_ptr<Storage> storage;      // null: no data folder
+  CheckpointThrottle pace{
+      {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
+  std::optional<CheckpointThrottle::Wish> hurry;  // since the end began
+  std::unique_ptr<Storage> storage;               // null: no data folder
   uint64_t restored_version = 0;
   std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
   std::unique_ptr<ForkJoin> row_workers;  // used under the shard's lock
   std::unique_ptr<DurableShard> durable;
-  std::unique_ptr<LogDriver> log_driver;  // null: durability none
+  std::unique_ptr<LogFlushThread> log_driver;  // null: durability none
   std::unique_ptr<DeadlineDriver> deadlines;
   std::unique_ptr<ThreadPool> writer;  // one thread, which writes images
   std::unique_ptr<ThreadPool> saver;   // one thread, one waiting image
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
-  std::unique_ptr<LaneServer> lanes;  // null: this machine gives no shared memory
-  std::unique_ptr<AuditLog> audit;    // null: nobody asked for it
+  std::unique_ptr<ShmRpcServer> lanes;  // null: this machine gives no shared memory
+  std::unique_ptr<AuditLog> audit;      // null: nobody asked for it
   std::unique_ptr<ServerSessions> sessions;
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
@@ -134,8 +135,8 @@ struct Pserver::Impl {
   // `memory`: null where there is none.
   void StartLanes(const std::optional<LaneMemory>& memory) {
     if (!memory) return;
-    StatusOr<std::unique_ptr<LaneServer>> started =
-        LaneServer::Start(*memory, [this](uint32_t method, Fragments request, LaneAnswer answer) {
+    StatusOr<std::unique_ptr<ShmRpcServer>> started =
+        ShmRpcServer::Start(*memory, [this](uint32_t method, Fragments request, LaneAnswer answer) {
           switch (method) {
             case LANE_METHOD_PUSH:
               return calls->Push(request, Counted(PserverCall::kPush, std::move(answer)));
@@ -148,7 +149,7 @@ struct Pserver::Impl {
     if (started.ok()) lanes = *std::move(started);
     LOG_IF(WARNING, !started.ok()) << "no lanes: " << started.status().message();
   }
-  StatusOr<LaneInvitation> Invite() {
+  StatusOr<ShmRpcTicket> Invite() {
     if (lanes == nullptr) return Unimplemented("this server has no lanes");
     return lanes->Invite();
   }
@@ -257,7 +258,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.later = [this](std::function<void()> work) { return saver->Post(std::move(work)); };
   durable = std::make_unique<DurableShard>(std::move(made), storage.get(), clock, backend, device,
                                            metrics);
-  if (durable->log() != nullptr) log_driver = std::make_unique<LogDriver>(*durable->log());
+  if (durable->log() != nullptr) log_driver = std::make_unique<LogFlushThread>(*durable->log());
 }
 
 StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
@@ -319,7 +320,7 @@ Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); 
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
 StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() {
-  return impl_->durable->Save(false, 0, WritePace::kAnswer);
+  return impl_->durable->Save(false, 0, CheckpointThrottle::kAnswer);
 }
 
 void Pserver::GiveUp(Time deadline) {

@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "common/rpc/server.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 
 namespace tandem {
 

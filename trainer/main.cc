@@ -34,9 +34,9 @@
 #include "trainer/models/models.h"
 #include "trainer/monitoring/cpu_samples.h"
 #include "trainer/monitoring/event_file.h"
-#include "trainer/monitoring/status_board.h"
+#include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/elastic.h"
-#include "trainer/session/places.h"
+#include "trainer/session/local_replicas.h"
 #include "trainer/session/programs.h"
 #include "trainer/tune/auto_tune.h"
 
@@ -299,7 +299,7 @@ Status Train(JobSources sources) {
   if (!elastic) {  // whose events are written by whoever comes to lead
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }
-  StatusBoard board(metrics, clock, events.get());
+  StatusReporter board(metrics, clock, events.get());
   const auto page = ServeStatus(
       FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
       metrics);
@@ -322,7 +322,7 @@ Status Train(JobSources sources) {
     return finish(end.result, end.leads);
   }
   TD_ASSIGN_OR_RETURN(const auto places,
-                      Places::Make(*job.config, std::move(options), secrets, clock));
+                      LocalReplicas::Make(*job.config, std::move(options), secrets, clock));
   TD_ASSIGN_OR_RETURN(const SessionResult result, stop.Run(*places));
   return finish(result, rank.rank == 0);
 }
@@ -363,7 +363,7 @@ int Main(int argc, char** argv) {
     }
     sources.path = FLAGS_job_file;
     sources.overrides = *std::move(overrides);
-    for (const auto& flag : OwnFlags(__FILE__)) sources.flags.push_back(flag.name);
+    for (const auto& flag : ProgramFlags(__FILE__)) sources.flags.push_back(flag.name);
     sources.environment = ReadEnvironment();
     status = Train(std::move(sources));
   }

@@ -37,7 +37,7 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
     HostCommunicatorConfig tried = config;
     tried.rule = Always(algorithm, config.rule.group);
     TD_ASSIGN_OR_RETURN(const auto communicator,
-                        Connect(world, tried, {.carrier = Carrier::kTcp}));
+                        Connect(world, tried, {.carrier = TransportKind::kTcp}));
     AlgorithmCost& cost = costs.emplace_back(AlgorithmCost{algorithm, {}});
     for (const size_t bytes : sizes) {
       const Duration each = budget / std::size(kSizes);

@@ -14,7 +14,7 @@ namespace tandem {
 
 struct AlgorithmCost {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;
-  CostLine line;
+  PiecewiseLinearCost line;
 };
 
 // What an allreduce of `bytes` needs beside the buffer that is reduced.
@@ -24,10 +24,10 @@ size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes);
 // algorithm that needs too much memory.
 std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t bytes_max);
 
-// Joins `world` once for each algorithm that serves its ranks in groups of config.rule.group and has
-// ProbeSizes, and measures (f32 sums in place) up to about `bytes_max`. All ranks call it together
-// and get the same. `budget` is for each algorithm; large calls may take more, as each is made a
-// few times.
+// Joins `world` once for each algorithm that serves its ranks in groups of config.rule.group and
+// has ProbeSizes, and measures (f32 sums in place) up to about `bytes_max`. All ranks call it
+// together and get the same. `budget` is for each algorithm; large calls may take more, as each is
+// made a few times.
 StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget);

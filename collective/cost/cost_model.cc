@@ -16,7 +16,7 @@ CostModel CostModel::For(size_t buffer_bytes) const {
   return model;
 }
 
-double CostLine::Seconds(size_t bytes) const {
+double PiecewiseLinearCost::Seconds(size_t bytes) const {
   CHECK_GE(points.size(), 2u);
   size_t next = 1;
   while (next + 1 < points.size() && points[next].first < bytes) ++next;

@@ -22,7 +22,7 @@ struct ThreadCost {
 };
 
 // Buffers that caches do not hold cost more: the bytes of a buffer beyond the first `near_bytes`.
-struct FarCost {
+struct CacheMissCost {
   size_t near_bytes = 0;  // 0: all cost the same
   double byte = 0, add_byte = 0;
 };
@@ -35,7 +35,7 @@ struct WireCost {
 
 struct CostModel {
   ThreadCost thread;
-  FarCost far;
+  CacheMissCost far;
   WireCost inside;   // a host; each rank has an end of its own
   WireCost between;  // hosts; the ranks of a host share one end
   int cores = 0;     // of a host, for the threads of its ranks; 0: one for each
@@ -45,7 +45,7 @@ struct CostModel {
 };
 
 // Measured at a few sizes, and lines between these.
-struct CostLine {
+struct PiecewiseLinearCost {
   std::vector<std::pair<size_t, double>> points;  // bytes and seconds, by bytes; two at least
 
   // Beyond the last point with the last line's slope; no less than at a smaller point, and before

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "collective/schedule/algorithms.h"
-#include "collective/shared/board.h"
+#include "collective/shared/shm_collectives.h"
 #include "common/tensor/reduce.h"
 
 namespace tandem {
@@ -128,7 +128,7 @@ double ProbeAdding() {
 }
 
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
-  const ConnectOptions tcp = {.carrier = Carrier::kTcp};
+  const ConnectOptions tcp = {.carrier = TransportKind::kTcp};
   AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
   direct.direct_bytes_max = direct.pair_bytes_max;  // of the gather, in one step
   direct.direct_ranks_max = 2;
@@ -166,7 +166,7 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
 
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget, size_t bytes_max) {
   SharedMemoryCost cost;
-  cost.posted_max = BoardSeat::kInlineMax;
+  cost.posted_max = ShmRankBlock::kInlineMax;
   const Duration each = budget / 3;
   TD_ASSIGN_OR_RETURN(cost.posted, TimeAllReduce(world, cost.posted_max / 2, each));
   for (const size_t bytes : {kMiddle, kLarge, kLarger, kProbeBytesMax}) {

@@ -31,7 +31,7 @@ double ProbeAdding();
 struct SharedMemoryCost {
   size_t posted_max = 0;  // bytes
   double posted = 0;      // seconds up to there
-  CostLine line;
+  PiecewiseLinearCost line;
 
   double Seconds(size_t bytes) const { return bytes <= posted_max ? posted : line.Seconds(bytes); }
 };

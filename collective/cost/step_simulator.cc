@@ -5,7 +5,7 @@
 #include <queue>
 
 #include "absl/container/flat_hash_map.h"
-#include "collective/schedule/step_progress.h"
+#include "collective/schedule/schedule_cursor.h"
 #include "common/base/check.h"
 
 namespace tandem {
@@ -19,7 +19,7 @@ constexpr size_t kAllWalkedMax = 64 << 10;     // steps of all ranks, where one 
 
 struct Rank {
   Schedule schedule;
-  StepProgress progress;
+  ScheduleCursor progress;
   absl::flat_hash_map<int, size_t> arrived;  // bytes that wait to be received, by stream
   double slow = 1;
   bool busy = true;  // its thread; until it has started
@@ -105,7 +105,7 @@ class Walker {
 void Walker::Add(int rank, Schedule schedule, double start, double slow) {
   Rank& added = ranks_[static_cast<size_t>(rank)];
   added.schedule = std::move(schedule);
-  added.progress = StepProgress(added.schedule);
+  added.progress = ScheduleCursor(added.schedule);
   added.slow = slow;
   added.end = start + model_.thread.start * slow;
   Put(added.end, Event::kStart, rank, 0);
@@ -232,7 +232,7 @@ StatusOr<std::vector<double>> Walker::Run() {
 
 StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedule,
                                      const RankLayout& layout, int walked, const CostModel& model,
-                                     const WalkStarts& starts, size_t pieces) {
+                                     const RankSkew& starts, size_t pieces) {
   std::vector<Schedule> tables;
   size_t steps = 0;
   for (int r = 0; r < walked; ++r) {
@@ -260,14 +260,15 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
 
 StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& schedule,
                                    const RankLayout& layout, const CostModel& model,
-                                   const WalkStarts& starts, size_t pieces) {
+                                   const RankSkew& starts, size_t pieces) {
   CHECK_EQ(layout.ranks % layout.ranks_per_host, 0);
   return WalkOf(schedule, layout, layout.ranks, model, starts, pieces);
 }
 
-StatusOr<std::vector<double>> WalkAllReduce(AllReduceAlgorithm algorithm, const RankLayout& layout,
-                                            int group, size_t count, size_t element_bytes,
-                                            const CostModel& any_model, const WalkStarts& starts) {
+StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
+                                                const RankLayout& layout, int group, size_t count,
+                                                size_t element_bytes, const CostModel& any_model,
+                                                const RankSkew& starts) {
   CHECK_EQ(layout.ranks % layout.ranks_per_host, 0);
   const CostModel model = any_model.For(count * element_bytes);
   const auto schedule = [&](int rank) {

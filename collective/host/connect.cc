@@ -38,7 +38,7 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                            world.size);
   }
   const bool groups = config.rule.group > 1 && world.size > config.rule.group;
-  const bool required = options.carrier == Carrier::kSharedMemory;
+  const bool required = options.carrier == TransportKind::kSharedMemory;
   if (groups && required) {
     return InvalidArgument("groups of %d ranks are served by TCP alone, and not by shared memory",
                            config.rule.group);
@@ -48,9 +48,10 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   if (!members.empty()) mesh = Within(std::move(mesh), members);
   const Time deadline = std::min(begin + world.timeout, SteadyNow() + world.connect_timeout);
   std::shared_ptr<SharedMemory> memory;
-  if (mesh.size > 1 && options.carrier != Carrier::kTcp && !groups) {
-    TD_ASSIGN_OR_RETURN(memory, ShareMemory(mesh, Board::PartBytes(options.arena_bytes, mesh.size),
-                                            required, deadline));
+  if (mesh.size > 1 && options.carrier != TransportKind::kTcp && !groups) {
+    TD_ASSIGN_OR_RETURN(memory,
+                        ShareMemory(mesh, ShmCollectives::PartBytes(options.arena_bytes, mesh.size),
+                                    required, deadline));
   }
   HostCommunicatorConfig named = config;
   named.name = memory == nullptr ? "tcp" : "shm";

@@ -11,7 +11,7 @@ namespace tandem {
 
 // The same on all ranks.
 struct ConnectOptions {
-  Carrier carrier = Carrier::kAuto;
+  TransportKind carrier = TransportKind::kAuto;
   // Of shared memory that a rank can allocate. Pages that nobody touches take none.
   size_t arena_bytes = size_t{8} << 30;
   // The ranks of the world that this communicator connects, this one among them, ascending; within

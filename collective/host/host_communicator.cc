@@ -18,8 +18,8 @@ HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
     : config_(config),
       transport_(std::move(transport)),
       queue_(config.queue_max),
-      board_(memory == nullptr ? nullptr : std::make_unique<Board>(memory, *transport_)),
-      pipes_(board_ == nullptr ? nullptr : std::make_unique<SharedPipes>(*board_, *transport_)),
+      board_(memory == nullptr ? nullptr : std::make_unique<ShmCollectives>(memory, *transport_)),
+      pipes_(board_ == nullptr ? nullptr : std::make_unique<ShmTransport>(*board_, *transport_)),
       exchange_(board_ == nullptr ? *transport_ : *pipes_, config.piece_bytes_max),
       sent_(static_cast<size_t>(transport_->size())),
       received_(sent_.size()),
@@ -47,7 +47,7 @@ void HostCommunicator::Abort(const std::string& reason) {
 
 std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
   const Status bad = Check(call);
-  auto work = std::make_shared<StartedWork>(std::move(call));
+  auto work = std::make_shared<WorkImpl>(std::move(call));
   if (!bad.ok()) {
     work->Finish(bad);
     return work;
@@ -145,7 +145,7 @@ Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
 
 Status HostCommunicator::Run(const Collective& call, const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
-  if (board_ != nullptr && (call.group > 0 || !Board::Runs(call.op))) {
+  if (board_ != nullptr && (call.group > 0 || !ShmCollectives::Runs(call.op))) {
     TD_RETURN_IF_ERROR(board_->Agree(header, deadline));
   } else if (board_ != nullptr) {  // in the order in which the schedules below add
     const bool tree = AddsTree(ChooseAllReduce(config_.rule, size(), bytes));

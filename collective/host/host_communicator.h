@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "collective/communicator.h"
-#include "collective/host/started_work.h"
+#include "collective/host/work_impl.h"
 #include "collective/schedule/algorithms.h"
-#include "collective/shared/board.h"
-#include "collective/shared/shared_pipes.h"
-#include "collective/transport/exchange.h"
+#include "collective/shared/shm_collectives.h"
+#include "collective/shared/shm_transport.h"
+#include "collective/transport/schedule_runner.h"
 #include "collective/transport/transport.h"
 #include "common/base/bounded_queue.h"
 
@@ -75,15 +75,16 @@ class HostCommunicator final : public Communicator {
 
   const HostCommunicatorConfig config_;
   const std::unique_ptr<Transport> transport_;
-  BoundedQueue<std::shared_ptr<StartedWork>> queue_;
+  BoundedQueue<std::shared_ptr<WorkImpl>> queue_;
   std::atomic<int> pending_{0};
 
   Mutex order_mu_;  // of calls
 
   Mutex run_mu_;  // held by whoever runs an operation: the communication thread, or a Call
-  const std::unique_ptr<Board> board_;  // null without shared memory; run_mu_, but for Allocate
-  const std::unique_ptr<SharedPipes> pipes_;  // the same
-  Exchange exchange_ TD_GUARDED_BY(run_mu_);
+  const std::unique_ptr<ShmCollectives>
+      board_;  // null without shared memory; run_mu_, but for Allocate
+  const std::unique_ptr<ShmTransport> pipes_;  // the same
+  ScheduleRunner exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
   uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // that were begun
   // Messages to each rank, and from it, that were begun.

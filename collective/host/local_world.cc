@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-StatusOr<Fd> OpenDoor(int* port) {
+StatusOr<Fd> BindLoopbackSocket(int* port) {
   Fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -47,7 +47,7 @@ Status OnThreads(size_t ranks, const std::function<Status(size_t)>& body) {
 StatusOr<LocalWorld> LocalWorld::Join(int ranks, const HostCommunicatorConfig& config,
                                       const ConnectOptions& options) {
   int port = 0;
-  TD_ASSIGN_OR_RETURN(Fd door, OpenDoor(&port));
+  TD_ASSIGN_OR_RETURN(Fd door, BindLoopbackSocket(&port));
   const std::string secret = RandomSecret();
   std::vector<std::unique_ptr<Communicator>> made(static_cast<size_t>(ranks));
   TD_RETURN_IF_ERROR(OnThreads(made.size(), [&](size_t r) -> Status {

@@ -13,7 +13,7 @@
 namespace tandem {
 
 // A socket bound to a free port of 127.0.0.1, where rank 0 is to listen (WorldConfig::listen_fd).
-StatusOr<Fd> OpenDoor(int* port);
+StatusOr<Fd> BindLoopbackSocket(int* port);
 
 class LocalWorld {
  public:

@@ -4,7 +4,7 @@
 #include <span>
 #include <thread>
 
-#include "collective/host/started_work.h"
+#include "collective/host/work_impl.h"
 #include "common/base/bounded_queue.h"
 #include "common/base/runner.h"
 
@@ -46,7 +46,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   struct Item {
-    std::shared_ptr<StartedWork> work;
+    std::shared_ptr<WorkImpl> work;
     SideStream::Mark behind;
   };
 
@@ -181,10 +181,10 @@ Status CheckApart(const Collective& call) {
 std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
   Status bad = CheckCall(call, rank(), size());
   if (bad.ok()) bad = CheckApart(call);
-  auto work = std::make_shared<StartedWork>(std::move(call));
+  auto work = std::make_shared<WorkImpl>(std::move(call));
   SideStream::Mark behind;
   if (bad.ok()) {
-    auto mark = side_->MarkCompute();
+    auto mark = side_->RecordComputeEvent();
     bad = mark.status();
     if (bad.ok()) behind = *std::move(mark);
   }
@@ -254,7 +254,7 @@ Status NcclCommunicator::Execute(const Item& item) {
 
 Status NcclCommunicator::Run(const Item& item, Time deadline) {
   TD_RETURN_IF_ERROR(side_->Enter());
-  TD_RETURN_IF_ERROR(side_->StartBehind(item.behind));
+  TD_RETURN_IF_ERROR(side_->WaitOn(item.behind));
   TD_RETURN_IF_ERROR(PutOn(item.work->call(), deadline));
   return Await(deadline, [this] { return side_->Idle(); });
 }

@@ -17,22 +17,24 @@ Status FromCode(uint32_t code, const std::string& message) {
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, message);
 }
 
-StatusOr<std::unique_ptr<Waiter::Socket>> DialPeer(Waiter& waiter, const HostPort& where,
-                                                   Time deadline) {
+StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
+                                                              const HostPort& where,
+                                                              Time deadline) {
   TD_ASSIGN_OR_RETURN(const std::vector<asio::ip::address> addresses,
                       Resolve(waiter, where.host, deadline));
   Error error = asio::error::host_not_found;
   for (const asio::ip::address& address : addresses) {
     const tcp::endpoint endpoint(address, where.port);
-    auto socket = std::make_unique<Waiter::Socket>(waiter.io());
+    auto socket = std::make_unique<BlockingIoContext::Socket>(waiter.io());
     error = waiter.Await([&](auto done) { socket->async_connect(endpoint, done); },
-                         [&] { Waiter::Close(*socket); }, deadline);
+                         [&] { BlockingIoContext::Close(*socket); }, deadline);
     if (!error) return socket;
   }
   return Unavailable("%s", error.message());
 }
 
-Status Greet(Waiter& waiter, const std::string& secret, Time deadline, Line& line, bool& again) {
+Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
+             PeerConnection& line, bool& again) {
   const auto broken = [&](const Error& error) {
     again = true;
     return Unavailable("the handshake broke off: %s", error.message());

@@ -3,14 +3,14 @@
 
 #include <memory>
 
+#include "collective/rendezvous/blocking_io_context.h"
 #include "collective/rendezvous/handshake.h"
-#include "collective/rendezvous/waiter.h"
 
 namespace tandem {
 
 // A connection that has passed the handshake.
-struct Line {
-  std::unique_ptr<Waiter::Socket> socket;
+struct PeerConnection {
+  std::unique_ptr<BlockingIoContext::Socket> socket;
   Hello hello;
   Challenge challenge;
 };
@@ -19,11 +19,12 @@ struct Line {
 Status FromCode(uint32_t code, const std::string& message);
 
 // UNAVAILABLE with what the system says.
-StatusOr<std::unique_ptr<Waiter::Socket>> DialPeer(Waiter& waiter, const HostPort& where,
-                                                   Time deadline);
+StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
+                                                              const HostPort& where, Time deadline);
 
 // The handshake of whoever dials, on line.socket as line.hello. `again`: whether another attempt
 // may end otherwise.
-Status Greet(Waiter& waiter, const std::string& secret, Time deadline, Line& line, bool& again);
+Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
+             PeerConnection& line, bool& again);
 
 }  // namespace tandem

@@ -81,7 +81,7 @@ struct Welcome {
 static_assert(sizeof(Welcome) == 288);
 
 // Rank 0's answer once all are there: where rank i listens is entry i.
-struct MapHead {
+struct RankTableHeader {
   uint32_t code = 0;   // StatusCode
   uint32_t count = 0;  // of entries that follow
   // A random number by which connections and messages of an earlier world of this job are known.
@@ -89,12 +89,12 @@ struct MapHead {
   char text[240] = {};  // why not; ends with 0
   Mac mac = {};         // over generation and entries, "map"
 };
-static_assert(sizeof(MapHead) == 288);
-struct MapEntry {
+static_assert(sizeof(RankTableHeader) == 288);
+struct RankTableEntry {
   char host[64] = {};
   uint32_t port = 0;
 };
-static_assert(sizeof(MapEntry) == 68);
+static_assert(sizeof(RankTableEntry) == 68);
 
 // OK, or INVALID_ARGUMENT (no Tandem) or FAILED_PRECONDITION (another version).
 Status CheckGreeting(const Greeting& greeting);

@@ -58,7 +58,7 @@ Status Listener::Open(const std::string& host, uint16_t port, const std::string&
   if (error) return Unavailable("rank %d listens nowhere: %s", config_.rank, error.message());
   address_ = {bound.address().is_unspecified() ? outside : bound.address().to_string(),
               bound.port()};
-  reception_ = std::make_unique<Reception>(io_, acceptor_, config_);
+  reception_ = std::make_unique<HandshakeAcceptor>(io_, acceptor_, config_);
   return OkStatus();
 }
 

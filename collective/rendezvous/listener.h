@@ -6,7 +6,7 @@
 
 #include <boost/asio.hpp>
 
-#include "collective/rendezvous/reception.h"
+#include "collective/rendezvous/handshake_acceptor.h"
 #include "collective/rendezvous/rendezvous.h"
 
 namespace tandem {
@@ -25,7 +25,7 @@ class Listener {
   bool is_open() const { return reception_ != nullptr; }
 
   // REQUIRES: is_open().
-  Reception& reception() { return *reception_; }
+  HandshakeAcceptor& reception() { return *reception_; }
   // What is told to the others.
   const HostPort& address() const { return address_; }
 
@@ -38,7 +38,7 @@ class Listener {
   Fd given_;
   boost::asio::ip::tcp::acceptor acceptor_;
   HostPort address_;
-  std::unique_ptr<Reception> reception_;  // after what it uses
+  std::unique_ptr<HandshakeAcceptor> reception_;  // after what it uses
 };
 
 // The address of this machine from which packets go to `host`; an empty one: to the network at

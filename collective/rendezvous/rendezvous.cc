@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/rendezvous/dial.h"
 #include "collective/rendezvous/listener.h"
-#include "collective/rendezvous/meeting_point.h"
+#include "collective/rendezvous/rendezvous_handler.h"
 #include "common/base/check.h"
 
 namespace tandem {
@@ -47,9 +47,9 @@ uint64_t DrawGeneration() {
 
 // One rank's way into the world. Dials and listens on one io_context, so that nobody waits for
 // somebody who waits for him.
-class Join {
+class RendezvousSession {
  public:
-  explicit Join(const WorldConfig& config) : config_(config) {}
+  explicit RendezvousSession(const WorldConfig& config) : config_(config) {}
   StatusOr<Mesh> Run();
 
  private:
@@ -60,11 +60,11 @@ class Join {
   void WatchFirst();
   Status SendMap();
   void SendNoMap(const Status& why);
-  Status ReadMap(Line& line);
+  Status ReadMap(PeerConnection& line);
 
   // Dials until it is let in, is refused for good, or the time is over.
-  StatusOr<Line> Enter(int peer, Channel channel);
-  Status TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again);
+  StatusOr<PeerConnection> Enter(int peer, Channel channel);
+  Status TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line, bool& again);
   Status AwaitGuests(Channel channel);
   // Until `missing` names no rank; `late`: what they did not do.
   Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
@@ -73,19 +73,19 @@ class Join {
   Status AgreeOther(tcp::socket& line);
   Status FillMesh(Mesh& mesh);
   std::string Named(int peer) const;
-  Reception& reception() { return listener_.reception(); }
+  HandshakeAcceptor& reception() { return listener_.reception(); }
 
   const WorldConfig& config_;
-  MeetingPoint point_{config_};
-  Waiter waiter_{config_};
-  Listener listener_{config_, waiter_.io()};      // after what it uses
-  std::vector<HostPort> map_;                     // of rank 0: once it was found
-  Meeting meeting_;                               // the same
-  uint64_t generation_ = 0;                       // 0: not known yet
-  std::vector<Line> lines_control_, lines_data_;  // to the ranks below
+  RendezvousHandler point_{config_};
+  BlockingIoContext waiter_{config_};
+  Listener listener_{config_, waiter_.io()};                // after what it uses
+  std::vector<HostPort> map_;                               // of rank 0: once it was found
+  Meeting meeting_;                                         // the same
+  uint64_t generation_ = 0;                                 // 0: not known yet
+  std::vector<PeerConnection> lines_control_, lines_data_;  // to the ranks below
 };
 
-Status Join::Check() {
+Status RendezvousSession::Check() {
   if (config_.size < 1 || config_.rank < 0 || config_.rank >= config_.size) {
     return InvalidArgument("rank %d of %d: the rank must be in [0, size)", config_.rank,
                            config_.size);
@@ -106,17 +106,18 @@ Status Join::Check() {
   return point_.Prepare();
 }
 
-std::string Join::Named(int peer) const {
+std::string RendezvousSession::Named(int peer) const {
   const HostPort& where = map_[static_cast<size_t>(peer)];
   const bool found = where.port != 0;  // rank 0 may be not, yet
   return absl::StrFormat("rank %d at %s", peer, found ? ToString(where) : point_.name());
 }
 
-Status Join::AwaitGuests(Channel channel) {
+Status RendezvousSession::AwaitGuests(Channel channel) {
   return AwaitRanks([&] { return reception().Missing(channel); }, "did not come");
 }
 
-Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late) {
+Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing,
+                                     const char* late) {
   for (std::vector<int> ranks = missing(); !ranks.empty(); ranks = missing()) {
     const std::string names = absl::StrJoin(ranks, ", ");
     waiter_.WaitFor("rank " + names, ranks);
@@ -139,7 +140,7 @@ Status Join::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const cha
   return OkStatus();
 }
 
-StatusOr<Mesh> Join::Run() {
+StatusOr<Mesh> RendezvousSession::Run() {
   TD_RETURN_IF_ERROR(Check());
   if (config_.size == 1)
     return Mesh{
@@ -151,7 +152,7 @@ StatusOr<Mesh> Join::Run() {
 }
 
 // Until all are there at once: who dies meanwhile may come again.
-Status Join::Gather() {
+Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
     const int left = reception().Left(Channel::kControl);
@@ -160,7 +161,7 @@ Status Join::Gather() {
   }
 }
 
-StatusOr<Mesh> Join::RunFirst() {
+StatusOr<Mesh> RendezvousSession::RunFirst() {
   TD_RETURN_IF_ERROR(point_.Open(listener_, waiter_));
   const Status all = Gather();
   if (!all.ok()) {
@@ -179,13 +180,13 @@ StatusOr<Mesh> Join::RunFirst() {
 }
 
 // Rank 0 has nothing to say on this line any more, unless it gives the world up.
-void Join::WatchFirst() {
+void RendezvousSession::WatchFirst() {
   lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
     if (!error) waiter_.End(GaveUp());
   });
 }
 
-StatusOr<Mesh> Join::RunOther() {
+StatusOr<Mesh> RendezvousSession::RunOther() {
   waiter_.WaitFor(Named(0), {0});
   TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
   waiter_.WaitFor(Named(0) + " to say that all ranks are there");
@@ -209,7 +210,7 @@ StatusOr<Mesh> Join::RunOther() {
   return mesh;
 }
 
-Status Join::AgreeFirst() {
+Status RendezvousSession::AgreeFirst() {
   for (int r = 1; r < config_.size; ++r) {  // what comes ends a look
     reception()
         .At(Channel::kControl, r)
@@ -229,7 +230,7 @@ Status Join::AgreeFirst() {
   return OkStatus();
 }
 
-Status Join::AgreeOther(tcp::socket& line) {
+Status RendezvousSession::AgreeOther(tcp::socket& line) {
   Error error;
   line.cancel(error);  // WatchFirst
   waiter_.WaitFor(Named(0) + " to say that all are connected");
@@ -243,8 +244,8 @@ Status Join::AgreeOther(tcp::socket& line) {
                           config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
 }
 
-Status Join::SendMap() {
-  std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
+Status RendezvousSession::SendMap() {
+  std::vector<RankTableEntry> entries(static_cast<size_t>(config_.size));
   for (int r = 0; r < config_.size; ++r) {
     HostPort where = listener_.address();
     if (r > 0) {
@@ -257,8 +258,8 @@ Status Join::SendMap() {
   }
   const auto bytes = std::as_bytes(std::span(entries));
   for (int r = 1; r < config_.size; ++r) {
-    Reception::Seat& seat = reception().At(Channel::kControl, r);
-    MapHead head;
+    HandshakeAcceptor::Seat& seat = reception().At(Channel::kControl, r);
+    RankTableHeader head;
     head.count = static_cast<uint32_t>(config_.size);
     head.generation = generation_;
     head.mac = MapMac(config_.secret, seat.hello, seat.challenge, generation_, bytes);
@@ -278,30 +279,31 @@ Status Join::SendMap() {
 }
 
 // So that the others also say who is missing.
-void Join::SendNoMap(const Status& why) {
-  MapHead head;
+void RendezvousSession::SendNoMap(const Status& why) {
+  RankTableHeader head;
   head.code = static_cast<uint32_t>(why.code());
   PutText(std::string(why.message()), head.text);
   for (int r = 1; r < config_.size; ++r) {
-    Reception::Seat& seat = reception().At(Channel::kControl, r);
+    HandshakeAcceptor::Seat& seat = reception().At(Channel::kControl, r);
     if (!seat.ready) continue;
     waiter_.Write(*seat.socket, &head, sizeof(head), SteadyNow() + config_.handshake_timeout);
   }
 }
 
-Status Join::ReadMap(Line& line) {
-  MapHead head;
+Status RendezvousSession::ReadMap(PeerConnection& line) {
+  RankTableHeader head;
   // A little longer than rank 0 waits, whose answer names the missing ranks.
   const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
   Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
   if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
-  std::vector<MapEntry> entries(static_cast<size_t>(config_.size));
+  std::vector<RankTableEntry> entries(static_cast<size_t>(config_.size));
   if (!error && head.count != entries.size()) {
     return DataLoss("rank 0 at %s sent a list of %d ranks instead of %d", ToString(map_[0]),
                     head.count, config_.size);
   }
   if (!error)
-    error = waiter_.Read(*line.socket, entries.data(), entries.size() * sizeof(MapEntry), deadline);
+    error = waiter_.Read(*line.socket, entries.data(), entries.size() * sizeof(RankTableEntry),
+                         deadline);
   TD_RETURN_IF_ERROR(waiter_.end());
   if (error == asio::error::timed_out) {
     return DeadlineExceeded(
@@ -319,17 +321,17 @@ Status Join::ReadMap(Line& line) {
   }
   generation_ = head.generation;
   for (int r = 1; r < config_.size; ++r) {
-    const MapEntry& entry = entries[static_cast<size_t>(r)];
+    const RankTableEntry& entry = entries[static_cast<size_t>(r)];
     map_[static_cast<size_t>(r)] = {GetText(entry.host), static_cast<uint16_t>(entry.port)};
   }
   return OkStatus();
 }
 
-StatusOr<Line> Join::Enter(int peer, Channel channel) {
+StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
   Duration backoff = kBackoffMin;
   std::string reason = "no answer";
   while (true) {
-    Line line;
+    PeerConnection line;
     bool again = false;
     const Time deadline = std::min(waiter_.deadline(), SteadyNow() + config_.handshake_timeout);
     const Status status = TryEnter(peer, channel, deadline, line, again);
@@ -353,7 +355,8 @@ StatusOr<Line> Join::Enter(int peer, Channel channel) {
   }
 }
 
-Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool& again) {
+Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line,
+                                   bool& again) {
   if (peer == 0 && generation_ == 0) {  // then it is who made the world
     const StatusOr<Meeting> found = point_.Find(deadline, again);
     meeting_ = found.ok() ? *found : Meeting();
@@ -389,7 +392,7 @@ Status Join::TryEnter(int peer, Channel channel, Time deadline, Line& line, bool
   return Greet(waiter_, config_.secret, deadline, line, again);
 }
 
-Status Join::FillMesh(Mesh& mesh) {
+Status RendezvousSession::FillMesh(Mesh& mesh) {
   mesh.rank = config_.rank;
   mesh.size = config_.size;
   mesh.generation = generation_;
@@ -413,13 +416,13 @@ Status Join::FillMesh(Mesh& mesh) {
   for (int r = 0; r < config_.size; ++r) {
     const size_t at = static_cast<size_t>(r);
     if (r > config_.rank) {
-      Reception::Seat& control = reception().At(Channel::kControl, r);
-      Reception::Seat& data = reception().At(Channel::kData, r);
+      HandshakeAcceptor::Seat& control = reception().At(Channel::kControl, r);
+      HandshakeAcceptor::Seat& data = reception().At(Channel::kData, r);
       map_[at] = {GetText(control.hello.host), static_cast<uint16_t>(control.hello.port)};
       TD_RETURN_IF_ERROR(take(control.socket, keys(control, false), mesh.control[at]));
       TD_RETURN_IF_ERROR(take(data.socket, keys(data, false), mesh.data[at]));
     } else if (r < config_.rank) {
-      Line &control = lines_control_[at], &data = lines_data_[at];
+      PeerConnection &control = lines_control_[at], &data = lines_data_[at];
       TD_RETURN_IF_ERROR(take(control.socket, keys(control, true), mesh.control[at]));
       TD_RETURN_IF_ERROR(take(data.socket, keys(data, true), mesh.data[at]));
     }
@@ -430,6 +433,6 @@ Status Join::FillMesh(Mesh& mesh) {
 
 }  // namespace
 
-StatusOr<Mesh> JoinWorld(const WorldConfig& config) { return Join(config).Run(); }
+StatusOr<Mesh> JoinWorld(const WorldConfig& config) { return RendezvousSession(config).Run(); }
 
 }  // namespace tandem

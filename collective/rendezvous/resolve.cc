@@ -35,9 +35,9 @@ std::vector<asio::ip::address> AddressesOf(const addrinfo* found) {
 
 }  // namespace
 
-StatusOr<std::vector<asio::ip::address>> Resolve(Waiter& waiter, const std::string& host,
+StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, const std::string& host,
                                                  Time deadline) {
-  Waiter::Error error;
+  BlockingIoContext::Error error;
   const asio::ip::address address = asio::ip::make_address(host, error);
   if (!error) return std::vector{address};
   auto question = std::make_unique<Question>();

@@ -6,13 +6,13 @@
 
 #include <boost/asio.hpp>
 
-#include "collective/rendezvous/waiter.h"
+#include "collective/rendezvous/blocking_io_context.h"
 
 namespace tandem {
 
 // The addresses of `host`, a name or an address, which the system is asked for until `deadline` at
 // most. UNAVAILABLE.
-StatusOr<std::vector<boost::asio::ip::address>> Resolve(Waiter& waiter, const std::string& host,
-                                                        Time deadline);
+StatusOr<std::vector<boost::asio::ip::address>> Resolve(BlockingIoContext& waiter,
+                                                        const std::string& host, Time deadline);
 
 }  // namespace tandem

@@ -52,7 +52,7 @@ AllReduceAlgorithm ChooseAllReduce(const AllReduceRule& rule, int size, size_t b
   if (rule.tree_order) return AllReduceAlgorithm::kHalving;
   if (rule.group <= 1 || size <= rule.group) return AllReduceAlgorithm::kRing;
   return rule.form == HierarchyForm::kLeaders ? AllReduceAlgorithm::kLeaders
-                                                : AllReduceAlgorithm::kShards;
+                                              : AllReduceAlgorithm::kShards;
 }
 
 AllReduceRule Always(AllReduceAlgorithm algorithm, int group) {

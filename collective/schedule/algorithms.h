@@ -13,9 +13,9 @@ namespace tandem {
 
 // Which algorithm an allreduce of host memory takes. The same on all ranks.
 struct AllReduceRule {
-  size_t direct_bytes_max = 4 << 10;   // up to here everybody sends to everybody (latency)
-  int direct_ranks_max = 8;            // with more ranks the ring is used at any size
-  size_t pair_bytes_max = 256 << 10;   // up to here two ranks exchange everything in one step
+  size_t direct_bytes_max = 4 << 10;  // up to here everybody sends to everybody (latency)
+  int direct_ranks_max = 8;           // with more ranks the ring is used at any size
+  size_t pair_bytes_max = 256 << 10;  // up to here two ranks exchange everything in one step
   // Sums as the tree of ring.h, whatever their size: the same bits as a parameter server's, and as
   // one process that adds parts of a batch. No groups then: the tree begins with the nearest ranks
   // anyway.

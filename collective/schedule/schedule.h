@@ -1,5 +1,5 @@
-// A collective as data: the table of steps that one rank does. The runner (exchange.h), tests and
-// any cost model read the same tables.
+// A collective as data: the table of steps that one rank does. The runner (schedule_runner.h),
+// tests and any cost model read the same tables.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ class ForkJoin {
 
  private:
   const int threads_;
-  LeadingThread caller_;
+  LeaderCpuTracker caller_;
   std::unique_ptr<ThreadPool> others_;  // null: none
 };
 

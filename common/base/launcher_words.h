@@ -1,5 +1,5 @@
 // What a process of a job tells the tandemrun that started it, a line each, through a FIFO of the
-// job's log folder (deploy/launch/rank_words.h reads it):
+// job's log folder (deploy/launch/rank_reports.h reads it):
 //   waits KIND NUMBER KIND NUMBER MS LIMIT_MS START_LIMIT_MS    the first waits for the second
 //   here KIND NUMBER                                            it has joined the job
 //   ready RANK                                                  this trainer may join

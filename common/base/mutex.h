@@ -51,8 +51,8 @@ class CondVar {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     // wait_until(time_point::max()) overflows inside libstdc++: a year is for ever.
     const Time cap = SteadyNow() + std::chrono::hours(24 * 365);
-    const bool in_time = cv_.wait_until(lock, deadline < cap ? deadline : cap) ==
-                         std::cv_status::no_timeout;
+    const bool in_time =
+        cv_.wait_until(lock, deadline < cap ? deadline : cap) == std::cv_status::no_timeout;
     lock.release();
     return in_time;
   }

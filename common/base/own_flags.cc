@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-std::vector<gflags::CommandLineFlagInfo> OwnFlags(const std::string& file) {
+std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file) {
   std::vector<gflags::CommandLineFlagInfo> all, own;
   gflags::GetAllFlags(&all);
   for (const auto& flag : all) {
@@ -16,7 +16,7 @@ std::vector<gflags::CommandLineFlagInfo> OwnFlags(const std::string& file) {
 
 std::string OwnFlagsHelp(const std::string& file) {
   std::string text;
-  for (const auto& flag : OwnFlags(file)) {
+  for (const auto& flag : ProgramFlags(file)) {
     absl::StrAppendFormat(&text, "  --%-24s %s (%s)\n", flag.name, flag.description,
                           flag.default_value.empty() ? "\"\"" : flag.default_value);
   }

@@ -9,7 +9,7 @@
 namespace tandem {
 
 // Those that `file` (__FILE__ of main.cc) defines, and the few of logging that are of use.
-std::vector<gflags::CommandLineFlagInfo> OwnFlags(const std::string& file);
+std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file);
 
 // A line for each: "  --name   what it does (default)".
 std::string OwnFlagsHelp(const std::string& file);

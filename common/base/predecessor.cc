@@ -11,8 +11,8 @@ constexpr int kPauseMs = 100;
 
 }  // namespace
 
-bool AwaitPredecessor(const std::string& what, const std::function<bool()>& held,
-                      Duration patience) {
+bool WaitForPreviousInstance(const std::string& what, const std::function<bool()>& held,
+                             Duration patience) {
   const Time end = SteadyNow() + patience;
   for (bool said = false; held(); said = true) {
     if (SteadyNow() >= end) return false;

@@ -14,7 +14,7 @@ inline constexpr Duration kPredecessorPatience = std::chrono::seconds(10);
 // Calls `held`, ten times a second, until it says that nobody has the thing any more (true), or for
 // `patience` (false). While it waits, a warning says so, which begins with `what`: "port 7000 is
 // taken".
-bool AwaitPredecessor(const std::string& what, const std::function<bool()>& held,
-                      Duration patience = kPredecessorPatience);
+bool WaitForPreviousInstance(const std::string& what, const std::function<bool()>& held,
+                             Duration patience = kPredecessorPatience);
 
 }  // namespace tandem

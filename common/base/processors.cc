@@ -7,7 +7,7 @@ constexpr int kFewProcessors = 8;
 
 }  // namespace
 
-bool LeadingThread::Moved() {
+bool LeaderCpuTracker::Moved() {
   const int now = sched_getcpu();
   if (now == at_ || now < 0) return false;
   at_ = now;
@@ -18,11 +18,11 @@ bool LeadingThread::Moved() {
   return count > 0 && count < kFewProcessors;
 }
 
-void LeadingThread::SendAway(pthread_t thread) const {
+void LeaderCpuTracker::SendAway(pthread_t thread) const {
   (void)pthread_setaffinity_np(thread, sizeof(others_), &others_);
 }
 
-void LeadingThread::LetGo(pthread_t thread) const {
+void LeaderCpuTracker::LetGo(pthread_t thread) const {
   (void)pthread_setaffinity_np(thread, sizeof(all_), &all_);
 }
 

@@ -11,7 +11,7 @@
 namespace tandem {
 
 // Sees where a thread is that leads others. One thread at a time.
-class LeadingThread {
+class LeaderCpuTracker {
  public:
   // True when the calling thread has come to another processor since the last call, and others
   // should keep off it: not on a machine with many processors, where an idle one is easily found,

@@ -9,8 +9,7 @@ Status InlineRunner::Post(std::function<void()> work) {
   return OkStatus();
 }
 
-ThreadPool::ThreadPool(const std::string& name, int threads, size_t queue_max)
-    : queue_(queue_max) {
+ThreadPool::ThreadPool(const std::string& name, int threads, size_t queue_max) : queue_(queue_max) {
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this, label = name + "-" + std::to_string(i)] {
       SetThreadName(label);
@@ -36,11 +35,11 @@ Status ThreadPool::Post(std::function<void()> work) {
   return Cancelled("the thread pool is shut down");
 }
 
-void ThreadPool::SendAway(const LeadingThread& leader) {
+void ThreadPool::SendAway(const LeaderCpuTracker& leader) {
   for (std::thread& t : threads_) leader.SendAway(t.native_handle());
 }
 
-void ThreadPool::LetGo(const LeadingThread& leader) {
+void ThreadPool::LetGo(const LeaderCpuTracker& leader) {
   for (std::thread& t : threads_) leader.LetGo(t.native_handle());
 }
 

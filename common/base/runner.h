@@ -35,9 +35,9 @@ class ThreadPool final : public Runner {
   ~ThreadPool() override;
   Status Post(std::function<void()> work) override;
   size_t queued() const { return queue_.size(); }
-  // LeadingThread's, for all workers.
-  void SendAway(const LeadingThread& leader);
-  void LetGo(const LeadingThread& leader);
+  // LeaderCpuTracker's, for all workers.
+  void SendAway(const LeaderCpuTracker& leader);
+  void LetGo(const LeaderCpuTracker& leader);
 
  private:
   BoundedQueue<std::function<void()>> queue_;

@@ -7,7 +7,7 @@ namespace tandem {
 // step is number 0. People count from 1, as progress lines do: whatever they read says this of a
 // step. (The steps that are done are a count, which everybody says alike.)
 template <typename Step>
-constexpr Step ShownStep(Step step) {
+constexpr Step DisplayStep(Step step) {
   return step + 1;
 }
 

@@ -9,7 +9,7 @@
 namespace tandem {
 
 // Where to go, and what to show there: good for one client, for some seconds.
-struct LaneInvitation {
+struct ShmRpcTicket {
   std::string socket;  // an abstract name
   std::string ticket;  // kLaneTicketBytes bytes
 };

@@ -13,8 +13,8 @@ size_t Aligned(size_t bytes) {
 }  // namespace
 
 StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
-  std::vector<LanePiece> table;
-  size_t bytes = Aligned(message.pieces.size() * sizeof(LanePiece));
+  std::vector<RingFragment> table;
+  size_t bytes = Aligned(message.pieces.size() * sizeof(RingFragment));
   for (const EncodedMessage::Piece& piece : message.pieces) {
     const size_t size = piece.data != nullptr ? piece.bytes : piece.owned.size();
     const int64_t at = piece.data != nullptr ? arena.OffsetOf(piece.data, size) : -1;
@@ -41,21 +41,21 @@ StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
   return placed;
 }
 
-StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const LaneEntry& entry,
+StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& entry,
                                                              std::span<const std::byte> arena) {
   const auto inside = [&arena](uint64_t offset, uint64_t bytes) {
     return offset <= arena.size() && bytes <= arena.size() - offset;
   };
-  if (entry.pieces > kLanePiecesMax || entry.table % alignof(LanePiece) != 0 ||
-      !inside(entry.table, entry.pieces * sizeof(LanePiece))) {
+  if (entry.pieces > kLanePiecesMax || entry.table % alignof(RingFragment) != 0 ||
+      !inside(entry.table, entry.pieces * sizeof(RingFragment))) {
     return DataLoss("a message of %d pieces outside the shared memory", entry.pieces);
   }
-  std::vector<LanePiece> table(entry.pieces);
+  std::vector<RingFragment> table(entry.pieces);
   const auto bytes = std::as_writable_bytes(std::span(table));
   std::ranges::copy(arena.subspan(entry.table, bytes.size()), bytes.begin());
   std::vector<std::span<const std::byte>> pieces;
   size_t left = arena.size();
-  for (const LanePiece& piece : table) {
+  for (const RingFragment& piece : table) {
     if (!inside(piece.offset, piece.bytes) || piece.bytes > left) {
       return DataLoss("a piece of %d bytes at %d of %d bytes of shared memory", piece.bytes,
                       piece.offset, arena.size());

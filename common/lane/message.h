@@ -12,7 +12,7 @@ namespace tandem {
 
 // A message that lies in an arena, until this goes.
 struct LaneMessage {
-  LaneEntry entry;                                // `pieces` and `table` are set
+  RingEntry entry;                                // `pieces` and `table` are set
   Buffer head;                                    // the table, and pieces that were copied
   std::vector<std::shared_ptr<const void>> keep;  // of the others
 };
@@ -24,7 +24,7 @@ inline constexpr uint32_t kLanePiecesMax = 1 << 21;
 
 // The pieces of a message in `arena`, where they are. DATA_LOSS unless all of them, and not more
 // than the arena holds, lie in it.
-StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const LaneEntry& entry,
+StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& entry,
                                                              std::span<const std::byte> arena);
 
 }  // namespace tandem

@@ -24,8 +24,8 @@ int64_t Nanos() { return SteadyNow().time_since_epoch().count(); }
 
 }  // namespace
 
-bool LaneSender::Write(const LaneEntry& entry) {
-  ring_.entries[written_ % LaneRing::kEntries] = entry;
+bool LaneSender::Write(const RingEntry& entry) {
+  ring_.entries[written_ % ShmRpcRing::kEntries] = entry;
   ring_.written.store(++written_, std::memory_order_seq_cst);
   return ring_.sleeps.load(std::memory_order_seq_cst) != 0 && ring_.sleeps.exchange(0) != 0;
 }
@@ -38,11 +38,11 @@ StatusOr<uint64_t> LaneSender::Taken() {
   return taken_ = taken;
 }
 
-StatusOr<std::optional<LaneEntry>> LaneReceiver::Read() {
+StatusOr<std::optional<RingEntry>> LaneReceiver::Read() {
   const uint64_t waiting = ring_.written.load(std::memory_order_acquire) - read_;
-  if (waiting == 0) return std::optional<LaneEntry>();
-  if (waiting > LaneRing::kEntries) return DataLoss("%d entries in a ring", waiting);
-  return std::optional<LaneEntry>(ring_.entries[read_++ % LaneRing::kEntries]);
+  if (waiting == 0) return std::optional<RingEntry>();
+  if (waiting > ShmRpcRing::kEntries) return DataLoss("%d entries in a ring", waiting);
+  return std::optional<RingEntry>(ring_.entries[read_++ % ShmRpcRing::kEntries]);
 }
 
 bool LaneReceiver::FallAsleep() {
@@ -50,9 +50,10 @@ bool LaneReceiver::FallAsleep() {
   return ring_.written.load(std::memory_order_seq_cst) == read_;
 }
 
-LanePause::LanePause(unsigned threads) : crowded_(std::thread::hardware_concurrency() < threads) {}
+SpinBackoff::SpinBackoff(unsigned threads)
+    : crowded_(std::thread::hardware_concurrency() < threads) {}
 
-bool LanePause::Wait() {
+bool SpinBackoff::Wait() {
   if (crowded_) return false;
   if (rounds_ < kSpins) {
     ++rounds_;

@@ -14,54 +14,54 @@
 namespace tandem {
 
 // A call, or the answer to one.
-struct LaneEntry {
+struct RingEntry {
   uint64_t id = 0;      // of the call, chosen by the client
   uint32_t what = 0;    // a call: the method; an answer: its StatusCode
   uint32_t pieces = 0;  // of the message (of an error: its text)
   uint64_t table = 0;   // where the LanePieces lie in the sender's arena, aligned as they are
 };
-struct LanePiece {
+struct RingFragment {
   uint64_t offset = 0, bytes = 0;  // in the sender's arena
 };
 
-struct LaneRing {
+struct ShmRpcRing {
   static constexpr uint64_t kEntries = 64;
   alignas(64) std::atomic<uint64_t> written;  // entries; by the sender
   alignas(64) std::atomic<uint64_t> taken;    // entries that the sender may forget; by the receiver
   // The receiver waits on the socket and wants a byte there; whoever is about to send it clears
   // this.
   std::atomic<uint32_t> sleeps;
-  alignas(64) LaneEntry entries[kEntries];
+  alignas(64) RingEntry entries[kEntries];
 };
 
 // At the begin of a lane's memory, which is zero at first; behind it the arena of the calls.
-struct LaneControl {
-  LaneRing calls, answers;
+struct RingHeader {
+  ShmRpcRing calls, answers;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
-inline constexpr size_t kLaneControlBytes = (sizeof(LaneControl) + 4095) / 4096 * 4096;
+inline constexpr size_t kLaneControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
 
 // One thread at a time.
 class LaneSender {
  public:
-  explicit LaneSender(LaneRing& ring) : ring_(ring) {}
+  explicit LaneSender(ShmRpcRing& ring) : ring_(ring) {}
   // True: the receiver sleeps, and nobody was told so before; ring its bell. REQUIRES: less than
   // kEntries that are not taken.
-  bool Write(const LaneEntry& entry);
+  bool Write(const RingEntry& entry);
   // How many entries, since the begin, the receiver has done with. DATA_LOSS when that cannot be.
   StatusOr<uint64_t> Taken();
 
  private:
-  LaneRing& ring_;
+  ShmRpcRing& ring_;
   uint64_t written_ = 0, taken_ = 0;
 };
 
 // One thread.
 class LaneReceiver {
  public:
-  explicit LaneReceiver(LaneRing& ring) : ring_(ring) {}
+  explicit LaneReceiver(ShmRpcRing& ring) : ring_(ring) {}
   // The next entry, if there is one. DATA_LOSS when what is there cannot be.
-  StatusOr<std::optional<LaneEntry>> Read();
+  StatusOr<std::optional<RingEntry>> Read();
   uint64_t read() const { return read_; }
   // Entries that Read would give, by the sender's word.
   uint64_t Waiting() const { return ring_.written.load(std::memory_order_relaxed) - read_; }
@@ -72,16 +72,16 @@ class LaneReceiver {
   void WakeUp() { ring_.sleeps.store(0, std::memory_order_relaxed); }
 
  private:
-  LaneRing& ring_;
+  ShmRpcRing& ring_;
   uint64_t read_ = 0;
 };
 
 // Waiting without a sleep: looks, then offers the processor to others. For as long as a sleep and
 // the wake-up would cost; not at all where there are fewer processors than `threads`, of which one
 // then has something better to do.
-class LanePause {
+class SpinBackoff {
  public:
-  explicit LanePause(unsigned threads);
+  explicit SpinBackoff(unsigned threads);
   // False: that was long enough.
   bool Wait();
   void Reset() { rounds_ = 0; }

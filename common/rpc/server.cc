@@ -86,7 +86,8 @@ StatusOr<Listening> Listen(const ServerOptions& options) {
     listening = ListenOn(options.listen);
     return absl::IsAlreadyExists(listening.status());
   };
-  AwaitPredecessor("port " + ToString(options.listen) + " is taken", taken, options.patience);
+  WaitForPreviousInstance("port " + ToString(options.listen) + " is taken", taken,
+                          options.patience);
   if (listening.ok()) return listening;
   return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
                      std::string(listening.status().message()));

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/nearest.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/base/nearest.h"
 #include "common/strategy/text_file.h"
 #include "proto/knob.pb.h"
 

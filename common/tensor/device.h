@@ -43,9 +43,9 @@ class SideStream {
   // Makes the device the calling thread's, as libraries want it before they are called.
   virtual Status Enter() = 0;
   // Behind everything that the compute stream has been given until now.
-  virtual StatusOr<Mark> MarkCompute() = 0;
+  virtual StatusOr<Mark> RecordComputeEvent() = 0;
   // What this stream is given from now on begins behind `mark`.
-  virtual Status StartBehind(const Mark& mark) = 0;
+  virtual Status WaitOn(const Mark& mark) = 0;
   // Whether everything that it was given has ended. UNAVAILABLE when the device has failed.
   virtual StatusOr<bool> Idle() = 0;
 };

@@ -75,7 +75,7 @@ class CudaSideStream final : public SideStream {
 
   void* handle() const override { return stream_; }
   Status Enter() override { return CudaStatus(cudaSetDevice(device_), "cudaSetDevice"); }
-  StatusOr<Mark> MarkCompute() override {
+  StatusOr<Mark> RecordComputeEvent() override {
     TD_RETURN_IF_ERROR(Enter());
     cudaEvent_t event = nullptr;
     TD_RETURN_IF_ERROR(
@@ -84,7 +84,7 @@ class CudaSideStream final : public SideStream {
     TD_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(event, compute_), "cudaEventRecord"));
     return mark;
   }
-  Status StartBehind(const Mark& mark) override {
+  Status WaitOn(const Mark& mark) override {
     TD_RETURN_IF_ERROR(Enter());
     return CudaStatus(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(mark.get()), 0),
                       "cudaStreamWaitEvent");

@@ -9,9 +9,9 @@
 namespace tandem {
 
 struct SparseRows {
-  int64_t height = 0;          // rows of the whole matrix
-  std::vector<int64_t> rows;   // which rows, each in [0, height); duplicates allowed until merged
-  Tensor values;               // [rows.size(), width]
+  int64_t height = 0;         // rows of the whole matrix
+  std::vector<int64_t> rows;  // which rows, each in [0, height); duplicates allowed until merged
+  Tensor values;              // [rows.size(), width]
 
   // INVALID_ARGUMENT naming the row, unless rows and values fit each other and `height`.
   Status Check() const;

@@ -55,7 +55,7 @@ std::string CodeIn(const std::vector<std::string>& words) {
 // An exit code that has a meaning, as text; "" for others.
 std::string CodeIn(int exit_code) {
   constexpr std::array kMeant = {kExitUsage,      kExitData,   kExitUnavailable, kExitIo,
-                                 kExitPermission, kExitConfig, kExitLostPeer, kExitStorage};
+                                 kExitPermission, kExitConfig, kExitLostPeer,    kExitStorage};
   const bool meant = std::find(kMeant.begin(), kMeant.end(), exit_code) != kMeant.end();
   return meant ? std::to_string(exit_code) : "";
 }

@@ -27,8 +27,8 @@ struct JobRecord {
   int64_t launcher_pid = 0;
   // When the launcher began, in clock ticks since the machine did: a pid comes again, both do not.
   uint64_t launcher_start = 0;
-  std::string host;                      // of the launcher; empty: a version before said nothing
-  std::string secret_file, tls_dir;      // absolute; tls_dir empty: no TLS
+  std::string host;                  // of the launcher; empty: a version before said nothing
+  std::string secret_file, tls_dir;  // absolute; tls_dir empty: no TLS
   bool insecure_allow_network = false;
   std::vector<ProcessRecord> processes;  // of this host
 };

@@ -51,7 +51,7 @@ struct LaunchPlan {
   int trainers = 0;                    // that the pservers wait for
   bool remote_workers = false;
   bool insecure_allow_network = false;  // what goes over the network may go in the clear
-  // Where processes say for whom they wait (rank_words.h); empty: nowhere.
+  // Where processes say for whom they wait (rank_reports.h); empty: nowhere.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // ranks_return
   std::string world_file;         // who takes part (collective/rendezvous/world_file.h); empty: all

@@ -151,7 +151,7 @@ void Supervisor::Loop() {
   while (AnyRunning(Role::kTrainer) || AnyRunning(Role::kPserver)) {
     WaitForEvents();
     TakeSignals();
-    HearRanks();
+    HandleRankReports();
     CollectEnded();
     Advance();
     for (const auto& child : children_) TellLost(child->log->lost());

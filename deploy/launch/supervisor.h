@@ -14,7 +14,7 @@
 #include "deploy/launch/output.h"
 #include "deploy/launch/process.h"
 #include "deploy/launch/pserver_sockets.h"
-#include "deploy/launch/rank_words.h"
+#include "deploy/launch/rank_reports.h"
 
 namespace tandem::deploy {
 
@@ -57,7 +57,7 @@ class Supervisor {
   void TakeSignals();
   void OnSignal(int signal);
   // The next four are in supervisor_waits.cc. Takes up what the processes say.
-  void HearRanks();
+  void HandleRankReports();
   // Tells people, and kills whom others have waited for in vain: it hangs.
   void HearWait(const ProcessWait& wait);
   Child* Running(const NamedProcess& process) const;  // null: none
@@ -105,7 +105,7 @@ class Supervisor {
   const LaunchPlan plan_;
   const Options options_;
   Fd signals_;
-  RankWordsFifo rank_words_;
+  RankReportFifo rank_words_;
   PserverSockets sockets_;
   std::vector<std::unique_ptr<Child>> children_;
   Phase phase_ = Phase::kRunning;

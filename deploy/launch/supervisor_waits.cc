@@ -9,8 +9,8 @@
 
 namespace tandem::deploy {
 
-void Supervisor::HearRanks() {
-  const RankWords words = rank_words_.Read();
+void Supervisor::HandleRankReports() {
+  const RankReports words = rank_words_.Read();
   for (const NamedProcess& process : words.here) {
     if (Child* const child = Running(process)) child->here = true;
   }

@@ -83,12 +83,12 @@ Status Backend::StartCopy(Device& device, const SideStream* side, void* to, cons
   return module_->copy(device, side, to, from, bytes);
 }
 
-Status Backend::StartSearch(Device& device, const FiniteSearch& search) const {
+Status Backend::StartSearch(Device& device, const NonFiniteScan& search) const {
   if (module_ == nullptr) return Unimplemented("the CPU looks at once");
   return module_->search(device, search);
 }
 
-StatusOr<CardProperties> Backend::Properties(int index) const {
+StatusOr<DeviceProperties> Backend::Properties(int index) const {
   if (module_ == nullptr || module_->properties == nullptr) return NotFound("this is no card");
   return module_->properties(index);
 }
@@ -98,7 +98,7 @@ std::span<const KernelImpl> Backend::Find(std::string_view op) const {
     const OpDef* def = FindOp(op);
     return def == nullptr ? std::span<const KernelImpl>() : def->cpu;
   }
-  for (const KernelRow& row : module_->kernels()) {
+  for (const KernelRegistration& row : module_->kernels()) {
     if (op == row.op) return row.impls;
   }
   return {};
@@ -107,7 +107,7 @@ std::span<const KernelImpl> Backend::Find(std::string_view op) const {
 std::set<std::string> Backend::Apart() const {
   std::set<std::string> apart;
   if (module_ == nullptr) return apart;
-  for (const KernelRow& row : module_->kernels()) {
+  for (const KernelRegistration& row : module_->kernels()) {
     if (row.apart) apart.insert(row.op);
   }
   return apart;

@@ -16,7 +16,7 @@ namespace tandem {
 
 // A search for elements that are not finite (check_nan_inf). Cells are in the device's memory, and
 // begin as kNone.
-struct FiniteSearch {
+struct NonFiniteScan {
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct Floats {
     const void* data;
@@ -40,15 +40,15 @@ struct BackendModule {
   // Devices found; otherwise why not ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
-  std::span<const KernelRow> (*kernels)();
+  std::span<const KernelRegistration> (*kernels)();
   // What `work` puts on the compute stream of `device`, recorded and not run; an error leaves the
   // stream as it was.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
   StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: of any memory
   // Backend::StartCopy.
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
-  Status (*search)(Device& device, const FiniteSearch& search);  // Backend::StartSearch
-  StatusOr<CardProperties> (*properties)(
+  Status (*search)(Device& device, const NonFiniteScan& search);  // Backend::StartSearch
+  StatusOr<DeviceProperties> (*properties)(
       int index);  // Backend::Properties; nullptr: there are none
 };
 
@@ -78,12 +78,12 @@ class Backend {
   Status StartCopy(Device& device, const SideStream* side, void* to, const void* from,
                    size_t bytes) const;
   // Puts a search on the compute stream. UNIMPLEMENTED on the CPU.
-  Status StartSearch(Device& device, const FiniteSearch& search) const;
+  Status StartSearch(Device& device, const NonFiniteScan& search) const;
   // NOT_FOUND where devices have none.
-  StatusOr<CardProperties> Properties(int index) const;
+  StatusOr<DeviceProperties> Properties(int index) const;
   // Implementations in order of preference; empty when the operator has none here.
   std::span<const KernelImpl> Find(std::string_view op) const;
-  // Operators whose outputs lie apart from their inputs here (KernelRow::apart).
+  // Operators whose outputs lie apart from their inputs here (KernelRegistration::apart).
   std::set<std::string> Apart() const;
 
  private:

@@ -11,9 +11,9 @@
 namespace tandem {
 namespace {
 
-std::span<const KernelRow> CudaKernels() {
-  static const std::vector<KernelRow> rows = [] {
-    std::vector<KernelRow> all;
+std::span<const KernelRegistration> CudaKernels() {
+  static const std::vector<KernelRegistration> rows = [] {
+    std::vector<KernelRegistration> all;
     for (const auto family :
          {ActivationCudaRows,   AucCudaRows,          BatchNormCudaRows, ConvCudaRows,
           CopyCudaRows,         DgcCudaRows,          DropoutCudaRows,   ElementwiseCudaRows,
@@ -21,26 +21,26 @@ std::span<const KernelRow> CudaKernels() {
           OptimizerCudaRows,    PoolCudaRows,         ProductCudaRows,   ReduceCudaRows,
           SampleImageCudaRows,  SequencePoolCudaRows, SoftmaxCudaRows,   SparseRowsCudaRows,
           SyncBatchNormCudaRows}) {
-      for (KernelRow& row : family()) all.push_back(std::move(row));
+      for (KernelRegistration& row : family()) all.push_back(std::move(row));
     }
     return all;
   }();
   return rows;
 }
 
-StatusOr<CardProperties> Properties(int index) {
+StatusOr<DeviceProperties> Properties(int index) {
   const auto of = [index](cudaDeviceAttr attribute) {
     int value = 0;
     const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, index);
     return error == cudaSuccess ? value : 0;
   };
   constexpr double kKilo = 1e3;
-  const CardProperties card = {.major = of(cudaDevAttrComputeCapabilityMajor),
-                               .minor = of(cudaDevAttrComputeCapabilityMinor),
-                               .multiprocessors = of(cudaDevAttrMultiProcessorCount),
-                               .bus_bits = of(cudaDevAttrGlobalMemoryBusWidth),
-                               .clock_hz = kKilo * of(cudaDevAttrClockRate),
-                               .memory_clock_hz = kKilo * of(cudaDevAttrMemoryClockRate)};
+  const DeviceProperties card = {.major = of(cudaDevAttrComputeCapabilityMajor),
+                                 .minor = of(cudaDevAttrComputeCapabilityMinor),
+                                 .multiprocessors = of(cudaDevAttrMultiProcessorCount),
+                                 .bus_bits = of(cudaDevAttrGlobalMemoryBusWidth),
+                                 .clock_hz = kKilo * of(cudaDevAttrClockRate),
+                                 .memory_clock_hz = kKilo * of(cudaDevAttrMemoryClockRate)};
   const bool all = card.major > 0 && card.multiprocessors > 0 && card.bus_bits > 0 &&
                    card.clock_hz > 0 && card.memory_clock_hz > 0;
   if (!all) return NotFound("the driver does not say what the card consists of");
@@ -54,7 +54,7 @@ const BackendModule kModule = {
 }  // namespace
 
 std::span<const KernelImpl> CudaImplsOf(std::string_view op) {
-  for (const KernelRow& row : CudaKernels()) {
+  for (const KernelRegistration& row : CudaKernels()) {
     if (op == row.op) return row.impls;
   }
   return {};

@@ -11,7 +11,7 @@ Executor::Executor(Plan& plan) : plan_(plan), comm_began_(plan.done_.size()) {
     dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
   }
   if (plan.recorder() == nullptr) return;
-  for (const PlanPiece& piece : CutIntoPieces(plan.steps())) {
+  for (const GraphSegment& piece : SplitIntoGraphSegments(plan.steps())) {
     pieces_.push_back(
         {.steps = std::span(plan.steps_).subspan(piece.begin, piece.end - piece.begin),
          .to_record = piece.worth_graph,
@@ -99,7 +99,7 @@ Status Executor::RunPieces() {
     piece.was_run = true;
   }
   in_flight_ = -1;
-  if (!graphs_told_) TellGraphs();
+  if (!graphs_told_) ReportCapturedGraphs();
   return OkStatus();
 }
 
@@ -136,7 +136,7 @@ void Executor::Record(Piece& piece) {
 }
 
 // Once all that can be graphs are.
-void Executor::TellGraphs() {
+void Executor::ReportCapturedGraphs() {
   int64_t graphs = 0, launches = 0;
   for (const Piece& piece : pieces_) {
     if (piece.to_record) return;

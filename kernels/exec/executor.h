@@ -85,7 +85,7 @@ class Executor {
   Status RunPieces();
   Status RunPiece(Piece& piece);
   void Record(Piece& piece);
-  void TellGraphs();
+  void ReportCapturedGraphs();
   void AfterRun();
   Status RunOn(PlanStep& step, int thread);
   Status RunStep(PlanStep& step);
@@ -111,7 +111,7 @@ class Executor {
   std::vector<Time> comm_began_;        // in this step, by communication
   std::atomic<int64_t> waited_ns_ = 0;  // for communication, of all threads
   double on_way_ = 0;
-  LoopThreads loops_;  // in program order
+  LoopThreads loops_;          // in program order
   std::vector<Piece> pieces_;  // empty: no graphs
   bool graphs_told_ = false;
   int64_t launches_ = 0;

@@ -11,7 +11,7 @@ static_assert(sizeof(Cell) == sizeof(uint64_t));
 // Of one launch, and by value in its arguments: a kernel's have room for 4 KiB.
 struct Table {
   static constexpr size_t kTensors = 64;
-  FiniteSearch::Floats at[kTensors];
+  NonFiniteScan::Floats at[kTensors];
 };
 
 // This thread's first element with all bits of `exponent`; the smallest of all threads is kept.
@@ -42,7 +42,7 @@ __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed
   // Whoever finds something meanwhile makes it this number.
   const Cell before = *static_cast<volatile Cell*>(failed);
   if (inputs ? before != number : before < number) return;
-  const FiniteSearch::Floats& tensor = table.at[blockIdx.y];
+  const NonFiniteScan::Floats& tensor = table.at[blockIdx.y];
   Cell* const own = first + blockIdx.y;
   if (tensor.dtype == DType::kF32) {
     Find<uint32_t>(tensor.data, tensor.numel, 0x7F800000, number, failed, own);
@@ -54,7 +54,7 @@ __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed
 
 }  // namespace
 
-Status StartCudaSearch(Device& device, const FiniteSearch& search) {
+Status StartCudaSearch(Device& device, const NonFiniteScan& search) {
   TD_RETURN_IF_ERROR(CheckCuda(cudaSetDevice(device.place().index), "cudaSetDevice"));
   KernelArgs args{};
   args.stream = device.stream();

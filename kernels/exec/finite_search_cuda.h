@@ -6,6 +6,6 @@
 namespace tandem {
 
 // BackendModule::search.
-Status StartCudaSearch(Device& device, const FiniteSearch& search);
+Status StartCudaSearch(Device& device, const NonFiniteScan& search);
 
 }  // namespace tandem

@@ -20,8 +20,8 @@ std::string Listed(const char* what, const TypeCounts& types) {
 
 }  // namespace
 
-std::vector<PlanPiece> CutIntoPieces(std::span<const PlanStep> steps) {
-  std::vector<PlanPiece> pieces;
+std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps) {
+  std::vector<GraphSegment> pieces;
   for (size_t i = 0; i < steps.size(); ++i) {
     const bool goes_on = !pieces.empty() && steps[i].run != nullptr &&
                          steps[i - 1].run != nullptr && steps[i].run_if == steps[i - 1].run_if;
@@ -36,7 +36,7 @@ std::string PiecesText(const Plan& plan) {
   const std::span<const PlanStep> steps = plan.steps();
   size_t graphs = 0, recorded = 0, kernels = 0;
   TypeCounts communications, conditional;
-  for (const PlanPiece& piece : CutIntoPieces(steps)) {
+  for (const GraphSegment& piece : SplitIntoGraphSegments(steps)) {
     const PlanStep& first = steps[piece.begin];
     const std::string& type = plan.program().ops[static_cast<size_t>(first.op)].type;
     if (first.comm_start >= 0) ++communications[type];

@@ -14,14 +14,14 @@ namespace tandem {
 
 // Steps [begin, end) of a plan, at least one: kernels that run under one condition, which the host
 // reads before them, or a communication, which the host starts or waits for.
-struct PlanPiece {
+struct GraphSegment {
   size_t begin, end;
   // Two kernels or more: one launch takes less time than one graph.
   bool worth_graph = false;
 };
 
 // In order; together they are all of `steps`.
-std::vector<PlanPiece> CutIntoPieces(std::span<const PlanStep> steps);
+std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
 // For people: how many graphs a step becomes, and which operators need the host between them.
 std::string PiecesText(const Plan& plan);

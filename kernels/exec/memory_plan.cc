@@ -174,7 +174,7 @@ size_t MemoryPlanner::LargestLive(const std::set<std::string>& temporaries) cons
 
 }  // namespace
 
-std::vector<Flight> FindFlights(const Program& program) {
+std::vector<Flight> FindCommIntervals(const Program& program) {
   std::vector<Flight> flights;
   const int n = static_cast<int>(program.ops.size());
   for (int i = 0; i < n; ++i) {

@@ -35,7 +35,7 @@ struct Flight {
 
 // In program order. A communication is waited for before the first later operator that touches what
 // it writes, or writes what it reads.
-std::vector<Flight> FindFlights(const Program& program);
+std::vector<Flight> FindCommIntervals(const Program& program);
 
 struct MemoryPlan {
   std::unordered_map<std::string, size_t> offsets;  // of every temporary

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kNone = FiniteSearch::kNone;
+constexpr uint64_t kNone = NonFiniteScan::kNone;
 
 // Position of the first number whose exponent has all its bits set.
 template <typename Bits>
@@ -124,8 +124,8 @@ Status NanCheck::Verdict(const StepFloats& step, const PlanStep& at, std::span<c
 }
 
 Status NanCheck::Search(const std::vector<Floats>& vars, const void* const* data,
-                        FiniteSearch search) {
-  std::vector<FiniteSearch::Floats> tensors;
+                        NonFiniteScan search) {
+  std::vector<NonFiniteScan::Floats> tensors;
   for (const Floats& var : vars) {
     const void* const at = data[var.position];
     tensors.push_back({at, var.desc.dtype, at == nullptr ? 0 : var.desc.shape.numel()});
@@ -144,11 +144,11 @@ Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
   const StepFloats& floats = steps_[index];
   if (plan_.device() != nullptr) {
     auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());
-    FiniteSearch search{.number = static_cast<uint64_t>(run) * steps_.size() + index,
-                        .tensors = {},
-                        .inputs = false,
-                        .failed = cells,
-                        .first = cells + 1};
+    NonFiniteScan search{.number = static_cast<uint64_t>(run) * steps_.size() + index,
+                         .tensors = {},
+                         .inputs = false,
+                         .failed = cells,
+                         .first = cells + 1};
     TD_RETURN_IF_ERROR(Search(floats.out, step.args.out, search));
     search.inputs = true;
     search.first += floats.out.size();

@@ -37,10 +37,10 @@ class NanCheck final : public ExecObserver {
     std::vector<Floats> in, out;
     std::vector<std::pair<size_t, size_t>> written;  // outputs of any type: position, bytes
   };
-  using Found = std::vector<uint64_t>;  // by variable: element, or FiniteSearch::kNone
+  using Found = std::vector<uint64_t>;  // by variable: element, or NonFiniteScan::kNone
 
   NanCheck(const Plan& plan, const Backend& backend);
-  Status Search(const std::vector<Floats>& vars, const void* const* data, FiniteSearch search);
+  Status Search(const std::vector<Floats>& vars, const void* const* data, NonFiniteScan search);
   Status ReadBack();
   static Status Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                         std::span<const uint64_t> in);

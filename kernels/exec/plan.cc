@@ -285,7 +285,7 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   plan_->kernel_threads_ = cpu ? options_.threads : 1;
   if (!cpu) TD_RETURN_IF_ERROR(FindKernels());
   TD_RETURN_IF_ERROR(PlaceLasting());
-  flights_ = FindFlights(program_);
+  flights_ = FindCommIntervals(program_);
   commit_ = options_.commit ? FindCommit(program_).op : static_cast<int>(program_.ops.size());
   for (Flight& flight : flights_) flight.wait = std::min(flight.wait, commit_);
   TD_RETURN_IF_ERROR(PlaceTemporaries());

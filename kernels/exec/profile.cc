@@ -13,7 +13,7 @@ namespace {
 
 std::string NameOf(const Program& program, const Span& span, bool detail) {
   if (span.op < 0)
-    return span.lane == Lane::kDevice ? absl::StrFormat("%s (device)", span.what) : span.what;
+    return span.lane == TraceTrack::kDevice ? absl::StrFormat("%s (device)", span.what) : span.what;
   const Op& op = program.ops[static_cast<size_t>(span.op)];
   std::string name = op.type;
   if (detail) {
@@ -24,10 +24,10 @@ std::string NameOf(const Program& program, const Span& span, bool detail) {
       break;
     }
   }
-  if (span.lane == Lane::kDevice)
+  if (span.lane == TraceTrack::kDevice)
     return name + (detail ? " " : "") + (detail ? span.what : "") + " (device)";
   if (*span.what != '\0') name = absl::StrFormat("%s for %s", span.what, name);
-  return span.lane == Lane::kComm ? name + " (on its way)" : name;
+  return span.lane == TraceTrack::kComm ? name + " (on its way)" : name;
 }
 
 double Key(const ProfileRow& row, ProfileOrder order) {
@@ -60,7 +60,7 @@ std::string Share(double amount, double seconds, double peak) {
 std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
   bool flops = false, bytes = false;
   for (const ProfileRow& row : rows) {
-    if (row.lane != Lane::kCompute || row.total <= 0) continue;
+    if (row.lane != TraceTrack::kCompute || row.total <= 0) continue;
     flops |= peak.flops > 0 && row.flops > peak.flops * row.total;
     bytes |= peak.bytes > 0 && row.bytes > peak.bytes * row.total;
   }
@@ -75,9 +75,9 @@ std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& 
 }
 
 std::string Rates(const ProfileRow& row, const MachinePeak& peak) {
-  if (row.lane == Lane::kDevice)
+  if (row.lane == TraceTrack::kDevice)
     return Share(row.flops, row.total, 0) + Share(row.bytes, row.total, 0);
-  if (row.lane != Lane::kCompute) return "";
+  if (row.lane != TraceTrack::kCompute) return "";
   return Share(row.flops, row.total, peak.flops) + Share(row.bytes, row.total, peak.bytes);
 }
 
@@ -95,13 +95,13 @@ void Profiler::Push(const Span& span) {
 Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end) {
   if (trace_ != nullptr) trace_->Leave();
   if (step.comm_wait >= 0) {
-    Push({step.op, "wait", Lane::kCompute, run, begin, end});
+    Push({step.op, "wait", TraceTrack::kCompute, run, begin, end});
     const auto comm = static_cast<size_t>(step.comm_wait);
-    Push({step.op, "", Lane::kComm, run, comm_began_[comm], plan_.CommEnded(step.comm_wait)});
+    Push({step.op, "", TraceTrack::kComm, run, comm_began_[comm], plan_.CommEnded(step.comm_wait)});
     return OkStatus();
   }
   if (step.comm_start >= 0) comm_began_[static_cast<size_t>(step.comm_start)] = begin;
-  Push({step.op, step.comm_start >= 0 ? "start" : "", Lane::kCompute, run, begin, end});
+  Push({step.op, step.comm_start >= 0 ? "start" : "", TraceTrack::kCompute, run, begin, end});
   return OkStatus();
 }
 
@@ -128,13 +128,13 @@ Status Profiler::EndTrace() {
     const char* const what = names_.insert(span.what).first->c_str();
     const int stream =
         streams_.emplace(span.stream, static_cast<int>(streams_.size())).first->second;
-    Push({op, what, Lane::kDevice, run, span.begin, span.end, stream});
+    Push({op, what, TraceTrack::kDevice, run, span.begin, span.end, stream});
   }
   return OkStatus();
 }
 
 void Profiler::Add(const char* what, int64_t run, Time begin, Time end) {
-  Push({-1, what, Lane::kFeed, run, begin, end});
+  Push({-1, what, TraceTrack::kFeed, run, begin, end});
 }
 
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail) {
@@ -143,7 +143,8 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
   // Where an operator's work is done. It may be several kernels of a device.
-  const Lane worker = profiler.plan().device() == nullptr ? Lane::kCompute : Lane::kDevice;
+  const TraceTrack worker =
+      profiler.plan().device() == nullptr ? TraceTrack::kCompute : TraceTrack::kDevice;
   std::set<std::pair<int, int64_t>> done;
   for (const Span& span : profiler.spans()) {
     const std::string name = NameOf(program, span, detail);
@@ -156,7 +157,8 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
     row.total += seconds;
     ++row.calls;
     if (span.op < 0 || span.lane != worker) continue;
-    if (worker == Lane::kCompute ? *span.what != '\0' : !done.insert({span.op, span.run}).second) {
+    if (worker == TraceTrack::kCompute ? *span.what != '\0'
+                                       : !done.insert({span.op, span.run}).second) {
       continue;
     }
     row.flops += costs[static_cast<size_t>(span.op)].flops;
@@ -174,15 +176,15 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
   double busy = 0, device = 0;  // the executor's thread
   for (const ProfileRow& row : rows) {
     width = std::max(width, row.name.size());
-    if (row.lane == Lane::kDevice) device += row.total;
-    if (row.lane == Lane::kCompute || row.lane == Lane::kFeed) busy += row.total;
+    if (row.lane == TraceTrack::kDevice) device += row.total;
+    if (row.lane == TraceTrack::kCompute || row.lane == TraceTrack::kFeed) busy += row.total;
   }
   std::string text = absl::StrFormat("%-*s %7s %10s %9s %9s %9s %7s %8s %7s %8s %7s\n", width,
                                      "Event", "Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.",
                                      "GFLOP/s", "of peak", "GB/s", "of peak");
   for (const ProfileRow& row : rows) {
-    const double all = row.lane == Lane::kDevice ? device : busy;
-    const double ratio = row.lane == Lane::kComm || all <= 0 ? 0 : row.total / all;
+    const double all = row.lane == TraceTrack::kDevice ? device : busy;
+    const double ratio = row.lane == TraceTrack::kComm || all <= 0 ? 0 : row.total / all;
     std::string line =
         absl::StrFormat("%-*s %7d %10.3f %9.4f %9.4f %9.4f %7.4f%s", width, row.name, row.calls,
                         row.total * 1e3, row.min * 1e3, row.max * 1e3,
@@ -213,7 +215,7 @@ double Covered(std::vector<std::pair<Time, Time>> intervals) {
 int64_t StepsOf(std::span<const Span> spans) {
   std::set<int64_t> steps;
   for (const Span& span : spans) {
-    if (span.lane != Lane::kDevice) steps.insert(span.run);
+    if (span.lane != TraceTrack::kDevice) steps.insert(span.run);
   }
   return static_cast<int64_t>(steps.size());
 }
@@ -227,7 +229,7 @@ DeviceBusy BusyOf(std::span<const Span> spans) {
   for (const Span& span : spans) {
     first = std::min(first, span.begin);
     last = std::max(last, span.end);
-    if (span.lane == Lane::kDevice) device.emplace_back(span.begin, span.end);
+    if (span.lane == TraceTrack::kDevice) device.emplace_back(span.begin, span.end);
   }
   if (last > first) busy.all = Seconds(last - first);
   busy.busy = Covered(std::move(device));
@@ -245,8 +247,8 @@ CommOverlap OverlapOf(std::span<const Span> spans) {
   CommOverlap overlap{.steps = StepsOf(spans)};
   std::vector<std::pair<Time, Time>> on_way;
   for (const Span& span : spans) {
-    if (span.lane == Lane::kComm) on_way.emplace_back(span.begin, span.end);
-    if (span.lane == Lane::kCompute && std::string_view(span.what) == "wait") {
+    if (span.lane == TraceTrack::kComm) on_way.emplace_back(span.begin, span.end);
+    if (span.lane == TraceTrack::kCompute && std::string_view(span.what) == "wait") {
       overlap.exposed += Seconds(span.end - span.begin);
     }
   }

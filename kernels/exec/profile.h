@@ -16,7 +16,7 @@
 namespace tandem {
 
 // Where a span stands in a timeline.
-enum class Lane : uint8_t {
+enum class TraceTrack : uint8_t {
   kCompute,  // kernels, and the executor's waits for communication
   kComm,     // communications, from their start to their end; they may overlap
   kFeed,     // what the trainer does around the plan
@@ -27,7 +27,7 @@ struct Span {
   int op = -1;  // index in the program; -1: see `what`
   // "wait" of an operator's communication; what the device ran; else of the trainer's own
   const char* what = "";
-  Lane lane = Lane::kCompute;
+  TraceTrack lane = TraceTrack::kCompute;
   int64_t run = 0;  // of the executor
   Time begin, end;
   int stream = 0;  // of the device, in the order of their first spans
@@ -69,7 +69,7 @@ class Profiler final : public ExecObserver {
 // Sums of the spans of one name.
 struct ProfileRow {
   std::string name;  // "conv2d"; with detail "#3 conv2d conv_0.out"; "wait for c_allreduce_sum"
-  Lane lane = Lane::kCompute;
+  TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
   double total = 0, min = 0, max = 0;  // seconds
   double flops = 0;                    // of all calls; 0: it is the memory moved that counts

@@ -22,7 +22,7 @@ constexpr double kTransfersPerCycle = 2;  // of memory: both edges
 
 }  // namespace
 
-StatusOr<CardPeak> PeakOf(const CardProperties& card) {
+StatusOr<DevicePeak> PeakOf(const DeviceProperties& card) {
   const auto* const units = std::find_if(
       std::begin(kUnits), std::end(kUnits),
       [&card](const Units& u) { return u.major == card.major && u.minor == card.minor; });
@@ -30,10 +30,10 @@ StatusOr<CardPeak> PeakOf(const CardProperties& card) {
     return NotFound("the units of compute capability %d.%d are not known", card.major, card.minor);
   }
   const double cycles = card.multiprocessors * card.clock_hz;
-  return CardPeak{.f32_flops = cycles * units->f32,
-                  .tf32_flops = cycles * units->tf32,
-                  .half_flops = cycles * units->half,
-                  .bytes = card.memory_clock_hz * kTransfersPerCycle * card.bus_bits / 8};
+  return DevicePeak{.f32_flops = cycles * units->f32,
+                    .tf32_flops = cycles * units->tf32,
+                    .half_flops = cycles * units->half,
+                    .bytes = card.memory_clock_hz * kTransfersPerCycle * card.bus_bits / 8};
 }
 
 OpCost CostOf(const Program& program, const Op& op) {
@@ -55,7 +55,7 @@ OpCost CostOf(const Program& program, const Op& op) {
   return cost;
 }
 
-double LeastSeconds(const Program& program, const CardPeak& peak, bool tf32) {
+double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32) {
   double seconds = 0;
   for (const Op& op : program.ops) {
     if (FindOp(op.type)->is_comm) continue;

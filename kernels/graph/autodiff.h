@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// A parameter and its gradient. A sparse gradient (kernels/ops/rows/sparse_rows.h) has its values in
-// `grad` and its row numbers in `rows`; `rows` is empty for a dense one.
+// A parameter and its gradient. A sparse gradient (kernels/ops/rows/sparse_rows.h) has its values
+// in `grad` and its row numbers in `rows`; `rows` is empty for a dense one.
 struct ParamGrad {
   std::string param, grad;
   std::string rows = {};

@@ -21,7 +21,7 @@ struct OptimizerRow {
   const char* type;
   const char* op;
   std::vector<SlotRow> slots;
-  UpdateReach reach = UpdateReach::kElement;
+  UpdateScope reach = UpdateScope::kElement;
   AttrMap defaults = {};     // attributes that begin otherwise than the operator's
   bool moves_fresh = false;  // a gradient of 0 changes a parameter whose slots are as at first
 };
@@ -35,16 +35,16 @@ const std::vector<OptimizerRow>& Rows() {
       {"sgd", "sgd", {}},
       {"momentum", "momentum", {{"velocity"}}},
       {"adam", "adam", adam},
-      {"adamw", "adam", adam, UpdateReach::kElement, {{"weight_decay", 0.01}}},
+      {"adamw", "adam", adam, UpdateScope::kElement, {{"weight_decay", 0.01}}},
       {"adagrad", "adagrad", {{"moment", false, "initial_accumulator"}}},
       {"decayed_adagrad", "decayed_adagrad", {{"moment"}}},
       {"adamax", "adamax", {{"moment"}, {"inf_norm"}, {"beta1_pow", true, "beta1"}}},
       {"rmsprop",
        "rmsprop",
        {{"mean_square"}, {"momentum"}, {"mean_grad", false, nullptr, "centered"}}},
-      {"ftrl", "ftrl", {{"squared"}, {"linear"}}, UpdateReach::kElement, {}, true},
-      {"lars_momentum", "lars_momentum", {{"velocity"}}, UpdateReach::kParameter},
-      {"lamb", "lamb", adam, UpdateReach::kParameter},
+      {"ftrl", "ftrl", {{"squared"}, {"linear"}}, UpdateScope::kElement, {}, true},
+      {"lars_momentum", "lars_momentum", {{"velocity"}}, UpdateScope::kParameter},
+      {"lamb", "lamb", adam, UpdateScope::kParameter},
   };
   return rows;
 }
@@ -151,25 +151,25 @@ StatusOr<const OpDef*> OptimizerOp(const std::string& type) {
   return GetOp(row->op);
 }
 
-StatusOr<UpdateReach> ReachOf(const OptimizerSpec& spec) {
+StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
   AttrMap attrs = spec.attrs;
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
-  if (settings.clip_global_norm > 0) return UpdateReach::kAll;
-  return settings.clip_norm > 0 ? UpdateReach::kParameter : row->reach;
+  if (settings.clip_global_norm > 0) return UpdateScope::kAll;
+  return settings.clip_norm > 0 ? UpdateScope::kParameter : row->reach;
 }
 
-StatusOr<IdleRows> IdleRowsOf(const OptimizerSpec& spec, const std::string& param) {
+StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
   AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   const bool lazy =
       FindAttr(*def, "lazy_mode") == nullptr || AttrValue<bool>(attrs, *def, "lazy_mode");
-  if (lazy) return IdleRows::kStay;
+  if (lazy) return UntouchedRowPolicy::kStay;
   const bool decays = FindAttr(*def, "weight_decay") != nullptr && !settings.Excluded(param) &&
                       AttrValue<double>(attrs, *def, "weight_decay") > 0;
-  return decays || row->moves_fresh ? IdleRows::kMove : IdleRows::kFade;
+  return decays || row->moves_fresh ? UntouchedRowPolicy::kMove : UntouchedRowPolicy::kFade;
 }
 
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,

@@ -32,22 +32,22 @@ std::vector<std::string> OptimizerTypes();
 StatusOr<const OpDef*> OptimizerOp(const std::string& type);
 
 // What the update of one element depends on beside its gradient and slots.
-enum class UpdateReach : uint8_t {
+enum class UpdateScope : uint8_t {
   kElement,    // nothing: a parameter may be cut anywhere
   kParameter,  // the norm of its parameter or of that one's gradient (lars_momentum, lamb,
                // clip_norm)
   kAll         // the gradients of all parameters (clip_global_norm)
 };
-StatusOr<UpdateReach> ReachOf(const OptimizerSpec& spec);
+StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 
 // What a sparse gradient does to the rows that it lacks.
-enum class IdleRows : uint8_t {
+enum class UntouchedRowPolicy : uint8_t {
   kStay,  // nothing: sgd, adagrad, and all with lazy_mode
   kFade,  // slots that were used once fade away and move the row; before that nothing (momentum,
           // adam)
   kMove   // something even to a row that never had a gradient (ftrl, weight_decay of adam)
 };
-StatusOr<IdleRows> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
+StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
 
 // Name of the kState variable (f32, one element) that holds the learning rate of the step.
 inline constexpr const char* kLearningRateVar = "learning_rate";

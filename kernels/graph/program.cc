@@ -236,7 +236,9 @@ Status AppendOp(Program& program, Op op, bool anew) {
 }  // namespace
 
 Status AppendOp(Program& program, Op op) { return AppendOp(program, std::move(op), false); }
-Status AppendOpAnew(Program& program, Op op) { return AppendOp(program, std::move(op), true); }
+Status AppendOpReinferred(Program& program, Op op) {
+  return AppendOp(program, std::move(op), true);
+}
 
 Status BindBatch(Program& program, int64_t batch) {
   CHECK_GE(batch, 1);

@@ -67,7 +67,7 @@ class Program {
 Status AppendOp(Program& program, Op op);
 
 // The same, but temporaries that are declared get the description that is inferred now.
-Status AppendOpAnew(Program& program, Op op);
+Status AppendOpReinferred(Program& program, Op op);
 
 // Binds the batch dimension of every kData variable and infers all shapes again.
 // REQUIRES: batch >= 1.

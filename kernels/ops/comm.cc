@@ -139,7 +139,8 @@ const OpDef kRankReduceSum = {
 const OpDef kAllGatherSelected = {
     .type = "c_allgather_selected",
     .doc =
-        "Out [ranks, n]: the selections X [n] (kernels/ops/update/dgc.h) of all ranks, by rank; what they "
+        "Out [ranks, n]: the selections X [n] (kernels/ops/update/dgc.h) of all ranks, by rank; "
+        "what they "
         "use of them travels. All ranks must have selected equally many elements.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},

@@ -9,7 +9,7 @@
 #include "common/codec/optimizer_def.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/tensor/table_rules.h"
-#include "pserver/client/carrier/grpc_carrier.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
 #include "pserver/client/client_impl.h"
 
 namespace tandem {
@@ -23,7 +23,7 @@ constexpr Duration kInviteTimeout = std::chrono::seconds(3);
 
 PsClient::PsClient() : impl_(std::make_unique<Impl>()) {}
 PsClient::~PsClient() { impl_->Close(); }
-const std::vector<PsBlock>& PsClient::blocks() const { return impl_->blocks; }
+const std::vector<PsSlice>& PsClient::blocks() const { return impl_->blocks; }
 size_t PsClient::kept_bytes() const { return impl_->kept == nullptr ? 0 : impl_->kept->bytes(); }
 int PsClient::lanes() const { return impl_->lanes; }
 uint64_t PsClient::lane_calls() const { return impl_->carrier->lane_calls(); }
@@ -40,11 +40,11 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
     return InvalidArgument("trainer %d of %d: ranks are 0 to %d", options.trainer, options.trainers,
                            options.trainers - 1);
   }
-  TD_ASSIGN_OR_RETURN(auto carrier, GrpcCarrier::Connect(endpoints, options));
+  TD_ASSIGN_OR_RETURN(auto carrier, GrpcPsChannel::Connect(endpoints, options));
   return Over(std::move(carrier), endpoints, std::move(options));
 }
 
-std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsCarrier> carrier,
+std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsChannel> carrier,
                                          const std::vector<std::string>& addresses,
                                          PsOptions options) {
   auto client = std::unique_ptr<PsClient>(new PsClient());
@@ -100,8 +100,8 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   Impl& impl = *impl_;
   if (!impl.blocks.empty() || !impl.tables.empty())
     return FailedPrecondition("Configure was called before");
-  TD_ASSIGN_OR_RETURN(std::vector<PsBlock> blocks, Partition(variables, impl.options.partition));
-  for (const PsBlock& b : blocks) {
+  TD_ASSIGN_OR_RETURN(std::vector<PsSlice> blocks, Partition(variables, impl.options.partition));
+  for (const PsSlice& b : blocks) {
     if (b.numel <= kBlockElementsMax) continue;
     return InvalidArgument(
         "%s: a slice of %d elements is more than one message holds (%d); use "
@@ -142,11 +142,11 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.Learn(i, replies[i].map(), replies[i].generation());
     if (!replies[i].replayable() || impl.kept != nullptr) continue;
-    impl.kept = std::make_unique<KeptPushes>(replies[i].keep_bytes_max());
+    impl.kept = std::make_unique<PushRetransmitBuffer>(replies[i].keep_bytes_max());
   }
   TD_RETURN_IF_ERROR(impl.CheckStates(replies, mode));
   impl.reports = impl.kept != nullptr || !impl.sync || impl.options.on_silent != nullptr;
-  if (impl.sync) TD_RETURN_IF_ERROR(impl.AskAdded());
+  if (impl.sync) TD_RETURN_IF_ERROR(impl.RefreshAddedServers());
   TD_RETURN_IF_ERROR(impl.OpenLanes());
   PsState state{true, false, UINT64_MAX};
   for (size_t i = 0; i < replies.size(); ++i) {
@@ -216,13 +216,13 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
 }
 
 Status PsClient::Impl::OpenLanes() {
-  TD_ASSIGN_OR_RETURN(lanes, carrier->OpenLanes([this](int index) -> StatusOr<LaneInvitation> {
+  TD_ASSIGN_OR_RETURN(lanes, carrier->OpenLanes([this](int index) -> StatusOr<ShmRpcTicket> {
     OpenLaneRequest request;
     OpenLaneReply reply;
     FillCaller(&request);
     TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], "OpenLane", request,
                                    &reply, kInviteTimeout));
-    return LaneInvitation{reply.socket(), reply.ticket()};
+    return ShmRpcTicket{reply.socket(), reply.ticket()};
   }));
   return OkStatus();
 }
@@ -274,8 +274,7 @@ Status PsClient::Barrier(const std::string& name) {
   }
   request.set_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(impl_->call_timeout()))));
-  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply,
-                            impl_->call_timeout());
+  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply, impl_->call_timeout());
 }
 
 Status PsClient::Complete() {
@@ -284,8 +283,7 @@ Status PsClient::Complete() {
   Status first;
   for (Impl::Server* const server : impl_->AllServers()) {
     const auto reply = std::make_shared<CompleteReply>();
-    const auto told = impl_->CallOwner(*server, "Complete", request, reply,
-                                       impl_->call_timeout());
+    const auto told = impl_->CallOwner(*server, "Complete", request, reply, impl_->call_timeout());
     if (first.ok()) first = told.status();
     // One that has left may be there all the same, and show who completed.
     if (!told.ok() || *told) continue;
@@ -302,9 +300,8 @@ StatusOr<uint64_t> PsClient::Save(bool delta) {
   for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
     const auto reply = std::make_shared<SaveCheckpointReply>();
-    TD_ASSIGN_OR_RETURN(const bool saved,
-                        impl_->CallOwner(*server, "SaveCheckpoint", request, reply,
-                                         impl_->options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool saved, impl_->CallOwner(*server, "SaveCheckpoint", request,
+                                                           reply, impl_->options.start_timeout));
     if (saved) version = std::min<uint64_t>(version, reply->version());
   }
   return version;

@@ -97,7 +97,7 @@ struct PsSlot {
 };
 
 // What must have happened before a pull is answered.
-struct PsWhen {
+struct PullCondition {
   uint64_t version = 0;  // updates done; in sync mode steps
   uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
   bool exactly = false;  // sync: this version, although a server may have gone on to the next
@@ -125,7 +125,7 @@ struct PsCacheCounts {
   uint64_t hits = 0, misses = 0;
 };
 
-class PsCarrier;
+class PsChannel;
 
 // Thread-safe. Callbacks come on a thread of gRPC or of the client and must not block nor destroy
 // the client; each is called exactly once.
@@ -139,7 +139,7 @@ class PsClient {
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
   // The same over a carrier of one's own (carrier.h), which has these servers.
-  static std::unique_ptr<PsClient> Over(std::unique_ptr<PsCarrier> carrier,
+  static std::unique_ptr<PsClient> Over(std::unique_ptr<PsChannel> carrier,
                                         const std::vector<std::string>& addresses,
                                         PsOptions options);
   // Cancels what is under way and waits for its callbacks.
@@ -173,18 +173,18 @@ class PsClient {
   // Receives parameters whose version is at least `min_version` (sync: step + 1) and gives the
   // version (the lowest over the servers). Returns at once. After an error the memory holds a
   // mixture.
-  void Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done);
+  void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
-    Pull(PsWhen{.version = min_version}, std::move(params), std::move(done));
+    Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
   }
 
   // Both, in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                PsWhen when, std::vector<PsTensor> params, DoneVersion done,
+                PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {});
 
   // Receives rows of tables, as Pull does parameters.
-  void PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done);
+  void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);
   // All rows of a table that had a gradient, with optimizer slots or without, once the servers'
   // version is at least `min_version`. Blocking.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
@@ -211,7 +211,7 @@ class PsClient {
   // one of the servers that have parameters, since that one started. Returns at once.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
-  const std::vector<PsBlock>& blocks() const;  // as placed by Configure
+  const std::vector<PsSlice>& blocks() const;  // as placed by Configure
   size_t kept_bytes() const;    // of pushes, until a checkpoint holds them (durability replayable)
   int lanes() const;            // servers that shared memory reached in Configure
   uint64_t lane_calls() const;  // pushes and pulls that it carried

@@ -18,10 +18,10 @@
 #include "common/tensor/bucket_map.h"
 #include "common/tensor/row_buckets.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/carrier/carrier.h"
-#include "pserver/client/carrier/leases.h"
+#include "pserver/client/carrier/ps_channel.h"
+#include "pserver/client/carrier/wait_group.h"
 #include "pserver/client/client.h"
-#include "pserver/client/kept_pushes.h"
+#include "pserver/client/push_retransmit_buffer.h"
 #include "pserver/client/row_cache.h"
 
 namespace tandem {
@@ -30,9 +30,9 @@ namespace tandem {
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
 // Several calls that end as one: with the first error, or the lowest version.
-class PsJoin {
+class FanInCallback {
  public:
-  PsJoin(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
+  FanInCallback(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
 
   void Arrive(StatusOr<uint64_t> version) {
     StatusOr<uint64_t> all;
@@ -119,10 +119,10 @@ struct PsClient::Impl {
   // A number above those that any server knows of this trainer, where the options have none.
   Status ChooseIncarnation();
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
-  // PsCarrier::Call, with the server's name in errors, and with patience while the server waits for
+  // PsChannel::Call, with the server's name in errors, and with patience while the server waits for
   // pushes that it asks for again.
   void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
-            PsCarrier::Take take);
+            PsChannel::Take take);
   // A small call, blocking.
   template <typename Reply>
   Status CallAndWait(const Server& server, const char* method,
@@ -153,7 +153,7 @@ struct PsClient::Impl {
   StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients,
                                             const std::vector<PsConstRows>& rows);
   StatusOr<std::vector<std::shared_ptr<PullPart>>> PullParts(const std::vector<PsTensor>& params,
-                                                             PsWhen when) const;
+                                                             PullCondition when) const;
   // Numbers the messages of one push, all at once, so that servers know which belong together
   // (PushRequest.sent of proto/pserver.proto).
   void Number(std::span<PushPart> parts);
@@ -176,7 +176,7 @@ struct PsClient::Impl {
   void PullElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
                      DoneVersion done);
   // What is pulled, by its owners of now.
-  std::map<size_t, std::shared_ptr<PullPart>> PullsAnew(
+  std::map<size_t, std::shared_ptr<PullPart>> RepartitionPulls(
       const std::vector<std::shared_ptr<PullPart>>& pulls, const PsPlacement& now) const;
   // The block of `variable` that begins there.
   size_t BlockAt(const std::string& variable, int64_t offset) const;
@@ -191,10 +191,10 @@ struct PsClient::Impl {
   Status AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now,
                     const std::set<size_t>& all, std::vector<PushPart>& parts);
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
-                                                                  PsWhen when);
+                                                                  PullCondition when);
   Status MakeCache();
   // Takes rows that are kept and new enough out of the part; keeps those of an answer.
-  void TakeKept(size_t server, PsWhen when, RowsPart& part);
+  void TakeKept(size_t server, PullCondition when, RowsPart& part);
   void Keep(size_t server, const RowsPart& part, const CodedPullReply& reply);
   // First rows of every table to one server.
   class InitRows;
@@ -212,7 +212,7 @@ struct PsClient::Impl {
   // ---- client_moves.cc, client_push_moves.cc
   struct OnePush;
   struct RowsPull {
-    PsWhen when;
+    PullCondition when;
     std::vector<PsRows> rows;
     DoneVersion done;
     Time deadline;
@@ -228,7 +228,7 @@ struct PsClient::Impl {
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
   Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
   // What servers know that came to the running job.
-  Status AskAdded();
+  Status RefreshAddedServers();
   bool IsAdded(const Server& s) const { return static_cast<size_t>(s.index) >= servers.size(); }
   // It gave everything away, as far as this client knows: it may be stopped, and is not asked.
   bool HasLeft(const Server& s) const { return !owns_any(s) && Placement()->map.version() != 0; }
@@ -254,12 +254,13 @@ struct PsClient::Impl {
   bool IsStale(const PushPart& part, const PsPlacement& now) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
-  void LookElsewhere(std::shared_ptr<OnePush> push, const Status& why);
+  void QueryNewOwner(std::shared_ptr<OnePush> push, const Status& why);
   // The pushes were refused for ever, or are asked about elsewhere: what is in them goes to where
   // it belongs now, under new numbers.
-  StatusOr<std::vector<PushPart>> PartsAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
-                                            const PsPlacement& now);
-  void CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now);
+  StatusOr<std::vector<PushPart>> Repartition(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                                              const PsPlacement& now);
+  void RepartitionPushes(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                         const PsPlacement& now);
   void Finish(OnePush& push, StatusOr<uint64_t> version);
   // The push ended, as one of its group.
   void Arrive(OnePush& push);
@@ -274,9 +275,9 @@ struct PsClient::Impl {
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
 
   // ---- client_replay.cc: servers with durability replayable
-  struct PatientCall;
-  void SendPatiently(std::shared_ptr<PatientCall> call);
-  void TryAgain(std::shared_ptr<PatientCall> call);
+  struct ReplayRetryCall;
+  void SendWithReplayRetry(std::shared_ptr<ReplayRetryCall> call);
+  void TryAgain(std::shared_ptr<ReplayRetryCall> call);
   // Numbers the push, keeps it where that is asked for, and sends it, once there is room.
   void Begin(std::shared_ptr<OnePush> push);
   void SendKept(std::shared_ptr<OnePush> push);  // REQUIRES: room for it
@@ -290,9 +291,9 @@ struct PsClient::Impl {
   void SendAgain(size_t server);
   void SendNext(const std::shared_ptr<Resending>& all);
 
-  void FillWhen(PsWhen when, PullRequest* request) const;
+  void FillWhen(PullCondition when, PullRequest* request) const;
   StatusOr<std::vector<PsSlot>> PullStateOnce();
-  Status FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
+  Status FillSlots(std::span<const PsSlot> slots, const PsSlice& block,
                    InitParamsRequest* request) const;
 
   template <typename Request>
@@ -306,7 +307,7 @@ struct PsClient::Impl {
   }
 
   PsOptions options;
-  std::unique_ptr<PsCarrier> carrier;
+  std::unique_ptr<PsChannel> carrier;
   std::vector<std::unique_ptr<Server>> servers;
   std::map<size_t, std::unique_ptr<Server>> added TD_GUARDED_BY(mu);  // to the running job
   // Constant after Configure.
@@ -314,7 +315,7 @@ struct PsClient::Impl {
   std::vector<PsVariable> variables;
   std::unordered_map<std::string, int> variable_index;
   std::vector<std::string> variable_names;
-  std::vector<PsBlock> blocks;
+  std::vector<PsSlice> blocks;
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<PsTable> tables;
   std::vector<int64_t> push_widths;  // of tables: values of a row in a push
@@ -322,8 +323,8 @@ struct PsClient::Impl {
   std::vector<bool> initialised;     // by server, as Configure found it
   bool init_again = false;           // some have the first values (version 0), some have none
 
-  int lanes = 0;                                                    // that Configure opened
-  std::shared_ptr<PsLeases> leases = std::make_shared<PsLeases>();  // memory being sent
+  int lanes = 0;                                                      // that Configure opened
+  std::shared_ptr<WaitGroup> leases = std::make_shared<WaitGroup>();  // memory being sent
   mutable Mutex mu;
   std::shared_ptr<const PsPlacement> placement TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
@@ -334,7 +335,7 @@ struct PsClient::Impl {
   std::atomic<int> waiting = 0;            // calls, and one for all pushes that are held
   std::atomic<bool> reporting = false, closing = false;
 
-  std::unique_ptr<KeptPushes> kept;  // made by Configure; null: no server asks for it
+  std::unique_ptr<PushRetransmitBuffer> kept;  // made by Configure; null: no server asks for it
   std::deque<std::shared_ptr<OnePush>> held TD_GUARDED_BY(mu);  // until there is room
   std::set<size_t> asked TD_GUARDED_BY(mu);                     // servers for a checkpoint
   std::set<size_t> resent TD_GUARDED_BY(mu);  // servers for which SendAgain is under way

@@ -178,7 +178,7 @@ size_t PsClient::Impl::BlockAt(const std::string& variable, int64_t offset) cons
                            [this](size_t b, int64_t at) { return blocks[b].offset < at; });
 }
 
-std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::PullsAnew(
+std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::RepartitionPulls(
     const std::vector<std::shared_ptr<PullPart>>& pulls, const PsPlacement& now) const {
   std::map<size_t, std::shared_ptr<PullPart>> parts;
   for (const auto& pull : pulls) {
@@ -204,9 +204,9 @@ std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::PullsAnew(
 void PsClient::Impl::PullElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
                                    DoneVersion done) {
   const auto again = [this, part, moved, why, done = std::move(done)] {
-    auto parts = PullsAnew({part}, *Placement());
+    auto parts = RepartitionPulls({part}, *Placement());
     if (!moved && parts.contains(part->server)) return done(why);
-    const auto join = std::make_shared<PsJoin>(static_cast<int>(parts.size()), done);
+    const auto join = std::make_shared<FanInCallback>(static_cast<int>(parts.size()), done);
     for (auto& [server, next] : parts) {
       if (!moved) next->deadline = Time();
       SendPull(next, [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); });
@@ -224,7 +224,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
   if (!parts.ok()) return pull->done(parts.status());
   auto moved = std::make_shared<std::atomic<bool>>(false);
   const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);  // one that does not answer
-  const auto join = std::make_shared<PsJoin>(
+  const auto join = std::make_shared<FanInCallback>(
       static_cast<int>(parts->size()), [this, pull, moved, gone](StatusOr<uint64_t> version) {
         const bool late = carrier->Now() >= pull->deadline;
         const bool known = *gone == kNoServer && (late || !*moved);  // nothing is to be learnt
@@ -255,7 +255,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
   }
 }
 
-void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done) {
+void PsClient::PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done) {
   const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
   if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
   auto pull = std::make_shared<Impl::RowsPull>();
@@ -268,7 +268,7 @@ void PsClient::PullRows(PsWhen when, std::vector<PsRows> rows, DoneVersion done)
   impl_->PullRowsOnce(std::move(pull));
 }
 
-Status PsClient::Impl::AskAdded() {
+Status PsClient::Impl::RefreshAddedServers() {
   std::set<int> asked;
   for (bool news = true; news;) {
     news = false;
@@ -279,8 +279,8 @@ Status PsClient::Impl::AskAdded() {
       FillCaller(&request);
       ToProto(Placement()->map, request.mutable_known());
       const auto reply = std::make_shared<ExchangeMapReply>();
-      TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(*server, "ExchangeMap", request, reply,
-                                                     options.start_timeout));
+      TD_ASSIGN_OR_RETURN(const bool owns,
+                          CallOwner(*server, "ExchangeMap", request, reply, options.start_timeout));
       if (owns) Learn(static_cast<size_t>(server->index), reply->map(), reply->generation());
     }
   }

@@ -121,7 +121,7 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
          if (HasMoved(status)) return Redirect(push, status);
          // In sync mode a server stays until trainers made a step behind its last move.
          if (IsGone(status) && push->part.origin_server == 0 && !sync)
-           return LookElsewhere(push, status);
+           return QueryNewOwner(push, status);
          PushNumbers numbers;
          StatusOr<uint64_t> version = uint64_t{0};
          if (status.ok()) version = TakePushReply(push->pull.get(), answer, &numbers);
@@ -141,7 +141,7 @@ void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) 
   }
   const size_t server = push->part.server;
   const auto again = [this, push] {
-    if (push->stale) return CutAnew({push}, *Placement());
+    if (push->stale) return RepartitionPushes({push}, *Placement());
     // It is held there, and may be on its way once more: its number stays.
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   };
@@ -163,7 +163,7 @@ bool PsClient::Impl::IsStale(const PushPart& part, const PsPlacement& now) const
 
 // The server does not answer any more: it may have given everything away before. Whoever has the
 // rows now knows whether this push was behind them.
-void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& why) {
+void PsClient::Impl::QueryNewOwner(std::shared_ptr<OnePush> push, const Status& why) {
   std::set<size_t> others;
   for (const Server* server : AllServers()) others.insert(static_cast<size_t>(server->index));
   others.erase(push->part.server);
@@ -176,7 +176,7 @@ void PsClient::Impl::LookElsewhere(std::shared_ptr<OnePush> push, const Status& 
     push->deadline = carrier->Now() + call_timeout();
     push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
     push->part.origin_sequence = push->part.sequence;
-    CutAnew({push}, *now);
+    RepartitionPushes({push}, *now);
   });
 }
 
@@ -263,9 +263,9 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
         closing ? Cancelled("the client is going away")
                 : DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses "
                                    "them; hint: tandem status",
-                                   ShownStep(push->step), ServerAt(push->part.server).name));
+                                   DisplayStep(push->step), ServerAt(push->part.server).name));
   }
-  if (!anew.empty()) CutAnew(anew, *now);
+  if (!anew.empty()) RepartitionPushes(anew, *now);
   for (const auto& push : same) {
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   }
@@ -306,7 +306,7 @@ MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice
 
 }  // namespace
 
-StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
+StatusOr<std::vector<PushPart>> PsClient::Impl::Repartition(
     const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now) {
   using Pieces = std::vector<std::pair<const CodedSlice*, const CodedSlice*>>;
   std::vector<PushPart> parts;
@@ -346,14 +346,14 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PartsAnew(
   return parts;
 }
 
-void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes,
-                             const PsPlacement& now) {
+void PsClient::Impl::RepartitionPushes(const std::vector<std::shared_ptr<OnePush>>& pushes,
+                                       const PsPlacement& now) {
   std::vector<std::shared_ptr<PullPart>> pulled;
   for (const auto& push : pushes) {
     if (push->pull != nullptr) pulled.push_back(push->pull);
   }
-  std::map<size_t, std::shared_ptr<PullPart>> pulls = PullsAnew(pulled, now);  // by server
-  StatusOr<std::vector<PushPart>> parts = PartsAnew(pushes, now);
+  std::map<size_t, std::shared_ptr<PullPart>> pulls = RepartitionPulls(pulled, now);  // by server
+  StatusOr<std::vector<PushPart>> parts = Repartition(pushes, now);
   const auto& group = pushes[0]->group;
   if (group != nullptr) {
     MutexLock lock(mu);
@@ -372,7 +372,8 @@ void PsClient::Impl::CutAnew(const std::vector<std::shared_ptr<OnePush>>& pushes
   }
   if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // nobody misses them
   Number(*parts);
-  const auto join = std::make_shared<PsJoin>(static_cast<int>(parts->size() + pulls.size()), done);
+  const auto join =
+      std::make_shared<FanInCallback>(static_cast<int>(parts->size() + pulls.size()), done);
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
     join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version

@@ -22,17 +22,17 @@ Duration PauseOf(int attempts) {
 
 // ---- Calls
 
-struct PsClient::Impl::PatientCall {
+struct PsClient::Impl::ReplayRetryCall {
   const Server& server;
   const char* method;
   EncodedMessage request;
   Time deadline;
-  PsCarrier::Take take;
+  PsChannel::Take take;
   int attempts = 0;
 };
 
 void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
-                          Time deadline, PsCarrier::Take take) {
+                          Time deadline, PsChannel::Take take) {
   if (reports) {
     ++waiting;
     take = [this, take = std::move(take)](const Status& status, Fragments answer) {
@@ -43,8 +43,8 @@ void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessa
   }
   const bool patient = kept != nullptr || std::string_view(method) == "Configure";
   if (patient) {
-    return SendPatiently(std::make_shared<PatientCall>(
-        PatientCall{server, method, std::move(request), deadline, std::move(take)}));
+    return SendWithReplayRetry(std::make_shared<ReplayRetryCall>(
+        ReplayRetryCall{server, method, std::move(request), deadline, std::move(take)}));
   }
   carrier->Call(server.index, method, std::move(request), deadline,
                 [&server, take = std::move(take)](const Status& status, Fragments answer) {
@@ -52,7 +52,7 @@ void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessa
                 });
 }
 
-void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
+void PsClient::Impl::SendWithReplayRetry(std::shared_ptr<ReplayRetryCall> call) {
   carrier->Call(call->server.index, call->method, call->request, call->deadline,
                 [this, call](const Status& status, Fragments answer) {
                   const bool asks = status.code() == StatusCode::kDataLoss;
@@ -69,12 +69,12 @@ void PsClient::Impl::SendPatiently(std::shared_ptr<PatientCall> call) {
 
 // Whoever configures goes from server to server. One where it was may wait for pushes that are gone
 // with its predecessor, and who waits there may be the one for whom this server waits.
-void PsClient::Impl::TryAgain(std::shared_ptr<PatientCall> call) {
+void PsClient::Impl::TryAgain(std::shared_ptr<ReplayRetryCall> call) {
   std::set<size_t> before;
   if (kept == nullptr) {
     for (int i = 0; i < call->server.index; ++i) before.insert(static_cast<size_t>(i));
   }
-  Exchange(before, [this, call] { SendPatiently(call); });
+  Exchange(before, [this, call] { SendWithReplayRetry(call); });
 }
 
 // ---- Pushes that are kept
@@ -127,7 +127,7 @@ void PsClient::Impl::MakeRoom() {
                       "push of step %d: %d bytes of pushes are kept until servers write a "
                       "checkpoint, and they "
                       "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
-                      ShownStep(push->step), kept->bytes()));
+                      DisplayStep(push->step), kept->bytes()));
   }
   if (!more) {
     --waiting;

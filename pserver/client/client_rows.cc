@@ -94,7 +94,7 @@ void PsClient::Impl::FillOwners() {
     const auto end = static_cast<size_t>(FirstBucket(server + 1, count));
     first->rows.resize(end, static_cast<size_t>(server));
   }
-  for (const PsBlock& block : blocks) first->blocks.push_back(static_cast<size_t>(block.server));
+  for (const PsSlice& block : blocks) first->blocks.push_back(static_cast<size_t>(block.server));
   first->generations.resize(servers.size());
   MutexLock lock(mu);
   placement = std::move(first);
@@ -117,15 +117,14 @@ void PsClient::Impl::FillTables(size_t server, ConfigureRequest* request) const 
   }
 }
 
-void PsClient::Impl::FillWhen(PsWhen when, PullRequest* request) const {
+void PsClient::Impl::FillWhen(PullCondition when, PullRequest* request) const {
   FillCaller(request);
   request->set_min_version(when.version);
   request->set_min_step(when.step);
   uint64_t highest = told;
   while (highest < when.step && !told.compare_exchange_weak(highest, when.step)) continue;
   if (when.exactly) request->set_at_version(when.version);
-  request->set_timeout_ms(
-      static_cast<uint64_t>(std::max<int64_t>(1, Millis(call_timeout()))));
+  request->set_timeout_ms(static_cast<uint64_t>(std::max<int64_t>(1, Millis(call_timeout()))));
   request->set_crc32c(options.crc32c);
 }
 
@@ -162,7 +161,7 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
 }
 
 StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
-    const std::vector<PsRows>& rows, PsWhen when) {
+    const std::vector<PsRows>& rows, PullCondition when) {
   const auto now = Placement();
   std::map<size_t, std::shared_ptr<RowsPart>> parts;
   for (const size_t s : now->RowOwners()) {
@@ -220,7 +219,7 @@ Status PsClient::Impl::MakeCache() {
   return OkStatus();
 }
 
-void PsClient::Impl::TakeKept(size_t server, PsWhen when, RowsPart& part) {
+void PsClient::Impl::TakeKept(size_t server, PullCondition when, RowsPart& part) {
   if (!when.exactly && options.row_cache_versions == 0) return;  // nobody knows the version now
   const uint64_t heard = ServerAt(server).version;
   const uint64_t version = when.exactly ? when.version : std::max(heard, when.version);
@@ -287,7 +286,8 @@ bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
   const auto brief =
       static_cast<size_t>(std::count(rows.brief().begin(), rows.brief().end(), true));
   const size_t weights = (static_cast<size_t>(rows.id_size()) - brief) * dim + brief;
-  return ListsFit(rows) && rows.content().size() == weights * of_brief * sizeof(float) &&
+  return HasConsistentLengths(rows) &&
+         rows.content().size() == weights * of_brief * sizeof(float) &&
          reply.slot_size() == reply.slot_start_size() && reply.next_bucket() > bucket;
 }
 
@@ -308,8 +308,8 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
     request.set_bucket_begin(bucket);
     request.set_bucket_end(end);
     request.set_slots(slots);
-    TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(server, "PullTable", request, answer,
-                                                   options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool owns,
+                        CallOwner(server, "PullTable", request, answer, options.start_timeout));
     if (!owns) return OkStatus();
     const PullTableReply& reply = *answer;
     if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {

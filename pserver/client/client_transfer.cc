@@ -76,13 +76,13 @@ StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t num
 
 StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
     const std::vector<PsConstTensor>& gradients, const std::vector<PsConstRows>& rows) {
-  const std::shared_ptr<const void> lease = PsLeases::Take(leases);
+  const std::shared_ptr<const void> lease = WaitGroup::Take(leases);
   std::vector<PushPart> parts;
   const auto now = Placement();
   for (const PsConstTensor& g : gradients) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(g.variable, g.numel));
     for (size_t b : blocks_of[variable]) {
-      const PsBlock& block = blocks[b];
+      const PsSlice& block = blocks[b];
       const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
       const size_t room = options.split_messages ? kPushBytesMax : bytes;
       PushPart& part = PartOf(now->blocks[b], room, parts);
@@ -137,14 +137,14 @@ void PsClient::Impl::Number(std::span<PushPart> parts) {
 }
 
 StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
-    const std::vector<PsTensor>& params, PsWhen when) const {
+    const std::vector<PsTensor>& params, PullCondition when) const {
   std::vector<std::shared_ptr<PullPart>> parts;
   const auto now = Placement();
   std::map<size_t, PullPart*> open;  // being filled, by server
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
     for (size_t b : blocks_of[variable]) {
-      const PsBlock& block = blocks[b];
+      const PsSlice& block = blocks[b];
       PullPart*& part = open[now->blocks[b]];
       if (part == nullptr || options.split_messages) {
         parts.push_back(std::make_shared<PullPart>());
@@ -183,12 +183,12 @@ void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) 
 
 void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                     Done done, const std::vector<PsConstRows>& rows) {
-  const std::string what = absl::StrFormat("push of step %d", ShownStep(step));
+  const std::string what = absl::StrFormat("push of step %d", DisplayStep(step));
   StatusOr<std::vector<PushPart>> parts = impl_->PushParts(gradients, rows);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
   const auto began = impl_->BeginPush();
   impl_->Number(*parts);
-  auto join = std::make_shared<PsJoin>(
+  auto join = std::make_shared<FanInCallback>(
       static_cast<int>(parts->size()),
       [impl = impl_.get(), began, what, done = std::move(done)](StatusOr<uint64_t> version) {
         impl->EndPush(began);
@@ -201,11 +201,11 @@ void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTenso
   }
 }
 
-void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done) {
+void PsClient::Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done) {
   const std::string what = absl::StrFormat("pull of version %d", when.version);
   auto parts = impl_->PullParts(params, when);
   if (!parts.ok()) return done(Annotate(parts.status(), what));
-  auto join = std::make_shared<PsJoin>(
+  auto join = std::make_shared<FanInCallback>(
       static_cast<int>(parts->size()), [what, done = std::move(done)](StatusOr<uint64_t> version) {
         done(version.ok() ? std::move(version) : Annotate(version.status(), what));
       });
@@ -215,9 +215,9 @@ void PsClient::Pull(PsWhen when, std::vector<PsTensor> params, DoneVersion done)
 }
 
 void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                        PsWhen when, std::vector<PsTensor> params, DoneVersion done,
+                        PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                         const std::vector<PsConstRows>& rows) {
-  const std::string what = absl::StrFormat("push of step %d", ShownStep(step));
+  const std::string what = absl::StrFormat("push of step %d", DisplayStep(step));
   StatusOr<std::vector<PushPart>> pushes = impl_->PushParts(gradients, rows);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   auto pulls = impl_->PullParts(params, when);
@@ -235,7 +235,7 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   }
   const auto began = impl_->BeginPush();
   impl_->Number(*pushes);
-  auto join = std::make_shared<PsJoin>(
+  auto join = std::make_shared<FanInCallback>(
       static_cast<int>(pushes->size() + pulls->size()),
       [impl = impl_.get(), began, what, done = std::move(done)](StatusOr<uint64_t> version) {
         impl->EndPush(began);
@@ -253,7 +253,7 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   for (auto& part : *pulls) impl_->SendPull(part, arrive);
 }
 
-Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsBlock& block,
+Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsSlice& block,
                                  InitParamsRequest* request) const {
   const PsVariable& variable = variables[block.variable];
   for (const PsSlot& s : slots) {
@@ -297,7 +297,7 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
     InitParamsReply reply;
     const std::vector<size_t>& mine = servers[i]->blocks;
     for (size_t j = 0; j < mine.size(); ++j) {
-      const PsBlock& block = blocks[mine[j]];
+      const PsSlice& block = blocks[mine[j]];
       const PsTensor* p = by_variable[block.variable];
       if (p == nullptr) {
         return InvalidArgument("no first values for %s", variables[block.variable].name);

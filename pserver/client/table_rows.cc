@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-bool ListsFit(const TableRows& rows) {
+bool HasConsistentLengths(const TableRows& rows) {
   const int used = rows.show_size(), counted = rows.click_size();
   const int waiting = rows.waiting_id_size();
   return (used == 0 || used == rows.id_size()) && rows.age_size() == used &&

@@ -10,9 +10,9 @@ namespace tandem {
 class TableRows;
 
 // Whether what is said of each row is said of all or of none.
-bool ListsFit(const TableRows& rows);
-// All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: ListsFit (the caller
-// looked: what came from outside may be damaged).
+bool HasConsistentLengths(const TableRows& rows);
+// All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: HasConsistentLengths
+// (the caller looked: what came from outside may be damaged).
 PsTableRows RowsFromProto(const TableRows& rows);
 // Adds what is counted of some rows; `counted`: with clicks and which are brief, as all of `rows`
 // or none of them.

@@ -39,7 +39,7 @@ Status Failed(const char* what, const std::string& path) {
 
 }  // namespace
 
-StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, WritePace* pace) {
+StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, CheckpointThrottle* pace) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   Fd file(open(path.c_str(), kFlags | O_DIRECT, 0600));
   if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0600));

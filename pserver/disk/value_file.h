@@ -11,7 +11,7 @@
 
 #include "common/base/fd.h"
 #include "common/base/status.h"
-#include "pserver/disk/write_pace.h"
+#include "pserver/disk/checkpoint_throttle.h"
 
 namespace tandem {
 
@@ -21,7 +21,7 @@ class ValueWriter {
  public:
   // Makes the file, empty; replaces another one. `pace`, which must outlive this: Add rests by it;
   // null: never.
-  static StatusOr<ValueWriter> Create(const std::string& path, WritePace* pace);
+  static StatusOr<ValueWriter> Create(const std::string& path, CheckpointThrottle* pace);
   Status Add(const void* content, size_t bytes);
   // Returns once all of it is on the disk, with the file's name in its folder. Gives the CRC32C
   // over the checksums of the records, in their order.
@@ -30,7 +30,7 @@ class ValueWriter {
  private:
   using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-  ValueWriter(std::string path, Fd file, Memory staged, WritePace* pace)
+  ValueWriter(std::string path, Fd file, Memory staged, CheckpointThrottle* pace)
       : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)), pace_(pace) {}
   Status Append(const void* data, size_t bytes);
   // The first `bytes` of what is staged.
@@ -42,7 +42,7 @@ class ValueWriter {
   size_t filled_ = 0;   // of it
   uint64_t bytes_ = 0;  // of the file
   uint32_t sum_ = 0;
-  WritePace::File pace_;
+  CheckpointThrottle::File pace_;
 };
 
 // Not thread-safe. Errors name the file: DATA_LOSS for what is missing or damaged.

@@ -133,7 +133,7 @@ StatusOr<std::unique_ptr<RocksdbColdStore>> RocksdbColdStore::Open(
     return Annotate(MakeOwnFolder(options.dir, OwnRule::kGroup).status(), "cold rows");
   };
   TD_RETURN_IF_ERROR(make());
-  TD_RETURN_IF_ERROR(AwaitFolder("cold rows in", options.dir, "--rocksdb_path"));
+  TD_RETURN_IF_ERROR(WaitForDirectoryLock("cold rows in", options.dir, "--rocksdb_path"));
   const rocksdb::Options o = StoreOptions(options);
   TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "empty"));
   TD_RETURN_IF_ERROR(make());  // its own emptying removes it
@@ -196,7 +196,8 @@ Status RocksdbColdRows::Put(std::span<const ColdRow> rows) {
   return store_.Write(batch);
 }
 
-Status RocksdbColdRows::Read(uint64_t id, const char* record, size_t bytes, const Take& take) const {
+Status RocksdbColdRows::Read(uint64_t id, const char* record, size_t bytes,
+                             const Take& take) const {
   const bool brief = bytes != record_bytes_;
   if (brief && (bytes != brief_bytes_ || bytes == sizeof(RecordHead))) {
     return DataLoss("cold rows in %s: row %d has %d bytes, expected %d", store_.dir, id, bytes,

@@ -1,4 +1,5 @@
-// Rows outside memory in RocksDB. Nothing here is synced, and a folder is emptied when it is opened.
+// Rows outside memory in RocksDB. Nothing here is synced, and a folder is emptied when it is
+// opened.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-Status AwaitFolder(const char* called, const std::string& dir, const char* choice) {
+Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice) {
   const std::string file = dir + "/LOCK";
   rocksdb::Env* const env = rocksdb::Env::Default();
   const auto held = [&] {
@@ -23,7 +23,7 @@ Status AwaitFolder(const char* called, const std::string& dir, const char* choic
     return absl::StrContains(text, ErrnoText(EAGAIN)) || absl::StrContains(text, "lock hold by");
   };
   const std::string what = absl::StrFormat("%s %s: another process has it open", called, dir);
-  if (AwaitPredecessor(what, held)) return OkStatus();
+  if (WaitForPreviousInstance(what, held)) return OkStatus();
   return Unavailable(
       "%s, still after %.0f s; hint: end that process (fuser %s shows it), or choose another %s",
       what, Seconds(kPredecessorPatience), file, choice);

@@ -11,6 +11,6 @@ namespace tandem {
 // may be a server that was killed (common/base/predecessor.h); then UNAVAILABLE, saying how to find
 // it. OK when the folder is free, or something else is the matter, which opening it tells.
 // `choice`: the flag that names another one.
-Status AwaitFolder(const char* called, const std::string& dir, const char* choice);
+Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice);
 
 }  // namespace tandem

@@ -67,12 +67,12 @@ class Records {
   TableRows record_;
 };
 
-using Kind = ImagePiece::Kind;
+using Kind = SnapshotChunk::Kind;
 
 // The records of a file as pieces, in their order.
 class Pieces {
  public:
-  using Give = std::function<Status(ImagePiece)>;
+  using Give = std::function<Status(SnapshotChunk)>;
 
   Pieces(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
          ValueReader file)
@@ -93,7 +93,7 @@ class Pieces {
   Status ReadSlices(const Give& give) {
     for (size_t i = 0; i < config_.slices.size(); ++i) {
       const SliceSpec& spec = config_.slices[i];
-      ImagePiece piece{.kind = Kind::kSlice, .index = i};
+      SnapshotChunk piece{.kind = Kind::kSlice, .index = i};
       int64_t numel = spec.numel;
       TD_ASSIGN_OR_RETURN(piece.slice.param, records_.Floats(spec.variable, &numel));
       const std::string& names = meta_.slots(static_cast<int>(i));
@@ -109,14 +109,14 @@ class Pieces {
     return OkStatus();
   }
   Status GiveRows(Kind kind, size_t table, uint32_t bucket, const Give& give) {
-    ImagePiece piece{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
+    SnapshotChunk piece{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
     TD_ASSIGN_OR_RETURN(piece.rows, records_.Rows(config_.tables[table].variable));
     return give(std::move(piece));
   }
   Status ReadPrevious(const Give& give) {
     for (size_t i = 0; i < config_.slices.size(); ++i) {
       int64_t numel = config_.slices[i].numel;
-      ImagePiece piece{.kind = Kind::kPreviousSlice, .index = i};
+      SnapshotChunk piece{.kind = Kind::kPreviousSlice, .index = i};
       TD_ASSIGN_OR_RETURN(piece.slice.previous,
                           records_.Floats(config_.slices[i].variable, &numel));
       TD_RETURN_IF_ERROR(give(std::move(piece)));
@@ -132,11 +132,11 @@ class Pieces {
   Records records_;
 };
 
-Status WritePrevious(const ShardImage& image, ValueWriter& file) {
+Status WritePrevious(const ShardSnapshot& image, ValueWriter& file) {
   for (size_t i = 0; i < image.slices.size(); ++i) {
     TD_RETURN_IF_ERROR(AddFloats(image.slices[i].previous, image.config.slices[i].numel, file));
   }
-  for (const TableImage& table : image.tables) {
+  for (const TableSnapshot& table : image.tables) {
     TableRows record;
     ToProto(table.previous, &record);
     const std::string text = record.SerializeAsString();
@@ -147,13 +147,13 @@ Status WritePrevious(const ShardImage& image, ValueWriter& file) {
 
 }  // namespace
 
-Status WriteValues(const std::string& path, const ShardImage& image, WritePace* pace,
+Status WriteValues(const std::string& path, const ShardSnapshot& image, CheckpointThrottle* pace,
                    ShardMeta& meta) {
   TD_ASSIGN_OR_RETURN(ValueWriter file, ValueWriter::Create(path, pace));
   for (size_t i = 0; i < image.slices.size(); ++i) {
     TD_RETURN_IF_ERROR(AddFloats(image.slices[i].param, image.config.slices[i].numel, file));
     std::vector<std::string> names;
-    for (const SliceImage::Slot& slot : image.slices[i].slots) {
+    for (const SliceSnapshot::Slot& slot : image.slices[i].slots) {
       TD_RETURN_IF_ERROR(AddFloats(slot.values, slot.numel, file));
       names.push_back(slot.name);
     }
@@ -161,7 +161,7 @@ Status WriteValues(const std::string& path, const ShardImage& image, WritePace* 
   }
   TableRows record;
   std::string text;
-  for (const TableImage& table : image.tables) {
+  for (const TableSnapshot& table : image.tables) {
     TableMeta* const added = meta.add_table();
     added->set_partial(table.partial);
     for (const auto& [bucket, rows] : table.buckets) {
@@ -184,8 +184,8 @@ Status WriteValues(const std::string& path, const ShardImage& image, WritePace* 
   return OkStatus();
 }
 
-Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage head,
-                  ImageTaker& taker) {
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
+                  SnapshotSink& taker) {
   if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
     return DataLoss("%s: the checkpoint's record meta is damaged", path);
@@ -193,7 +193,7 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage hea
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
   head.has_previous = meta.has_previous();
   for (const TableMeta& table : meta.table()) {
-    TableImage& added = head.tables.emplace_back();
+    TableSnapshot& added = head.tables.emplace_back();
     added.partial = table.partial();
     for (const TableMeta::Scalar& slot : table.slot()) {
       added.scalars.emplace_back(slot.name(), slot.value());
@@ -202,17 +202,17 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage hea
   const ShardConfig config = head.config;
   Pieces pieces(config, meta, path, std::move(file));
   TD_RETURN_IF_ERROR(taker.Begin(std::move(head)));
-  BoundedQueue<ImagePiece> ahead(kPiecesAhead);
+  BoundedQueue<SnapshotChunk> ahead(kPiecesAhead);
   Status read, taken;
   std::thread reader([&] {
     SetThreadName("read-ahead");
-    read = pieces.Read([&](ImagePiece piece) {
+    read = pieces.Read([&](SnapshotChunk piece) {
       if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
       return Aborted("nobody takes it");
     });
     ahead.Close();
   });
-  while (std::optional<ImagePiece> piece = ahead.Pop(Time::max())) {
+  while (std::optional<SnapshotChunk> piece = ahead.Pop(Time::max())) {
     taken = taker.Take(*std::move(piece));
     if (taken.ok()) continue;
     ahead.Close();

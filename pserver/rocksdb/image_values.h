@@ -13,15 +13,15 @@
 namespace tandem {
 
 class ShardMeta;
-class WritePace;
+class CheckpointThrottle;
 
 // Writes them, synced, by `pace` (null: as fast as it goes), and says in `meta` which there are.
-Status WriteValues(const std::string& path, const ShardImage& image, WritePace* pace,
+Status WriteValues(const std::string& path, const ShardSnapshot& image, CheckpointThrottle* pace,
                    ShardMeta& meta);
 // Gives `taker` what WriteValues wrote, behind `head`, which has its configuration; a thread reads
 // ahead. DATA_LOSS naming the file and what is wrong with it, or that it is not the file of this
 // `meta`: what was taken before is part of a file that nobody vouches for.
-Status ReadValues(const std::string& path, const ShardMeta& meta, ShardImage head,
-                  ImageTaker& taker);
+Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
+                  SnapshotSink& taker);
 
 }  // namespace tandem

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/codec/tensor_codec.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 
 namespace tandem {
 

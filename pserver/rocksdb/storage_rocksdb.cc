@@ -26,7 +26,7 @@
 #include "common/base/own_files.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/disk_space.h"
-#include "pserver/disk/number_file.h"
+#include "pserver/disk/persistent_counter.h"
 #include "pserver/rocksdb/folder_lock.h"
 #include "pserver/rocksdb/image_values.h"
 #include "pserver/rocksdb/log_record.h"
@@ -62,7 +62,7 @@ constexpr std::string_view kCutBegin = "cut/";  // and a ShardMeta behind each
 
 class RocksdbStorage final : public Storage {
  public:
-  RocksdbStorage(std::string dir, uint64_t free_bytes_min, WritePace* pace)
+  RocksdbStorage(std::string dir, uint64_t free_bytes_min, CheckpointThrottle* pace)
       : dir_(std::move(dir)),
         free_bytes_min_(free_bytes_min),
         pace_(pace),
@@ -73,7 +73,7 @@ class RocksdbStorage final : public Storage {
     const Status own = MakeOwnFolder(dir_, OwnRule::kGroup).status();
     TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
-    TD_RETURN_IF_ERROR(AwaitFolder("checkpoint store", dir_, "--data_dir"));
+    TD_RETURN_IF_ERROR(WaitForDirectoryLock("checkpoint store", dir_, "--data_dir"));
     TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));
     TD_ASSIGN_OR_RETURN(const uint64_t log_bytes, SyncLogFiles());
     const bool tight = free < log_bytes + kStoreBytesMin;
@@ -89,7 +89,7 @@ class RocksdbStorage final : public Storage {
     return OkStatus();
   }
 
-  StatusOr<size_t> Write(const ShardImage& image) override {
+  StatusOr<size_t> Write(const ShardSnapshot& image) override {
     MutexLock lock(mu_);
     const size_t bytes = image.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
@@ -116,7 +116,7 @@ class RocksdbStorage final : public Storage {
     return bytes;
   }
 
-  StatusOr<bool> Read(ImageTaker& taker) override {
+  StatusOr<bool> Read(SnapshotSink& taker) override {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
@@ -141,7 +141,7 @@ class RocksdbStorage final : public Storage {
     return true;
   }
 
-  StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
+  StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image, uint64_t complete) override {
     MutexLock lock(mu_);
     const size_t bytes = image.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
@@ -165,7 +165,7 @@ class RocksdbStorage final : public Storage {
     return bytes;
   }
 
-  Status ReadCut(uint64_t cut, ImageTaker& taker) override {
+  Status ReadCut(uint64_t cut, SnapshotSink& taker) override {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
@@ -344,7 +344,7 @@ class RocksdbStorage final : public Storage {
   }
 
   // Of the whole checkpoint that the delta builds upon.
-  StatusOr<ShardMeta> ReadBase(const ShardImage& delta) const {
+  StatusOr<ShardMeta> ReadBase(const ShardSnapshot& delta) const {
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
@@ -359,14 +359,14 @@ class RocksdbStorage final : public Storage {
         *delta.base, meta.version());
   }
 
-  Status ReadImage(const ShardMeta& meta, ImageTaker& taker) const {
-    TD_ASSIGN_OR_RETURN(ShardImage head, ImageOf(meta));
+  Status ReadImage(const ShardMeta& meta, SnapshotSink& taker) const {
+    TD_ASSIGN_OR_RETURN(ShardSnapshot head, ImageOf(meta));
     head.whole = meta.version();
     return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
   }
   // With what it builds upon, both in memory.
-  Status ReadDelta(const ShardMeta& meta, ImageTaker& taker) const {
-    WholeImage delta, base;
+  Status ReadDelta(const ShardMeta& meta, SnapshotSink& taker) const {
+    SnapshotAssembler delta, base;
     TD_RETURN_IF_ERROR(ReadImage(meta, delta));
     TD_RETURN_IF_ERROR(ReadImage(meta.base(), base));
     MergeDelta(base.image(), delta.image());
@@ -376,10 +376,10 @@ class RocksdbStorage final : public Storage {
 
   const std::string dir_;
   const uint64_t free_bytes_min_;
-  WritePace* const pace_;
+  CheckpointThrottle* const pace_;
   // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
   // record for a write that was cut off, and would leave the record out without a word.
-  NumberFile synced_;
+  PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // that was written
   Mutex mu_;
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
@@ -388,7 +388,8 @@ class RocksdbStorage final : public Storage {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir, WritePace* pace,
+StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
+                                                      CheckpointThrottle* pace,
                                                       uint64_t free_bytes_min) {
   auto storage = std::make_unique<RocksdbStorage>(dir, free_bytes_min, pace);
   TD_RETURN_IF_ERROR(storage->Open());

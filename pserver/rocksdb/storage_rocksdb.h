@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-class WritePace;
+class CheckpointThrottle;
 
 // RocksDB in folder `dir` (made when missing). While another process has it open it waits
 // for 10 s, as that may be one that was killed and is still being taken apart; then UNAVAILABLE.
@@ -18,7 +18,7 @@ class WritePace;
 // needs come on top (store_room.h). With less than kStoreBytesMin free: RESOURCE_EXHAUSTED. `pace`:
 // by which images are written; null: as fast as it goes.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
-                                                      WritePace* pace = nullptr,
+                                                      CheckpointThrottle* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);
 
 }  // namespace tandem

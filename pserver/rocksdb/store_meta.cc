@@ -37,13 +37,13 @@ std::optional<uint64_t> ValuesNumber(std::string_view name) {
   return number;
 }
 
-ShardMeta MakeMeta(const ShardImage& image) {
+ShardMeta MakeMeta(const ShardSnapshot& image) {
   ShardMeta meta;
   meta.set_format(kFormat);
   ToProto(image.config, meta.mutable_config());
   meta.set_version(image.version);
   meta.set_log_number(image.log_number);
-  for (const PushMark& m : image.marks) ToProto(m, meta.add_mark());
+  for (const TrainerPushState& m : image.marks) ToProto(m, meta.add_mark());
   if (image.moves != nullptr) {
     meta.set_format(kFormatMoved);
     ToProto(*image.moves, meta.mutable_moves());
@@ -64,14 +64,14 @@ StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record
   return meta;
 }
 
-StatusOr<ShardImage> ImageOf(const ShardMeta& meta) {
-  ShardImage image;
+StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta) {
+  ShardSnapshot image;
   TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
   TD_RETURN_IF_ERROR(CheckConfig(image.config));
   image.version = meta.version();
   image.log_number = meta.log_number();
   for (const TrainerMark& m : meta.mark()) {
-    TD_ASSIGN_OR_RETURN(PushMark mark, FromProto(m));
+    TD_ASSIGN_OR_RETURN(TrainerPushState mark, FromProto(m));
     image.marks.push_back(mark);
   }
   if (meta.format() == kFormatMoved) {

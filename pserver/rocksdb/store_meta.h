@@ -20,10 +20,10 @@ std::string ValuesName(uint64_t number);
 std::optional<uint64_t> ValuesNumber(std::string_view name);
 
 // But for the file of values.
-ShardMeta MakeMeta(const ShardImage& image);
+ShardMeta MakeMeta(const ShardSnapshot& image);
 // DATA_LOSS naming `what` for a record that is damaged, or names a file that ValuesName does not
 // give. FAILED_PRECONDITION for another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
-StatusOr<ShardImage> ImageOf(const ShardMeta& meta);
+StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta);
 
 }  // namespace tandem

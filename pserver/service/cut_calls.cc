@@ -16,14 +16,14 @@ Duration LeaseOf(uint64_t ms) {
   return std::chrono::milliseconds(std::min(ms == 0 ? kLeaseMs : ms, kLeaseMsMax));
 }
 
-CutMark FromProto(const CutMarkDef& def) {
+SnapshotFrontier FromProto(const CutMarkDef& def) {
   return {static_cast<int>(std::min<uint32_t>(def.trainer_id(), INT32_MAX)),
           def.incarnation(),
           def.completed(),
           {{def.sent().begin(), def.sent().end()}, {def.ended().begin(), def.ended().end()}}};
 }
 
-void ToProto(const CutMark& mark, CutMarkDef* def) {
+void ToProto(const SnapshotFrontier& mark, CutMarkDef* def) {
   def->set_trainer_id(static_cast<uint32_t>(mark.trainer));
   def->set_incarnation(mark.incarnation);
   def->set_completed(mark.completed);
@@ -39,10 +39,10 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
     return OkStatus();
   }
   TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable.Cuts());
-  TD_ASSIGN_OR_RETURN(const HeldPushes held,
+  TD_ASSIGN_OR_RETURN(const PausedState held,
                       durable.shard().HoldPushes(request.job(), request.cut(),
                                                  LeaseOf(request.lease_ms()), request.taker()));
-  for (const CutMark& mark : held.marks) ToProto(mark, reply->add_mark());
+  for (const SnapshotFrontier& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
   for (const KeptCut& cut : cuts) reply->add_cut(cut.number);
   return OkStatus();
@@ -50,7 +50,7 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
 
 void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
              std::function<void(const Status&)> done) {
-  CutOrder order{
+  SnapshotRequest order{
       request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
   for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
   durable.TakeCut(request.job(), std::move(order), request.complete(),

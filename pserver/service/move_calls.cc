@@ -34,19 +34,19 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
 
 Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
   const uint64_t lease = request.lease_ms() == 0 ? kLeaseMs : request.lease_ms();
-  BucketOrder order{.buckets = {request.bucket().begin(), request.bucket().end()},
-                    .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
-                    .address = request.target_address(),
-                    .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
-                    .step = request.step()};
+  FreezeRequest order{.buckets = {request.bucket().begin(), request.bucket().end()},
+                      .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
+                      .address = request.target_address(),
+                      .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
+                      .step = request.step()};
   if (request.over()) order.lease = Duration::zero();
-  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, shard.FreezeBuckets(request.job(), order));
+  TD_ASSIGN_OR_RETURN(const BucketMigration parcel, shard.FreezeBuckets(request.job(), order));
   ToProto(parcel, reply->mutable_parcel());
   return OkStatus();
 }
 
 Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard) {
-  TD_ASSIGN_OR_RETURN(const BucketParcel parcel, FromProto(request.parcel()));
+  TD_ASSIGN_OR_RETURN(const BucketMigration parcel, FromProto(request.parcel()));
   return shard.OfferBuckets(request.job(), parcel);
 }
 

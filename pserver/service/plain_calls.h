@@ -12,7 +12,7 @@ class InitParamsReply;
 class InitParamsRequest;
 class StatusReply;
 
-// Nobody may be told of the answers before Shard::WhenWritten.
+// Nobody may be told of the answers before Shard::WhenLogged.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
 // All of it but what the shard does not know.
 void FillStatus(const ShardInfo& info, StatusReply* reply);

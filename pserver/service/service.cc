@@ -103,7 +103,7 @@ class PserverService final : public Base {
                   const StatusOr<int> left = shard_.Complete(CallerOf(*request));
                   if (!left.ok()) return finish(left.status());
                   reply->set_trainers_left(static_cast<uint32_t>(*left));
-                  durable_.WhenLeft(finish);
+                  durable_.WhenSafeToLeave(finish);
                 });
   }
   ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
@@ -121,7 +121,7 @@ class PserverService final : public Base {
       TD_ASSIGN_OR_RETURN(
           const auto saved,
           durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept(),
-                        request->unless_kept() != 0 ? Duration() : WritePace::kAnswer));
+                        request->unless_kept() != 0 ? Duration() : CheckpointThrottle::kAnswer));
       reply->set_version(saved.first);
       reply->set_bytes(saved.second);
       reply->set_kept_number(shard_.kept_number());
@@ -158,7 +158,7 @@ class PserverService final : public Base {
                                OpenLaneReply* reply) override {
     return Work(context, PserverCall::kOpenLane, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
-      TD_ASSIGN_OR_RETURN(LaneInvitation invitation, options_.invite());
+      TD_ASSIGN_OR_RETURN(ShmRpcTicket invitation, options_.invite());
       reply->set_socket(std::move(invitation.socket));
       reply->set_ticket(std::move(invitation.ticket));
       return OkStatus();
@@ -250,7 +250,7 @@ class PserverService final : public Base {
     return Hand(
         context, call, &threads_.others, [this, body = std::move(body)](const Finish& finish) {
           const Status status = body();
-          shard_.WhenWritten(
+          shard_.WhenLogged(
               [status, finish](const Status& written) { finish(status.ok() ? written : status); });
         });
   }
@@ -262,7 +262,7 @@ class PserverService final : public Base {
     return Hand(context, call, &threads_.others,
                 [this, body = std::move(body)](const Finish& finish) {
                   if (const Status status = body(); !status.ok()) return finish(status);
-                  durable_.WhenKept(finish);
+                  durable_.WhenDurable(finish);
                 });
   }
 

@@ -27,9 +27,9 @@ struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
   ServerSessions* sessions = nullptr;  // callers prove there that they hold the job's secret
-  bool roles = false;         // callers show certificates: pserver/service/access.h says who may what
-  AuditLog* audit = nullptr;  // every call is noted there; null: nowhere
-  std::function<StatusOr<LaneInvitation>()> invite;  // to a lane; thread-safe
+  bool roles = false;  // callers show certificates: pserver/service/access.h says who may what
+  AuditLog* audit = nullptr;                       // every call is noted there; null: nowhere
+  std::function<StatusOr<ShmRpcTicket>()> invite;  // to a lane; thread-safe
   // Is told who proved what; null where callers have nothing to prove.
   std::shared_ptr<Admissions> admissions;
 };

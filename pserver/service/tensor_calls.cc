@@ -111,8 +111,8 @@ void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
   reply.log_number = pushed->log_number;
   reply.kept_number = pushed->kept_number;
   if (push->pull.empty()) {
-    return shard_.WhenWritten([call, update = pushed->update, answer = std::move(answer),
-                               reply](const Status& written) mutable {
+    return shard_.WhenLogged([call, update = pushed->update, answer = std::move(answer),
+                              reply](const Status& written) mutable {
       reply.times = call.Times(update);
       answer(written, EncodePushReply(reply, false));
     });
@@ -123,7 +123,7 @@ void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
        answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
         if (result.status().code() == StatusCode::kOutOfRange) {
           // It is elsewhere by now; the push has been taken all the same.
-          return shard.WhenWritten([answer = std::move(answer), reply](const Status& written) {
+          return shard.WhenLogged([answer = std::move(answer), reply](const Status& written) {
             answer(written, EncodePushReply(reply, false));
           });
         }

@@ -19,14 +19,14 @@ bool DeltaBase::TakesDelta(int deltas_max) {
   return delta;
 }
 
-void DeltaBase::Kept(const ShardImage& image) {
+void DeltaBase::Kept(const ShardSnapshot& image) {
   MutexLock lock(mu_);
   if (image.base || image.order < order_min_) return;
   version_ = image.version;
   deltas_ = 0;
 }
 
-void DeltaBase::GoOnBehind(const ShardImage& image) {
+void DeltaBase::GoOnBehind(const ShardSnapshot& image) {
   MutexLock lock(mu_);
   version_ = image.whole;
   deltas_ = 0;

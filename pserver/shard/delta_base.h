@@ -15,16 +15,16 @@ class DeltaBase {
  public:
   // Its version; nothing when there is none, and no delta can be made.
   std::optional<uint64_t> version() const;
-  // ShardImage::order of an image that is made now.
+  // ShardSnapshot::order of an image that is made now.
   uint64_t NextOrder();
   // Whether the next checkpoint is to be a delta: there is a base, and fewer than `deltas_max` were
   // taken since. Counts it.
   bool TakesDelta(int deltas_max);
 
   // This image is on the disk. A whole one is the base from now on, unless Forget came behind it.
-  void Kept(const ShardImage& image);
+  void Kept(const ShardSnapshot& image);
   // This image, which was restored, is on the disk: its base is the base.
-  void GoOnBehind(const ShardImage& image);
+  void GoOnBehind(const ShardSnapshot& image);
   // Changes came that deltas do not tell: no image that was made up to now may be the base.
   void Forget();
 

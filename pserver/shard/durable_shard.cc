@@ -30,17 +30,17 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       storage_(storage) {
   Shard::Options& shard = options.shard;
   if (storage_ != nullptr) {
-    shard.on_checkpoint = [this](uint64_t version, ImageCopy copy) {
+    shard.on_checkpoint = [this](uint64_t version, SnapshotFn copy) {
       SaveLater(version, std::move(copy));
     };
   }
   if (options.logged) {
     CHECK(storage_ != nullptr);
     options.log.on_full = [this] { ShortenLog(); };
-    log_ = std::make_unique<GroupLog>(std::move(options.log), clock, *storage_, metrics);
+    log_ = std::make_unique<GroupCommitLog>(std::move(options.log), clock, *storage_, metrics);
     shard.log = log_.get();
     shard.save_soon = [this] { ShortenLog(); };
-    shard.keep_first = [this](const ShardImage& image) { return Write(image).status(); };
+    shard.keep_first = [this](const ShardSnapshot& image) { return Write(image).status(); };
   }
   shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
 }
@@ -52,7 +52,7 @@ void DurableShard::Keeps(uint64_t version) {
   checkpoint_time_.SetToCurrentTime();
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardImage& image) {
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardSnapshot& image) {
   MutexLock lock(mu_);
   if (image.order < written_order_) return std::make_pair(image.version, image.bytes());
   const Time begin = clock_.Now();
@@ -75,7 +75,7 @@ Status DurableShard::StorageStatus() const {
   return saved_;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage& image) {
+StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardSnapshot& image) {
   if (!aside_) return Write(image);
   StatusOr<std::pair<uint64_t, size_t>> written;
   aside_([&] { written = Write(image); });
@@ -85,7 +85,7 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardImage&
 StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept,
                                                          Duration patience) {
   if (storage_ == nullptr) return NoFolder();
-  const WritePace::Wish wish(pace_, patience);
+  const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
     // Nor when there is no more to hold: what is missing is still to come.
@@ -93,13 +93,13 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
       return std::make_pair(checkpoint_version(), size_t{0});
     return Save(delta, 0, patience);
   }
-  TD_ASSIGN_OR_RETURN(const ShardImage image, shard_->Image(delta));
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, shard_->Image(delta));
   return WriteAside(image);
 }
 
 StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   if (storage_ == nullptr) return NoFolder();
-  const WritePace::Wish hurry(pace_, {});
+  const CheckpointThrottle::Wish hurry(pace_, {});
   ShardRestore restore(*shard_);
   if (cut != 0) {
     TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
@@ -120,7 +120,7 @@ StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
   return storage_->Cuts();
 }
 
-void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t complete,
+void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
                            std::function<void(const StatusOr<CutFile>&)> done) {
   if (storage_ == nullptr) return done(NoFolder());
   const uint64_t cut = order.cut;
@@ -141,9 +141,10 @@ void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t comp
   }
   if (known) return done(*known);
   if (!first) return;
-  shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<CutImage> image) {
+  shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<PendingSnapshot> image) {
     if (!image.ok()) return CutEnded(cut, image.status());
-    auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kAnswer);
+    auto wish =
+        std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kAnswer);
     const Status posted = later_([this, cut, image = *std::move(image), complete, wish] {
       CutEnded(cut, WriteCut(cut, image, complete));
     });
@@ -151,9 +152,9 @@ void DurableShard::TakeCut(const std::string& job, CutOrder order, uint64_t comp
   });
 }
 
-StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const CutImage& image,
+StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const PendingSnapshot& image,
                                                        uint64_t complete) {
-  TD_ASSIGN_OR_RETURN(const ShardImage copy, image.copy());
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, image.copy());
   StatusOr<size_t> bytes;
   const auto write = [&] { bytes = storage_->WriteCut(cut, copy, complete); };
   aside_ ? aside_(write) : write();
@@ -184,7 +185,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
     return uint64_t{0};
   }
   TD_RETURN_IF_ERROR(restore.Finish());
-  const ShardImage& image = restore.head();
+  const ShardSnapshot& image = restore.head();
   shard_->GoOnBehind(image);
   Keeps(image.version);
   uint64_t entries = 0;
@@ -218,27 +219,28 @@ Status DurableShard::CheckMoves() const {
       "with --durability=logged");
 }
 
-void DurableShard::WhenKept(UpdateLog::Written done) {
+void DurableShard::WhenDurable(WriteAheadLog::Written done) {
   if (log_ == nullptr) return done(OkStatus());
-  shard_->WhenWritten([this, done = std::move(done)](const Status& written) {
+  shard_->WhenLogged([this, done = std::move(done)](const Status& written) {
     done(written.ok() ? storage_->SyncLog() : written);
   });
 }
 
-void DurableShard::WhenLeft(UpdateLog::Written done) {
+void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
   Status saved;
   if (shard_->replayable() && shard_->Info().initialised)
     saved = Save(false, shard_->settled_number()).status();
-  shard_->WhenWritten([done = std::move(done), saved](const Status& written) {
+  shard_->WhenLogged([done = std::move(done), saved](const Status& written) {
     done(written.ok() ? saved : written);
   });
 }
 
-void DurableShard::SaveLater(uint64_t version, ImageCopy copy) {
+void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
   // From now on, as what waits for its turn is a cut that others have to keep rows for.
-  auto wish = std::make_shared<const WritePace::Wish>(pace_, WritePace::kPeriodic);
+  auto wish =
+      std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
   const Status posted = later_([this, version, copy = std::move(copy), wish] {
-    const StatusOr<ShardImage> image = copy();
+    const StatusOr<ShardSnapshot> image = copy();
     const Status written = image.ok() ? WriteAside(*image).status() : image.status();
     if (written.ok()) return;
     LOG(ERROR) << "checkpoint of version " << version << " failed: " << ToString(written);

@@ -12,11 +12,11 @@
 
 namespace tandem {
 
-// A generation of a barrier is released when all trainers that are not gone (Roster) wait in it; in
-// between nobody waits in one for which nobody else is missing. A call counts while its trainer is
-// the one that called: not once it was started again. Names in which nobody waits are forgotten
-// when there are too many, the one that was used longest ago first. Not thread-safe (the shard's
-// lock guards it).
+// A generation of a barrier is released when all trainers that are not gone (TrainerRegistry) wait
+// in it; in between nobody waits in one for which nobody else is missing. A call counts while its
+// trainer is the one that called: not once it was started again. Names in which nobody waits are
+// forgotten when there are too many, the one that was used longest ago first. Not thread-safe (the
+// shard's lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {
@@ -25,7 +25,7 @@ class NamedBarriers {
   };
 
   // All must outlive it. `waited` gets the seconds that a call which was released waited.
-  NamedBarriers(Roster& roster, const Clock& clock, Histogram& waited)
+  NamedBarriers(TrainerRegistry& roster, const Clock& clock, Histogram& waited)
       : roster_(roster), clock_(clock), waited_(waited) {}
 
   // The call waits in `name`, is released by it with others, or has its answer at once: where its
@@ -47,7 +47,7 @@ class NamedBarriers {
 
  private:
   struct Barrier {
-    explicit Barrier(Roster& roster) : calls(roster) {}
+    explicit Barrier(TrainerRegistry& roster) : calls(roster) {}
     uint64_t released = 0;  // the newest generation that was
     uint64_t used = 0;      // when it was entered last, counted in calls
     WaitList<Call> calls;
@@ -58,7 +58,7 @@ class NamedBarriers {
   static std::set<uint64_t> Generations(const Barrier& barrier);  // in which somebody waits
   std::vector<int> MissingAt(const Barrier& barrier, uint64_t generation) const;
 
-  Roster& roster_;
+  TrainerRegistry& roster_;
   const Clock& clock_;
   Histogram& waited_;
   Barriers barriers_;

@@ -1,5 +1,5 @@
-#include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
+#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <bit>
@@ -68,15 +68,15 @@ Shard::~Shard() { Shutdown(); }
 
 void Shard::Run(Ready ready) {
   if (ready.empty()) return;
-  WhenWritten([ready = std::move(ready)](const Status& written) {
+  WhenLogged([ready = std::move(ready)](const Status& written) {
     for (const auto& callback : ready) callback(written);
   });
 }
 
-void Shard::WhenWritten(UpdateLog::Written done) {
+void Shard::WhenLogged(WriteAheadLog::Written done) {
   const bool early = options_.bug == ShardBug::kAnswersEarly;
   if (options_.log == nullptr || early) return done(OkStatus());
-  options_.log->WhenWritten(std::move(done));
+  options_.log->WhenLogged(std::move(done));
 }
 
 void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) {
@@ -117,7 +117,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   } else {
     ShardConfig mine = config_;
     mine.slices = moves_.placed;
-    if (may_treat_otherwise_) TakeTreatment(config, mine);
+    if (may_treat_otherwise_) CopyFaultPolicy(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
       return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
                                 caller.trainer, difference,
@@ -204,7 +204,7 @@ Status Shard::CheckCaller(const Caller& caller) {
 
 void Shard::Adopt(const Caller& caller) {
   Note(LogEntry::Kind::kAdopt, {caller, 0, version_, 0, {}}, {});
-  Roster::Trainer& t = trainers_[caller.trainer];
+  TrainerRegistry::Trainer& t = trainers_[caller.trainer];
   // What the older one keeps is gone with it: soon nobody asks for it.
   const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
   if (soon && options_.save_soon) options_.save_soon();
@@ -258,7 +258,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     return FailedPrecondition("push before the first values are there (%d of %d slices)",
                               params_->given(), params_->size());
   }
-  const Roster::Trainer& t = trainers_[head.caller.trainer];
+  const TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
     case SequenceWindow::Seen::kTaken:
       if (options_.bug == ShardBug::kNoDedup) break;
@@ -297,19 +297,19 @@ Status Shard::CheckStep(const PushHead& head) {
   const int trainer = head.caller.trainer;
   if (!std::isfinite(head.learning_rate)) {
     return InvalidArgument("trainer %d step %d: the learning rate is not finite", trainer,
-                           ShownStep(head.step));
+                           DisplayStep(head.step));
   }
   if (config_.mode != ShardMode::kSync) return OkStatus();
   if (head.step != version_) {
     return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s [TD4015]",
-                              trainer, ShownStep(head.step), ShownStep(version_),
+                              trainer, DisplayStep(head.step), DisplayStep(version_),
                               head.step < version_ ? ": the push is stale"
                                                    : ": was it restored from an older checkpoint?");
   }
   if (step_rate_ &&
       std::bit_cast<uint32_t>(step_rate_->second) != std::bit_cast<uint32_t>(head.learning_rate)) {
     return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
-                           ShownStep(head.step), trainer, head.learning_rate, step_rate_->first,
+                           DisplayStep(head.step), trainer, head.learning_rate, step_rate_->first,
                            step_rate_->second);
   }
   return OkStatus();
@@ -370,7 +370,7 @@ Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
 }
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
-  Roster::Trainer& t = trainers_[head.caller.trainer];
+  TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
   TD_RETURN_IF_ERROR(OwnIfItWaits(head, ticket));
   if (config_.delay_compensation > 0 && !replaying_) {
     TD_RETURN_IF_ERROR(Compensate(head, ticket));
@@ -441,14 +441,14 @@ void Shard::Advance(Ready& ready) {
 }
 
 void Shard::CheckpointNow(Ready& ready) {
-  StatusOr<Cut> cut = BeginCut(base_.TakesDelta(options_.checkpoint_deltas));
+  StatusOr<Cut> cut = BeginSnapshot(base_.TakesDelta(options_.checkpoint_deltas));
   if (!cut.ok()) {
     LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
     return;
   }
   ready.push_back(
       [this, version = version_, copy = CopyOf(*std::move(cut))](const Status& written) mutable {
-        const ImageCopy now = std::exchange(copy, nullptr);
+        const SnapshotFn now = std::exchange(copy, nullptr);
         if (written.ok()) options_.on_checkpoint(version, now);
       });
 }
@@ -484,7 +484,7 @@ StatusOr<int> Shard::Complete(const Caller& caller) {
       Note(LogEntry::Kind::kComplete, {caller, 0, 0, 0, {}}, {});
       CompleteTrainer(caller.trainer, ready);
     }
-    for (const Roster::Trainer& other : trainers_) left += !other.completed;
+    for (const TrainerRegistry::Trainer& other : trainers_) left += !other.completed;
   }
   Run(std::move(ready));
   return left;

@@ -25,15 +25,15 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "pserver/shard/agreed_settings.h"
 #include "pserver/shard/delta_base.h"
+#include "pserver/shard/job_settings_check.h"
 #include "pserver/shard/named_barriers.h"
-#include "pserver/shard/owed_pushes.h"
-#include "pserver/shard/roster.h"
+#include "pserver/shard/replay_queue.h"
+#include "pserver/shard/trainer_registry.h"
 #include "pserver/shard/wait_list.h"
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 #include "pserver/tables/shard_params.h"
 #include "pserver/tables/table_metrics.h"
 
@@ -56,17 +56,17 @@ class Shard {
     uint64_t checkpoint_every_steps = 0;  // 0: never by itself
     int checkpoint_deltas = 0;            // of these, deltas behind each whole one
     // Called with the state after each checkpoint_every_steps updates; must not block for long.
-    std::function<void(uint64_t version, ImageCopy)> on_checkpoint;
+    std::function<void(uint64_t version, SnapshotFn)> on_checkpoint;
     // Told of a trainer that calls no more while others wait for it, as long as they do.
     std::function<void(int trainer, Duration silent)> on_silent;
     bool replaces =
         false;  // that starts the trainer again: others wait for it until their deadline
     // Null: what comes after a checkpoint is lost with the process. Else every change is noted
     // there, and nobody is told of it before it is written. Must outlive the shard.
-    UpdateLog* log = nullptr;
+    WriteAheadLog* log = nullptr;
     // With a log: keeps the first values, from which it counts. May take its time: the shard has
     // its first values once this returned OK, and answers others meanwhile.
-    std::function<Status(const ShardImage&)> keep_first;
+    std::function<Status(const ShardSnapshot&)> keep_first;
     // How a server that is not configured began: "its data folder x was empty when it began".
     std::string found;
     // The log has of pushes their order alone, and whoever sent them keeps the values until a
@@ -138,7 +138,7 @@ class Shard {
 
   // Calls `done` when everything that was changed up to now is written: before that nobody may be
   // told of it. At once where there is no log.
-  void WhenWritten(UpdateLog::Written done);
+  void WhenLogged(WriteAheadLog::Written done);
 
   // Optimizer slots of `variables` (empty: all), and the version.
   StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
@@ -149,14 +149,14 @@ class Shard {
                                 bool slots, uint64_t bytes_max, int end = 0);
 
   // ---- Moves of buckets (shard_moves.cc). Each may be called again when its answer was lost. What
-  // it tells of is durable once DurableShard::WhenKept says so.
+  // it tells of is durable once DurableShard::WhenDurable says so.
   // Neither gives out nor changes the rows of `order.buckets` for its lease. Sync: takes no pushes
   // of the step instead, and gives a parcel without moves before it is there, and where it is the
   // target; ABORTED when it is there already. UNAVAILABLE while others are on their way.
-  StatusOr<BucketParcel> FreezeBuckets(const std::string& job, const BucketOrder& order);
+  StatusOr<BucketMigration> FreezeBuckets(const std::string& job, const FreezeRequest& order);
   // Keeps what is in the parcel, without serving it. With a configuration in it a server that is
   // not configured becomes one of the job: nobody else configures it.
-  Status OfferBuckets(const std::string& job, const BucketParcel& parcel);
+  Status OfferBuckets(const std::string& job, const BucketMigration& parcel);
   // From now on the frozen buckets are the target's. FAILED_PRECONDITION when the lease is over.
   StatusOr<BucketMap> ReleaseBuckets(const std::string& job, const std::vector<BucketMove>& moves);
   // This server is leaving: it takes no more buckets. Or it stays.
@@ -171,14 +171,14 @@ class Shard {
   // it took. UNAVAILABLE while rows are on their way, or for another cut; FAILED_PRECONDITION when
   // this cut is over, or when a trainer does not say which of its messages belong together.
   // A cut has a number above all that were, and one `taker`.
-  StatusOr<HeldPushes> HoldPushes(const std::string& job, uint64_t cut, Duration lease,
-                                  uint64_t taker = 0);
+  StatusOr<PausedState> HoldPushes(const std::string& job, uint64_t cut, Duration lease,
+                                   uint64_t taker = 0);
   void ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker = 0);
   // Takes what belongs to the cut and has not come yet; then `done` gets the state, which has of
   // each trainer those pushes and no others, and new pushes are taken again. ABORTED when that
   // cannot be any more; DEADLINE_EXCEEDED naming what has not come. REQUIRES (else ABORTED): pushes
   // are held for it.
-  void TakeCut(const std::string& job, CutOrder order, Done<CutImage> done);
+  void TakeCut(const std::string& job, SnapshotRequest order, Done<PendingSnapshot> done);
   void HasCut(uint64_t cut);  // on its disk: newer ones have higher numbers
 
   ShardInfo Info() const;
@@ -188,18 +188,18 @@ class Shard {
   // buckets of rows, at a time. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
   // between. `delta`: of tables what changed since the last whole image that was kept;
   // FAILED_PRECONDITION when there is none.
-  StatusOr<ShardImage> Image(bool delta = false);
+  StatusOr<ShardSnapshot> Image(bool delta = false);
   // This image is on the disk. A whole one is where deltas find it.
-  void Kept(const ShardImage& image);
+  void Kept(const ShardSnapshot& image);
   // This image, which was restored, is the one on the disk: deltas go on behind it, for the ages of
   // rows tell what changed since.
-  void GoOnBehind(const ShardImage& image) { base_.GoOnBehind(image); }
+  void GoOnBehind(const ShardSnapshot& image) { base_.GoOnBehind(image); }
   // Of the log: up to where Kept told, and up to where the parameters are.
   uint64_t kept_number() const { return kept_number_; }
   uint64_t settled_number() const;
   bool replayable() const { return options_.replayable; }
   // Replaces everything by the image (shard_restore.h). Those who wait are told ABORTED.
-  Status Restore(const ShardImage& image);
+  Status Restore(const ShardSnapshot& image);
   // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
   // when it does not fit. Of a push whose values are not here (LogEntry::Kind::kOrder) it waits for
   // them, and all that is behind waits too: until then trainers are asked to send again what they
@@ -234,15 +234,16 @@ class Shard {
     Gauge& owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
-  // An image that may still lack its values (DenseTable::BeginCut, SparseTable::BeginCut).
+  // An image that may still lack its values (DenseTable::BeginSnapshot,
+  // SparseTable::BeginSnapshot).
   struct Cut {
     uint64_t number = 0;  // 0: it is whole
-    ShardImage image;
+    ShardSnapshot image;
     ShardParams::CutPlace copied;
   };
   struct Frozen {
-    std::optional<BucketOrder> order;  // null: none
-    std::vector<BucketMove> moves;     // empty at the target
+    std::optional<FreezeRequest> order;  // null: none
+    std::vector<BucketMove> moves;       // empty at the target
     Time until;
   };
   // No new pushes are taken until then, but those of the cut that is ordered.
@@ -250,8 +251,8 @@ class Shard {
     uint64_t cut = 0;  // 0: none
     uint64_t taker = 0;
     Time since, until;
-    std::optional<CutOrder> order;
-    Done<CutImage> done;  // with an order
+    std::optional<SnapshotRequest> order;
+    Done<PendingSnapshot> done;  // with an order
   };
 
   void Run(Ready ready);
@@ -309,7 +310,7 @@ class Shard {
   Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
   Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
   Status RunOwed() TD_REQUIRES(mu_);
-  Status MakeAgain(OwedPushes::Change change) TD_REQUIRES(mu_);
+  Status MakeAgain(ReplayQueue::Change change) TD_REQUIRES(mu_);
   bool ForgetGone() TD_REQUIRES(mu_);  // what is gone, if that can be
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
@@ -322,15 +323,15 @@ class Shard {
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
   void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
-  Status CheckFreeze(const BucketOrder& order) const TD_REQUIRES(mu_);
-  Status BeginMove(const BucketOrder& order) TD_REQUIRES(mu_);
+  Status CheckFreeze(const FreezeRequest& order) const TD_REQUIRES(mu_);
+  Status BeginMove(const FreezeRequest& order) TD_REQUIRES(mu_);
   void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
   void Thaw() TD_REQUIRES(mu_);  // when the lease is over
-  StatusOr<BucketParcel> MakeParcel() TD_REQUIRES(mu_);
-  Status BeginWith(const BucketParcel& parcel) TD_REQUIRES(mu_);
-  Status Offer(const std::string& job, const BucketParcel& parcel) TD_REQUIRES(mu_);
-  Status TakeParcel(const BucketParcel& parcel) TD_REQUIRES(mu_);
-  void TakeMark(const ServerMark& mark, int source) TD_REQUIRES(mu_);
+  StatusOr<BucketMigration> MakeParcel() TD_REQUIRES(mu_);
+  Status BeginWith(const BucketMigration& parcel) TD_REQUIRES(mu_);
+  Status Offer(const std::string& job, const BucketMigration& parcel) TD_REQUIRES(mu_);
+  Status TakeParcel(const BucketMigration& parcel) TD_REQUIRES(mu_);
+  void TakeMark(const ServerPushState& mark, int source) TD_REQUIRES(mu_);
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves,
                               Ready& ready);
   void GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
@@ -345,7 +346,7 @@ class Shard {
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
   void SlicesChanged() TD_REQUIRES(mu_);  // in params_
-  Status TakeSlices(const BucketParcel& parcel) TD_REQUIRES(mu_);
+  Status TakeSlices(const BucketMigration& parcel) TD_REQUIRES(mu_);
   void SayWhichSlices(MapAnswer& answer) const TD_REQUIRES(mu_);
   StatusOr<int> FindRange(const PullRange& range) const TD_REQUIRES(mu_);  // that is served
 
@@ -355,9 +356,9 @@ class Shard {
   bool Held() const TD_REQUIRES(mu_);       // no pushes of the present step are taken
   bool AtItsStep() const TD_REQUIRES(mu_);  // before which what is frozen is to move
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
-  Status CheckOfferStep(const BucketParcel& parcel) const TD_REQUIRES(mu_);
-  void AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const TD_REQUIRES(mu_);
-  Status TakeStep(const BucketParcel& parcel, bool idle) TD_REQUIRES(mu_);
+  Status CheckOfferStep(const BucketMigration& parcel) const TD_REQUIRES(mu_);
+  void AddPrevious(const std::vector<int>& buckets, BucketMigration& parcel) const TD_REQUIRES(mu_);
+  Status TakeStep(const BucketMigration& parcel, bool idle) TD_REQUIRES(mu_);
   void TakeBack() TD_REQUIRES(mu_);
 
   // shard_cut.cc
@@ -365,7 +366,7 @@ class Shard {
   Status CheckHold(const PushHead& head) TD_REQUIRES(mu_);
   // OK: the state is the cut. UNAVAILABLE: not yet, says what has not come. ABORTED: never.
   Status CheckCut() const TD_REQUIRES(mu_);
-  Status CheckCutOf(const CutMark& mark) const TD_REQUIRES(mu_);
+  Status CheckCutOf(const SnapshotFrontier& mark) const TD_REQUIRES(mu_);
   void TryCut(Ready& ready) TD_REQUIRES(mu_);
   // With an order, which is given up: tells why.
   void EndHold(const Status& why, Ready& ready) TD_REQUIRES(mu_);
@@ -390,18 +391,18 @@ class Shard {
 
   // shard_checkpoint.cc
   // Without slices and rows, but with what was before the last update.
-  ShardImage ImageHead(bool delta) TD_REQUIRES(mu_);
-  StatusOr<ShardImage> MakeImage(bool delta) TD_REQUIRES(mu_);
-  // The state as it is now. FinishCut copies its values, some at a time with the lock; where
+  ShardSnapshot ImageHead(bool delta) TD_REQUIRES(mu_);
+  StatusOr<ShardSnapshot> MakeImage(bool delta) TD_REQUIRES(mu_);
+  // The state as it is now. FinishSnapshot copies its values, some at a time with the lock; where
   // another cut is not finished they are copied at once.
-  StatusOr<Cut> BeginCut(bool delta) TD_REQUIRES(mu_);
-  StatusOr<bool> CopySome(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
-  StatusOr<ShardImage> FinishCut(Cut& cut);
-  void GiveUpCut(uint64_t number);
-  ImageCopy CopyOf(Cut cut);  // by FinishCut; else by GiveUpCut
+  StatusOr<Cut> BeginSnapshot(bool delta) TD_REQUIRES(mu_);
+  StatusOr<bool> CopyChunk(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
+  StatusOr<ShardSnapshot> FinishSnapshot(Cut& cut);
+  void AbandonSnapshot(uint64_t number);
+  SnapshotFn CopyOf(Cut cut);  // by FinishSnapshot; else by AbandonSnapshot
 
   // shard_restore.cc
-  Status Replace(const ShardImage& head, std::unique_ptr<ShardParams> params);
+  Status Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> params);
 
   const Options options_;
   const Clock& clock_;
@@ -416,7 +417,7 @@ class Shard {
   mutable Mutex mu_;
   Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
   ShardConfig config_ TD_GUARDED_BY(mu_);
-  AgreedSettings agreed_ TD_GUARDED_BY(mu_);
+  JobSettingsCheck agreed_ TD_GUARDED_BY(mu_);
   uint64_t keeping_ TD_GUARDED_BY(mu_) = 0;  // the cut that keep_first writes; 0: none
   bool restored_ TD_GUARDED_BY(mu_) = false;
   bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
@@ -435,16 +436,16 @@ class Shard {
   // as gradients of the step in progress, is in no image: the log must keep it.
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
-  OwedPushes owed_ TD_GUARDED_BY(mu_);
+  ReplayQueue owed_ TD_GUARDED_BY(mu_);
   std::map<int, uint64_t> replayed_ TD_GUARDED_BY(mu_);  // by trainer: the newest in the log
-  bool waited_ TD_GUARDED_BY(mu_) = false;  // for values, since the start
+  bool waited_ TD_GUARDED_BY(mu_) = false;               // for values, since the start
   // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
   std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);
   std::atomic<uint64_t> kept_number_ = 0;
   bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
-  Roster trainers_ TD_GUARDED_BY(mu_);
+  TrainerRegistry trainers_ TD_GUARDED_BY(mu_);
   Time silent_told_ TD_GUARDED_BY(mu_) = Time::min();  // with `replaces`, on_silent
   WaitList<InitCall> init_calls_ TD_GUARDED_BY(mu_);
   WaitList<PullCall> pull_calls_ TD_GUARDED_BY(mu_);

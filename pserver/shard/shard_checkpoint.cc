@@ -17,10 +17,10 @@ constexpr Duration kPauseMax = std::chrono::milliseconds(4);
 
 }  // namespace
 
-ShardImage Shard::ImageHead(bool delta) {
+ShardSnapshot Shard::ImageHead(bool delta) {
   // No log brings back what came since the last update.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
-  ShardImage image{.config = config_, .version = version_, .log_number = settled_number_};
+  ShardSnapshot image{.config = config_, .version = version_, .log_number = settled_number_};
   image.order = base_.NextOrder();
   if (delta) image.base = base_.version();
   image.has_previous = has_previous_ && options_.log != nullptr;
@@ -31,41 +31,41 @@ ShardImage Shard::ImageHead(bool delta) {
   return image;
 }
 
-StatusOr<ShardImage> Shard::MakeImage(bool delta) {
-  ShardImage image = ImageHead(delta);
+StatusOr<ShardSnapshot> Shard::MakeImage(bool delta) {
+  ShardSnapshot image = ImageHead(delta);
   TD_RETURN_IF_ERROR(params_->Copy(image));
   return image;
 }
 
-StatusOr<Shard::Cut> Shard::BeginCut(bool delta) {
+StatusOr<Shard::Cut> Shard::BeginSnapshot(bool delta) {
   if (cutting_) {
-    TD_ASSIGN_OR_RETURN(ShardImage image, MakeImage(delta));
+    TD_ASSIGN_OR_RETURN(ShardSnapshot image, MakeImage(delta));
     return Cut{.image = std::move(image)};
   }
   Cut cut{.number = ++cuts_, .image = ImageHead(delta)};
-  params_->BeginCut(cut.image);
+  params_->BeginSnapshot(cut.image);
   cutting_ = true;
   return cut;
 }
 
-StatusOr<bool> Shard::CopySome(Cut& cut) {
+StatusOr<bool> Shard::CopyChunk(Cut& cut) {
   if (cut.number != cuts_) {
     return Aborted("the server was restored while the checkpoint of version %d was made",
                    cut.image.version);
   }
   TD_RETURN_IF_ERROR(broken_);
   const bool begins = cut.copied.slice == 0;
-  if (options_.bug == ShardBug::kCopiesLate && begins) params_->BeginCut(cut.image);
-  return params_->CopySome(cut.image, kPieceBytes, cut.copied);
+  if (options_.bug == ShardBug::kCopiesLate && begins) params_->BeginSnapshot(cut.image);
+  return params_->CopyChunk(cut.image, kPieceBytes, cut.copied);
 }
 
-StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
+StatusOr<ShardSnapshot> Shard::FinishSnapshot(Cut& cut) {
   if (cut.number == 0) return std::move(cut.image);
   MutexLock lock(mu_);
   CondVar turn;  // of others, who need some time to take the lock
   while (true) {
     const Time begin = SteadyNow();
-    TD_ASSIGN_OR_RETURN(const bool whole, CopySome(cut));
+    TD_ASSIGN_OR_RETURN(const bool whole, CopyChunk(cut));
     if (whole) break;
     const Time now = SteadyNow();
     (void)turn.WaitUntil(mu_, now + std::clamp<Duration>((now - begin) / 8, kPause, kPauseMax));
@@ -75,31 +75,31 @@ StatusOr<ShardImage> Shard::FinishCut(Cut& cut) {
   return std::move(cut.image);
 }
 
-void Shard::GiveUpCut(uint64_t number) {
+void Shard::AbandonSnapshot(uint64_t number) {
   MutexLock lock(mu_);
   if (number != cuts_ || !cutting_) return;
   cutting_ = false;
   params_->DropCut();
 }
 
-ImageCopy Shard::CopyOf(Cut cut) {
+SnapshotFn Shard::CopyOf(Cut cut) {
   struct Begun {
     Begun(Shard& s, Cut c) : shard(s), cut(std::move(c)) {}
-    ~Begun() { shard.GiveUpCut(cut.number); }  // unless it was finished
+    ~Begun() { shard.AbandonSnapshot(cut.number); }  // unless it was finished
     Shard& shard;
     Cut cut;
   };
   return [begun = std::make_shared<Begun>(*this, std::move(cut))] {
-    return begun->shard.FinishCut(begun->cut);
+    return begun->shard.FinishSnapshot(begun->cut);
   };
 }
 
-void Shard::Kept(const ShardImage& image) {
+void Shard::Kept(const ShardSnapshot& image) {
   kept_number_ = image.log_number;
   base_.Kept(image);
 }
 
-StatusOr<ShardImage> Shard::Image(bool delta) {
+StatusOr<ShardSnapshot> Shard::Image(bool delta) {
   Cut cut;
   {
     MutexLock lock(mu_);
@@ -112,7 +112,7 @@ StatusOr<ShardImage> Shard::Image(bool delta) {
           "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
           "no whole one; hint: tandem save");
     }
-    TD_ASSIGN_OR_RETURN(cut, BeginCut(delta));
+    TD_ASSIGN_OR_RETURN(cut, BeginSnapshot(delta));
   }
   return CopyOf(std::move(cut))();
 }

@@ -50,10 +50,10 @@ void Shard::HasCut(uint64_t cut) {
   last_cut_ = std::max(last_cut_, cut);
 }
 
-StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Duration lease,
-                                       uint64_t taker) {
+StatusOr<PausedState> Shard::HoldPushes(const std::string& job, uint64_t cut, Duration lease,
+                                        uint64_t taker) {
   Ready ready;
-  const auto hold = [&]() TD_NO_ANALYSIS -> StatusOr<HeldPushes> {
+  const auto hold = [&]() TD_NO_ANALYSIS -> StatusOr<PausedState> {
     const Time now = clock_.Now();
     Thaw();
     ExpireHold(now, ready);
@@ -68,9 +68,9 @@ StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Dur
     if (hold_.cut != 0 && !same) {
       return Unavailable("pushes are held for cut %d; try again when it is over", hold_.cut);
     }
-    HeldPushes answer{{}, moves_.map};
+    PausedState answer{{}, moves_.map};
     for (int r = 0; r < config_.trainers; ++r) {
-      const Roster::Trainer& t = trainers_[r];
+      const TrainerRegistry::Trainer& t = trainers_[r];
       if (SentNumbers::At(t.numbers.sent, options_.index) < t.taken.highest()) {
         return FailedPrecondition(
             "trainer %d does not say which of its messages are one push (PushRequest.sent); hint: "
@@ -85,7 +85,7 @@ StatusOr<HeldPushes> Shard::HoldPushes(const std::string& job, uint64_t cut, Dur
     hold_.until = now + lease;
     return answer;
   };
-  StatusOr<HeldPushes> answer;
+  StatusOr<PausedState> answer;
   {
     MutexLock lock(mu_);
     answer = hold();
@@ -129,7 +129,7 @@ Status Shard::CheckHold(const PushHead& head) {
   if (hold_.cut == 0 || clock_.Now() >= hold_.until) return OkStatus();
   if (options_.bug == ShardBug::kHoldsNothing) return OkStatus();
   if (hold_.order) {
-    const CutMark& mark = hold_.order->marks[static_cast<size_t>(head.caller.trainer)];
+    const SnapshotFrontier& mark = hold_.order->marks[static_cast<size_t>(head.caller.trainer)];
     if (mark.incarnation == head.caller.incarnation &&
         head.sequence <= SentNumbers::At(mark.numbers.sent, options_.index)) {
       return OkStatus();
@@ -139,8 +139,8 @@ Status Shard::CheckHold(const PushHead& head) {
                     head.caller.trainer, head.sequence, hold_.cut);
 }
 
-Status Shard::CheckCutOf(const CutMark& mark) const {
-  const Roster::Trainer& t = trainers_[mark.trainer];
+Status Shard::CheckCutOf(const SnapshotFrontier& mark) const {
+  const TrainerRegistry::Trainer& t = trainers_[mark.trainer];
   if (t.incarnation != mark.incarnation) {
     return Aborted("trainer %d was started again meanwhile", mark.trainer);
   }
@@ -163,11 +163,11 @@ Status Shard::CheckCut() const {
       !moves_.offered.empty()) {
     return Aborted("rows moved between servers meanwhile");
   }
-  for (const CutMark& mark : hold_.order->marks) TD_RETURN_IF_ERROR(CheckCutOf(mark));
+  for (const SnapshotFrontier& mark : hold_.order->marks) TD_RETURN_IF_ERROR(CheckCutOf(mark));
   return OkStatus();
 }
 
-void Shard::TakeCut(const std::string& job, CutOrder order, Done<CutImage> done) {
+void Shard::TakeCut(const std::string& job, SnapshotRequest order, Done<PendingSnapshot> done) {
   Ready ready;
   const auto begin = [&]() TD_NO_ANALYSIS -> Status {
     TD_RETURN_IF_ERROR(CheckCuttable(job));
@@ -183,7 +183,7 @@ void Shard::TakeCut(const std::string& job, CutOrder order, Done<CutImage> done)
       }
     }
     // An older incarnation, which others refuse, must not push here what they do not have.
-    for (const CutMark& mark : order.marks) {
+    for (const SnapshotFrontier& mark : order.marks) {
       if (mark.incarnation <= trainers_[mark.trainer].incarnation) continue;
       Adopt({job, mark.trainer, mark.incarnation});
     }
@@ -206,13 +206,13 @@ void Shard::TryCut(Ready& ready) {
   if (!hold_.order || replaying_) return;
   const Status whole = CheckCut();
   if (whole.code() == StatusCode::kUnavailable) return;
-  StatusOr<Cut> cut = whole.ok() ? BeginCut(/*delta=*/false) : StatusOr<Cut>(whole);
+  StatusOr<Cut> cut = whole.ok() ? BeginSnapshot(/*delta=*/false) : StatusOr<Cut>(whole);
   if (!cut.ok()) return EndHold(cut.status(), ready);
   const Duration held = clock_.Now() - hold_.since;
   ready.push_back([held, done = std::move(hold_.done),
                    copy = CopyOf(*std::move(cut))](const Status& written) mutable {
-    const ImageCopy now = std::exchange(copy, nullptr);
-    written.ok() ? done(CutImage{now, held}) : done(written);
+    const SnapshotFn now = std::exchange(copy, nullptr);
+    written.ok() ? done(PendingSnapshot{now, held}) : done(written);
   });
   hold_.order.reset();
   EndHold(OkStatus(), ready);

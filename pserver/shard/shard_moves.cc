@@ -58,18 +58,18 @@ void Shard::Thaw() {
   if (sync() && !frozen_.order && !replaying_) TakeBack();
 }
 
-StatusOr<BucketParcel> Shard::MakeParcel() {
-  BucketParcel parcel{.config = config_,
-                      .source = options_.index,
-                      .target = frozen_.order->target,
-                      .version = version_,
-                      .moves = frozen_.moves,
-                      .rows = {},
-                      .scalars = {},
-                      .marks = {},
-                      .map = moves_.map,
-                      .previous = {},
-                      .slices = {}};
+StatusOr<BucketMigration> Shard::MakeParcel() {
+  BucketMigration parcel{.config = config_,
+                         .source = options_.index,
+                         .target = frozen_.order->target,
+                         .version = version_,
+                         .moves = frozen_.moves,
+                         .rows = {},
+                         .scalars = {},
+                         .marks = {},
+                         .map = moves_.map,
+                         .previous = {},
+                         .slices = {}};
   parcel.config.slices.clear();
   std::vector<int> buckets;
   for (const BucketMove& move : frozen_.moves) {
@@ -91,14 +91,14 @@ StatusOr<BucketParcel> Shard::MakeParcel() {
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
   for (int r = 0; r < trainers_.size(); ++r) {
-    const Roster::Trainer& t = trainers_[r];
-    const PushMark mark{r, t.incarnation, t.completed, t.taken};
+    const TrainerRegistry::Trainer& t = trainers_[r];
+    const TrainerPushState mark{r, t.incarnation, t.completed, t.taken};
     AddMark({options_.index, mark, t.pushes, t.last_step}, parcel.marks);
   }
   return parcel;
 }
 
-Status Shard::CheckFreeze(const BucketOrder& order) const {
+Status Shard::CheckFreeze(const FreezeRequest& order) const {
   if (order.target < 0 || (order.target == options_.index && !sync())) {
     return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
                            order.target);
@@ -117,10 +117,10 @@ Status Shard::CheckFreeze(const BucketOrder& order) const {
   return OkStatus();
 }
 
-Status Shard::BeginMove(const BucketOrder& order) {
+Status Shard::BeginMove(const FreezeRequest& order) {
   if (sync() && version_ >= order.step) {
     return Aborted("buckets are to move before step %d, and this server is at step %d",
-                   ShownStep(order.step), ShownStep(version_));
+                   DisplayStep(order.step), DisplayStep(version_));
   }
   if (order.target == options_.index) {
     frozen_ = {order, {}, {}};
@@ -139,7 +139,7 @@ Status Shard::BeginMove(const BucketOrder& order) {
   return OkStatus();
 }
 
-StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const BucketOrder& order) {
+StatusOr<BucketMigration> Shard::FreezeBuckets(const std::string& job, const FreezeRequest& order) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
   TD_RETURN_IF_ERROR(CheckFreeze(order));
@@ -156,11 +156,11 @@ StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const Bucket
   frozen_.until = clock_.Now() + order.lease;
   Thaw();
   if (frozen_.moves.empty() || (sync() && !AtItsStep())) {
-    BucketParcel none{.source = options_.index};
+    BucketMigration none{.source = options_.index};
     none.version = version_;
     return none;
   }
-  StatusOr<BucketParcel> parcel = MakeParcel();
+  StatusOr<BucketMigration> parcel = MakeParcel();
   if (!parcel.ok()) {
     frozen_.until = clock_.Now();
     Thaw();
@@ -168,7 +168,7 @@ StatusOr<BucketParcel> Shard::FreezeBuckets(const std::string& job, const Bucket
   return parcel;
 }
 
-Status Shard::BeginWith(const BucketParcel& parcel) {
+Status Shard::BeginWith(const BucketMigration& parcel) {
   TD_RETURN_IF_ERROR(CheckConfig(parcel.config));
   TD_RETURN_IF_ERROR(CheckOptions(parcel.config));
   TD_RETURN_IF_ERROR(SetUp(parcel.config));
@@ -177,14 +177,14 @@ Status Shard::BeginWith(const BucketParcel& parcel) {
   Status status = params_->SetScalars(parcel.scalars);
   Settle();
   if (status.ok() && options_.keep_first) {
-    const StatusOr<ShardImage> image = MakeImage(/*delta=*/false);
+    const StatusOr<ShardSnapshot> image = MakeImage(/*delta=*/false);
     status = image.ok() ? options_.keep_first(*image) : image.status();
   }
   if (!status.ok()) params_ = nullptr;  // as if nothing had come
   return status;
 }
 
-Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
+Status Shard::OfferBuckets(const std::string& job, const BucketMigration& parcel) {
   Ready ready;
   Status status;
   {
@@ -198,7 +198,7 @@ Status Shard::OfferBuckets(const std::string& job, const BucketParcel& parcel) {
   return status;
 }
 
-Status Shard::Offer(const std::string& job, const BucketParcel& parcel) {
+Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
   TD_RETURN_IF_ERROR(broken_);
   if (parcel.target != options_.index) {
     return InvalidArgument("buckets for pserver %d; this is pserver %d", parcel.target,
@@ -244,7 +244,7 @@ Status Shard::RefuseBuckets(const std::string& job, bool refuse) {
   return OkStatus();
 }
 
-Status Shard::TakeParcel(const BucketParcel& parcel) {
+Status Shard::TakeParcel(const BucketMigration& parcel) {
   Status status;
   const uint64_t rows_version = sync() ? parcel.version : version_;
   const bool idle = Idle();
@@ -267,16 +267,16 @@ Status Shard::TakeParcel(const BucketParcel& parcel) {
     return status;
   }
   moves_.Offer(parcel.moves);
-  for (const ServerMark& mark : parcel.marks) TakeMark(mark, parcel.source);
+  for (const ServerPushState& mark : parcel.marks) TakeMark(mark, parcel.source);
   return OkStatus();
 }
 
 // Who was started again must be known here too, and how far trainers are.
-void Shard::TakeMark(const ServerMark& mark, int source) {
+void Shard::TakeMark(const ServerPushState& mark, int source) {
   if (mark.server != options_.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
   if (mark.server != source || trainer < 0 || trainer >= config_.trainers) return;
-  Roster::Trainer& t = trainers_[trainer];
+  TrainerRegistry::Trainer& t = trainers_[trainer];
   if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, version_);
   if (mark.mark.incarnation != t.incarnation) return;
   t.completed |= mark.mark.completed;

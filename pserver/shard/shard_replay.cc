@@ -83,7 +83,7 @@ Status Shard::CheckOwed(const Caller& caller) {
 
 Status Shard::RunOwed() {
   while (broken_.ok()) {
-    std::optional<OwedPushes::Change> next = owed_.Next();
+    std::optional<ReplayQueue::Change> next = owed_.Next();
     if (!next) break;
     const Status made = MakeAgain(*std::move(next));
     if (!made.ok()) return NotAgain(made);
@@ -119,13 +119,13 @@ Status Shard::NotAgain(const Status& why) {
     broken_ = Aborted(
         "trainer %d was started again while this server was, and what it had pushed for step %d is "
         "gone with it; hint: go on from the trainers' checkpoint, with empty data folders",
-        gone_.begin()->first, ShownStep(gone_.begin()->second));
+        gone_.begin()->first, DisplayStep(gone_.begin()->second));
   }
   LOG(ERROR) << broken_.message();
   return broken_;
 }
 
-Status Shard::MakeAgain(OwedPushes::Change change) {
+Status Shard::MakeAgain(ReplayQueue::Change change) {
   LogEntry& entry = change.entry;
   const uint64_t number = log_number_ = entry.number;
   const auto again = [&]() TD_NO_ANALYSIS -> Status {

@@ -5,9 +5,9 @@
 
 namespace tandem {
 
-using Kind = ImagePiece::Kind;
+using Kind = SnapshotChunk::Kind;
 
-Status ShardRestore::Begin(ShardImage head) {
+Status ShardRestore::Begin(ShardSnapshot head) {
   TD_RETURN_IF_ERROR(CheckConfig(head.config));
   TD_RETURN_IF_ERROR(shard_.CheckOptions(head.config));
   if (head.tables.size() != head.config.tables.size()) {
@@ -27,13 +27,13 @@ Status ShardRestore::Begin(ShardImage head) {
   return OkStatus();
 }
 
-Status ShardRestore::Take(ImagePiece piece) {
+Status ShardRestore::Take(SnapshotChunk piece) {
   const int index = static_cast<int>(piece.index);
   switch (piece.kind) {
     case Kind::kSlice: {
       const SliceSpec& spec = head_.config.slices[piece.index];
       TD_RETURN_IF_ERROR(params_->slices().SetParam(index, Floats(piece.slice.param, spec.numel)));
-      for (const SliceImage::Slot& slot : piece.slice.slots) {
+      for (const SliceSnapshot::Slot& slot : piece.slice.slots) {
         TD_RETURN_IF_ERROR(
             params_->slices().SetSlot(index, slot.name, Floats(slot.values, slot.numel)));
       }
@@ -53,7 +53,7 @@ Status ShardRestore::Take(ImagePiece piece) {
 
 Status ShardRestore::Finish() { return shard_.Replace(head_, std::move(params_)); }
 
-Status Shard::Restore(const ShardImage& image) {
+Status Shard::Restore(const ShardSnapshot& image) {
   if (image.slices.size() != image.config.slices.size()) {
     return DataLoss("the checkpoint holds %d slices, its configuration %d", image.slices.size(),
                     image.config.slices.size());
@@ -63,7 +63,7 @@ Status Shard::Restore(const ShardImage& image) {
   return restore.Finish();
 }
 
-Status Shard::Replace(const ShardImage& head, std::unique_ptr<ShardParams> params) {
+Status Shard::Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> params) {
   Ready ready;
   {
     MutexLock lock(mu_);

@@ -11,20 +11,20 @@
 namespace tandem {
 
 // Not thread-safe.
-class ShardRestore final : public ImageTaker {
+class ShardRestore final : public SnapshotSink {
  public:
   explicit ShardRestore(Shard& shard) : shard_(shard) {}
 
-  Status Begin(ShardImage head) override;
-  Status Take(ImagePiece piece) override;
+  Status Begin(ShardSnapshot head) override;
+  Status Take(SnapshotChunk piece) override;
   // Replaces everything. Those who wait are told ABORTED. REQUIRES: every piece was taken, and
   // whoever gave them found nothing wrong. Once.
   Status Finish();
-  const ShardImage& head() const { return head_; }
+  const ShardSnapshot& head() const { return head_; }
 
  private:
   Shard& shard_;
-  ShardImage head_;
+  ShardSnapshot head_;
   std::unique_ptr<ShardParams> params_;
 };
 

@@ -12,13 +12,13 @@ namespace tandem {
 void Shard::SlicesChanged() { config_.slices = params_->slices().specs(); }
 
 // Nothing is changed when what is in the parcel does not fit its moves, or this server.
-Status Shard::TakeSlices(const BucketParcel& parcel) {
+Status Shard::TakeSlices(const BucketMigration& parcel) {
   std::set<int> missing;
   for (const BucketMove& m : parcel.moves) {
     if (m.bucket >= kRowBuckets) missing.insert(m.bucket);
   }
   ShardConfig all = config_;
-  for (const SliceParcel& s : parcel.slices) {
+  for (const SliceMigration& s : parcel.slices) {
     if (missing.erase(s.spec.bucket) == 0) {
       return InvalidArgument("slice of %s: bucket %d does not move", s.spec.variable,
                              s.spec.bucket);
@@ -29,7 +29,7 @@ Status Shard::TakeSlices(const BucketParcel& parcel) {
     return InvalidArgument("bucket %d moves, and its slice does not come", *missing.begin());
   }
   TD_RETURN_IF_ERROR(CheckConfig(all));
-  for (const SliceParcel& s : parcel.slices) {
+  for (const SliceMigration& s : parcel.slices) {
     const Status added = params_->Add(s);
     SlicesChanged();
     TD_RETURN_IF_ERROR(added);

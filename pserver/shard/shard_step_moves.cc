@@ -24,20 +24,20 @@ Status Shard::CheckHeld(const PushHead& head) const {
   if (head.step != version_ || !Held()) return OkStatus();
   if (options_.bug == ShardBug::kMovesWithinAStep) return OkStatus();
   return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
-                    head.caller.trainer, head.sequence, ShownStep(head.step));
+                    head.caller.trainer, head.sequence, DisplayStep(head.step));
 }
 
-Status Shard::CheckOfferStep(const BucketParcel& parcel) const {
+Status Shard::CheckOfferStep(const BucketMigration& parcel) const {
   if (Idle() && version_ <= parcel.version) return OkStatus();
   const bool asked = frozen_.order && frozen_.moves.empty() && Held() && moves_.offered.empty() &&
                      (params_->NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
   if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
   return Aborted(
       "buckets come before step %d; this server is at step %d and does not wait for them",
-      ShownStep(parcel.version), ShownStep(version_));
+      DisplayStep(parcel.version), DisplayStep(version_));
 }
 
-void Shard::AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) const {
+void Shard::AddPrevious(const std::vector<int>& buckets, BucketMigration& parcel) const {
   parcel.has_previous = has_previous_;
   if (!has_previous_ || options_.bug == ShardBug::kPreviousStays) return;
   for (size_t i = 0; i < params_->tables().size(); ++i) {
@@ -47,14 +47,14 @@ void Shard::AddPrevious(const std::vector<int>& buckets, BucketParcel& parcel) c
 }
 
 // What makes a server part of the steps from that of the parcel on.
-Status Shard::TakeStep(const BucketParcel& parcel, bool idle) {
+Status Shard::TakeStep(const BucketMigration& parcel, bool idle) {
   TD_RETURN_IF_ERROR(params_->SetScalars(parcel.scalars));
   TD_RETURN_IF_ERROR(params_->SetPreviousRows(parcel.previous));
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
     // The steps before are none of its own.
-    for (Roster::Trainer& t : trainers_) t.adopted = version_;
+    for (TrainerRegistry::Trainer& t : trainers_) t.adopted = version_;
   }
   return OkStatus();
 }

@@ -25,7 +25,7 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
         table ? reinterpret_cast<const int64_t*>(ticket.buffers[i - 1].get())[bad / s.desc.shape[1]]
               : 0;
     return InvalidArgument("trainer %d step %d: gradient of %s, %selement %d is %s",
-                           head.caller.trainer, ShownStep(head.step), s.variable,
+                           head.caller.trainer, DisplayStep(head.step), s.variable,
                            table ? absl::StrFormat("row %d, ", row) : "",
                            table ? bad % s.desc.shape[1] : s.offset + bad,
                            std::isnan(values[bad]) ? "NaN" : "infinite");

@@ -31,7 +31,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     if (!initialised()) return false;
     Settle();
     if (options_.keep_first) {
-      TD_ASSIGN_OR_RETURN(cut, BeginCut(false));
+      TD_ASSIGN_OR_RETURN(cut, BeginSnapshot(false));
       keeping_ = cut.number;
     } else {
       WakeWaiters(ready);
@@ -44,7 +44,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
 
 Status Shard::KeepFirst(Cut cut, const std::vector<bool>& before) {
   const uint64_t number = cut.number;
-  const StatusOr<ShardImage> image = CopyOf(std::move(cut))();
+  const StatusOr<ShardSnapshot> image = CopyOf(std::move(cut))();
   const Status kept = image.ok() ? options_.keep_first(*image) : image.status();
   Ready ready;
   {

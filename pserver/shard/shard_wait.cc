@@ -41,7 +41,7 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, c
       return;
     }
   }
-  WhenWritten([done = std::move(done), now = std::move(now)](const Status& written) {
+  WhenLogged([done = std::move(done), now = std::move(now)](const Status& written) {
     done(!now.ok() || written.ok() ? now : written);
   });
 }
@@ -141,7 +141,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
   }
   Run(std::move(ready));
   if (waits) return;
-  WhenWritten([done = std::move(done), now = std::move(now)](const Status& written) {
+  WhenLogged([done = std::move(done), now = std::move(now)](const Status& written) {
     done(!now.ok() || written.ok() ? now : written);
   });
 }
@@ -244,7 +244,7 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   if (const auto behind = trainers_.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
         "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
-        TrainerList(behind), ShownStep(call.query.min_step));
+        TrainerList(behind), DisplayStep(call.query.min_step));
   }
   if (config_.mode != ShardMode::kSync) {
     return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
@@ -258,8 +258,8 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
     lacks = ", which pushed no gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
   }
   return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
-                          call.query.min_version, waited, TrainerList(missing), ShownStep(version_),
-                          lacks, all ? "" : "; others arrived");
+                          call.query.min_version, waited, TrainerList(missing),
+                          DisplayStep(version_), lacks, all ? "" : "; others arrived");
 }
 
 std::vector<int> Shard::Awaited() const {
@@ -291,15 +291,15 @@ Status Shard::LostTrainer(Time now) const {
   const std::vector<int> silent = SilentTrainers(now);
   if (silent.empty()) return OkStatus();
   const int r = silent[0];
-  const Roster::Trainer& t = trainers_[r];
+  const TrainerRegistry::Trainer& t = trainers_[r];
   return Aborted(
       "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
       "at step %d [TD4006]",
       r, Seconds(now - trainers_.last_heard(r)),
-      t.pushes != 0       ? absl::StrFormat("its last push was for step %d", ShownStep(t.last_step))
+      t.pushes != 0 ? absl::StrFormat("its last push was for step %d", DisplayStep(t.last_step))
       : trainers_.seen(r) ? "it pushed nothing yet"
                           : "it never called",
-      ShownStep(version_));
+      DisplayStep(version_));
 }
 
 void Shard::ExpireWaiters() {

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "pserver/shard/roster.h"
-#include "pserver/state/update_log.h"
+#include "pserver/shard/trainer_registry.h"
+#include "pserver/state/wal.h"
 
 namespace tandem {
 
 // Answers, given out behind the lock once what they tell of is written.
-using ReadyAnswers = std::vector<UpdateLog::Written>;
+using ReadyAnswers = std::vector<WriteAheadLog::Written>;
 
 struct WaitingCall {
   int trainer;  // -1: an observer
@@ -22,16 +22,16 @@ struct WaitingCall {
   const void* tag = nullptr;  // tells the call from others; null: nobody takes it back
 };
 
-// Not thread-safe. The trainers' waits (Roster::BeginWait) are those of the calls that are in
-// lists: each begins with Add and ends when the call is taken out. `Call` is a WaitingCall with
+// Not thread-safe. The trainers' waits (TrainerRegistry::BeginWait) are those of the calls that are
+// in lists: each begins with Add and ends when the call is taken out. `Call` is a WaitingCall with
 // `done`, a function of a Status or of what can be made of one, which is called once.
 template <typename Call>
 class WaitList {
  public:
   static constexpr size_t kCallsMax = 65536;
 
-  // `roster` must outlive it, and stay as it is (Roster::Begin) while a call waits.
-  explicit WaitList(Roster& roster) : roster_(roster) {}
+  // `roster` must outlive it, and stay as it is (TrainerRegistry::Begin) while a call waits.
+  explicit WaitList(TrainerRegistry& roster) : roster_(roster) {}
 
   bool empty() const { return calls_.empty(); }
   size_t size() const { return calls_.size(); }
@@ -109,7 +109,7 @@ class WaitList {
   }
 
  private:
-  Roster& roster_;
+  TrainerRegistry& roster_;
   std::list<Call> calls_;
 };
 

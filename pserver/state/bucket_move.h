@@ -11,7 +11,7 @@
 namespace tandem {
 
 // Which buckets are to go where, for how long they wait for that, and (sync) before which step.
-struct BucketOrder {
+struct FreezeRequest {
   std::vector<int> buckets;  // ascending
   int target = 0;            // sync: also asked, which takes no pushes of the step either
   std::string address;       // of the target
@@ -19,14 +19,14 @@ struct BucketOrder {
   uint64_t step = 0;
 };
 
-struct SliceParcel {
+struct SliceMigration {
   SliceSpec spec;
-  SliceImage image;
+  SliceSnapshot image;
 };
 
 // Buckets on their way from `source` to `target`: rows and slices with all that belongs to them,
 // and which pushes are behind them.
-struct BucketParcel {
+struct BucketMigration {
   struct Scalar {
     std::string variable, slot;
     float value = 0;
@@ -37,18 +37,18 @@ struct BucketParcel {
   std::vector<BucketMove> moves;
   std::vector<RowValues> rows;  // by table
   std::vector<Scalar> scalars;  // slots of tables that are one number: for a server that is new
-  std::vector<ServerMark> marks;
+  std::vector<ServerPushState> marks;
   BucketMap map;  // as the source knows it
   // Sync: weights before the last update of rows that it changed, by table, where there are any.
   std::vector<RowValues> previous;
   bool has_previous = false;
-  std::vector<SliceParcel> slices;
+  std::vector<SliceMigration> slices;
 };
 
 // What the update log says of moves.
 struct MoveRecord {
   std::vector<BucketMove> moves;
-  BucketParcel parcel;
+  BucketMigration parcel;
   BucketMap map;
   bool leaving = false;
 };

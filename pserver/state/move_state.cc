@@ -20,8 +20,8 @@ SequenceWindow Both(const SequenceWindow& a, const SequenceWindow& b) {
 
 }  // namespace
 
-void AddMark(const ServerMark& mark, std::vector<ServerMark>& all) {
-  const auto it = std::find_if(all.begin(), all.end(), [&](const ServerMark& have) {
+void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all) {
+  const auto it = std::find_if(all.begin(), all.end(), [&](const ServerPushState& have) {
     return have.server == mark.server && have.mark.trainer == mark.mark.trainer;
   });
   if (it == all.end()) return all.push_back(mark);
@@ -108,7 +108,7 @@ MoveState::Decided MoveState::Learn(const BucketMap& news, int server) {
 }
 
 const SequenceWindow* MoveState::Inherited(int server, int trainer, uint64_t incarnation) const {
-  for (const ServerMark& m : inherited) {
+  for (const ServerPushState& m : inherited) {
     if (m.server == server && m.mark.trainer == trainer && m.mark.incarnation == incarnation) {
       return &m.mark.applied;
     }

@@ -16,23 +16,23 @@
 namespace tandem {
 
 // Which pushes of a trainer server `server` took.
-struct ServerMark {
+struct ServerPushState {
   int server = 0;
-  PushMark mark;
+  TrainerPushState mark;
   uint64_t pushes = 0, last_step = 0;
 };
 // Takes up a mark: of the same trainer and server the later one, of the same incarnation both.
-void AddMark(const ServerMark& mark, std::vector<ServerMark>& all);
+void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 
 // Not thread-safe.
 struct MoveState {
   BucketMap map;
-  uint64_t generation = 0;            // times that it gave buckets away, or (sync) got some
-  std::map<int, uint64_t> begun;      // by bucket, the epoch that it chose last for a move
-  std::map<int, uint64_t> offered;    // buckets that are kept and not served yet, with their epochs
-  std::vector<ServerMark> inherited;  // that came with buckets
-  bool leaving = false;               // takes no more buckets
-  std::vector<SliceSpec> placed;      // by Configure; empty where that is not known
+  uint64_t generation = 0;          // times that it gave buckets away, or (sync) got some
+  std::map<int, uint64_t> begun;    // by bucket, the epoch that it chose last for a move
+  std::map<int, uint64_t> offered;  // buckets that are kept and not served yet, with their epochs
+  std::vector<ServerPushState> inherited;  // that came with buckets
+  bool leaving = false;                    // takes no more buckets
+  std::vector<SliceSpec> placed;           // by Configure; empty where that is not known
 
   // Else slices are where they were placed.
   bool MovesSlices() const {

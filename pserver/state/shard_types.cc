@@ -241,23 +241,23 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
   return ListDifference("table", now.tables, before.tables, TableText);
 }
 
-void TakeTreatment(const ShardConfig& from, ShardConfig& config) {
+void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config) {
   config.step_timeout = from.step_timeout;
   config.nonfinite = from.nonfinite;
   config.lost_after = from.lost_after;
   config.delay_compensation = from.delay_compensation;
 }
 
-size_t ShardImage::bytes() const {
+size_t ShardSnapshot::bytes() const {
   size_t sum = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const size_t values = static_cast<size_t>(config.slices[i].numel) * sizeof(float);
     sum += has_previous ? 2 * values : values;
-    for (const SliceImage::Slot& slot : slices[i].slots) {
+    for (const SliceSnapshot::Slot& slot : slices[i].slots) {
       sum += static_cast<size_t>(slot.numel) * sizeof(float);
     }
   }
-  for (const TableImage& table : tables) {
+  for (const TableSnapshot& table : tables) {
     for (const auto& [bucket, rows] : table.buckets) {
       sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowAge)) +
              rows.content.size() * sizeof(float) + rows.waiting.size() * sizeof(WaitingRow);

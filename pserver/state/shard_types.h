@@ -84,7 +84,7 @@ Status CheckJob(const std::string& job, const std::string& served);
 // "" when equal; else the first difference, in words: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
 // Takes over what says how pushes and trainers are treated, and nothing of what is kept.
-void TakeTreatment(const ShardConfig& from, ShardConfig& config);
+void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
 
 // Mistakes on purpose, for tests that must notice them.
 enum class ShardBug : uint8_t {
@@ -288,7 +288,7 @@ struct ShardInfo {
 
 // ---- Checkpoints --------------------------------------------------------------------------------
 
-struct PushMark {
+struct TrainerPushState {
   int trainer = 0;
   uint64_t incarnation = 0;
   bool completed = false;
@@ -296,7 +296,7 @@ struct PushMark {
   uint64_t lost_pushes = 0;  // TrainerInfo's
   SentNumbers numbers = {};
 };
-struct SliceImage {
+struct SliceSnapshot {
   struct Slot {
     std::string name;
     int64_t numel = 0;
@@ -304,23 +304,23 @@ struct SliceImage {
   };
   Buffer param;
   std::vector<Slot> slots;
-  Buffer previous = nullptr;  // ShardImage::has_previous
+  Buffer previous = nullptr;  // ShardSnapshot::has_previous
 };
 // The rows of a table by bucket, each as a RowValues; and its slots of one number.
-struct TableImage {
+struct TableSnapshot {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
   RowValues previous = {};  // weights alone, of the rows that the last update changed or removed
-  bool partial = false;     // of ShardImage::base: rows that changed alone
+  bool partial = false;     // of ShardSnapshot::base: rows that changed alone
 };
 // The whole state of a shard between two updates. Memory is shared and never changes.
-struct ShardImage {
+struct ShardSnapshot {
   ShardConfig config;
   uint64_t version = 0;
-  uint64_t log_number = 0;  // the last entry of the log (update_log.h) that is in here
-  std::vector<PushMark> marks;
-  std::vector<SliceImage> slices;  // in the order of config.slices
-  std::vector<TableImage> tables;  // in the order of config.tables
+  uint64_t log_number = 0;  // the last entry of the log (wal.h) that is in here
+  std::vector<TrainerPushState> marks;
+  std::vector<SliceSnapshot> slices;  // in the order of config.slices
+  std::vector<TableSnapshot> tables;  // in the order of config.tables
   // Sync mode with a log: with the parameters before the last update, for a trainer that takes
   // another one's place while servers are a step apart.
   bool has_previous = false;
@@ -336,26 +336,26 @@ struct ShardImage {
 // Copies the state of the moment at which this was made, while others go on; once, from any thread
 // that may be busy for some time. Fails as Shard::Image does. Dropped without a call: the state is
 // not needed. Must not outlive the shard.
-using ImageCopy = std::function<StatusOr<ShardImage>()>;
+using SnapshotFn = std::function<StatusOr<ShardSnapshot>()>;
 
 // ---- Cuts over all servers (shard_cut.cc)
 // --------------------------------------------------------
 
 // Which pushes of a trainer belong to a cut.
-struct CutMark {
+struct SnapshotFrontier {
   int trainer = 0;
   uint64_t incarnation = 0;
   bool completed = false;  // all its pushes have ended
   SentNumbers numbers;
 };
-struct HeldPushes {
-  std::vector<CutMark> marks;  // of all trainers
+struct PausedState {
+  std::vector<SnapshotFrontier> marks;  // of all trainers
   BucketMap map;
 };
-struct CutOrder {
+struct SnapshotRequest {
   uint64_t cut = 0;  // its number
-  std::vector<CutMark> marks;
-  uint64_t map_version = 0;  // of BucketMap, as HeldPushes said
+  std::vector<SnapshotFrontier> marks;
+  uint64_t map_version = 0;  // of BucketMap, as PausedState said
   Duration lease{};          // to wait for what has not come
   uint64_t taker = 0;        // who takes it (HoldPushesRequest.taker)
 };
@@ -364,8 +364,8 @@ struct KeptCut {
   uint64_t number = 0, version = 0;
   friend bool operator==(const KeptCut&, const KeptCut&) = default;
 };
-struct CutImage {
-  ImageCopy copy;
+struct PendingSnapshot {
+  SnapshotFn copy;
   Duration held{};  // so long no new pushes were taken
 };
 

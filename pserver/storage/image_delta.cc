@@ -73,10 +73,10 @@ class BucketMerge {
 
 }  // namespace
 
-void MergeDelta(const ShardImage& base, ShardImage& delta) {
+void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
   CHECK_EQ(base.tables.size(), delta.tables.size());
   for (size_t i = 0; i < delta.tables.size(); ++i) {
-    TableImage& table = delta.tables[i];
+    TableSnapshot& table = delta.tables[i];
     if (!table.partial) continue;
     const BucketMerge merge(delta.config.tables[i], base.version, delta.version);
     std::map<int, std::pair<const RowValues*, const RowValues*>> both;

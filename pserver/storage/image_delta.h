@@ -11,6 +11,6 @@ namespace tandem {
 // versions alone, and who had a later gradient is never removed before who had none
 // (RowAccessor::FadeAndStay). REQUIRES: both of the same configuration, each with ascending ids in
 // a bucket.
-void MergeDelta(const ShardImage& base, ShardImage& delta);
+void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta);
 
 }  // namespace tandem

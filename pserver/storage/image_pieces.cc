@@ -6,14 +6,14 @@
 
 namespace tandem {
 
-using Kind = ImagePiece::Kind;
+using Kind = SnapshotChunk::Kind;
 
-Status WholeImage::Begin(ShardImage head) {
+Status SnapshotAssembler::Begin(ShardSnapshot head) {
   image_ = std::move(head);
   return OkStatus();
 }
 
-Status WholeImage::Take(ImagePiece piece) {
+Status SnapshotAssembler::Take(SnapshotChunk piece) {
   switch (piece.kind) {
     case Kind::kSlice:
       image_.slices.push_back(std::move(piece.slice));
@@ -31,23 +31,23 @@ Status WholeImage::Take(ImagePiece piece) {
   return OkStatus();
 }
 
-StatusOr<std::optional<ShardImage>> Storage::Read() {
-  WholeImage whole;
+StatusOr<std::optional<ShardSnapshot>> Storage::Read() {
+  SnapshotAssembler whole;
   TD_ASSIGN_OR_RETURN(const bool found, Read(whole));
-  if (!found) return std::optional<ShardImage>();
-  return std::optional<ShardImage>(std::move(whole.image()));
+  if (!found) return std::optional<ShardSnapshot>();
+  return std::optional<ShardSnapshot>(std::move(whole.image()));
 }
 
-StatusOr<ShardImage> Storage::ReadCut(uint64_t cut) {
-  WholeImage whole;
+StatusOr<ShardSnapshot> Storage::ReadCut(uint64_t cut) {
+  SnapshotAssembler whole;
   TD_RETURN_IF_ERROR(ReadCut(cut, whole));
   return std::move(whole.image());
 }
 
-Status GivePieces(ShardImage image, ImageTaker& taker) {
-  const std::vector<SliceImage> slices = std::exchange(image.slices, {});
-  std::vector<TableImage> tables = std::exchange(image.tables, {});
-  for (const TableImage& table : tables) {
+Status GivePieces(ShardSnapshot image, SnapshotSink& taker) {
+  const std::vector<SliceSnapshot> slices = std::exchange(image.slices, {});
+  std::vector<TableSnapshot> tables = std::exchange(image.tables, {});
+  for (const TableSnapshot& table : tables) {
     image.tables.push_back({{}, table.scalars, {}, table.partial});
   }
   const bool has_previous = image.has_previous;

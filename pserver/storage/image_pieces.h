@@ -10,44 +10,44 @@
 
 namespace tandem {
 
-struct ImagePiece {
+struct SnapshotChunk {
   enum class Kind : uint8_t {
     kSlice,  // parameters and slots
     kRows,   // of one bucket
-    // ShardImage::has_previous: `slice.previous` alone, and TableImage::previous.
+    // ShardSnapshot::has_previous: `slice.previous` alone, and TableSnapshot::previous.
     kPreviousSlice,
     kPreviousRows,
   };
   Kind kind = Kind::kSlice;
   size_t index = 0;  // in the configuration's slices, or in its tables
   int bucket = 0;
-  SliceImage slice = {};
+  SliceSnapshot slice = {};
   RowValues rows = {};
 };
 
-class ImageTaker {
+class SnapshotSink {
  public:
-  virtual ~ImageTaker() = default;
+  virtual ~SnapshotSink() = default;
   // Once, first: the image without its slices, and with tables that have no rows.
-  virtual Status Begin(ShardImage head) = 0;
+  virtual Status Begin(ShardSnapshot head) = 0;
   // Slices in their order, then rows by tables, then what was before the last update, in the same
   // order. After an error nothing more comes.
-  virtual Status Take(ImagePiece piece) = 0;
+  virtual Status Take(SnapshotChunk piece) = 0;
 };
 
 // An image whose pieces are put together again.
-class WholeImage final : public ImageTaker {
+class SnapshotAssembler final : public SnapshotSink {
  public:
-  Status Begin(ShardImage head) override;
-  Status Take(ImagePiece piece) override;
+  Status Begin(ShardSnapshot head) override;
+  Status Take(SnapshotChunk piece) override;
   // Whose every piece came.
-  ShardImage& image() { return image_; }
+  ShardSnapshot& image() { return image_; }
 
  private:
-  ShardImage image_;
+  ShardSnapshot image_;
 };
 
 // Takes an image apart.
-Status GivePieces(ShardImage image, ImageTaker& taker);
+Status GivePieces(ShardSnapshot image, SnapshotSink& taker);
 
 }  // namespace tandem

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/disk/write_pace.h"
+#include "pserver/disk/checkpoint_throttle.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 #include "pserver/storage/image_pieces.h"
 
 namespace tandem {
@@ -24,19 +24,20 @@ class Storage {
   // Replaces the checkpoint by this one: after a crash at any moment there is the old one or the
   // new one, whole, and once this returned OK it is the new one (synced). Gives the bytes written.
   // RESOURCE_EXHAUSTED, with nothing changed, when less space is free than the floor. A delta
-  // (ShardImage::base) takes the place of another delta and leaves the whole image that it builds
-  // upon: FAILED_PRECONDITION when that is not there.
-  virtual StatusOr<size_t> Write(const ShardImage& image) = 0;
+  // (ShardSnapshot::base) takes the place of another delta and leaves the whole image that it
+  // builds upon: FAILED_PRECONDITION when that is not there.
+  virtual StatusOr<size_t> Write(const ShardSnapshot& image) = 0;
   // Gives `taker` a whole image; false, and nothing, when there is none. DATA_LOSS when it is
   // damaged or older than the last one acknowledged: what was taken of it must not be used.
-  virtual StatusOr<bool> Read(ImageTaker& taker) = 0;
-  StatusOr<std::optional<ShardImage>> Read();
+  virtual StatusOr<bool> Read(SnapshotSink& taker) = 0;
+  StatusOr<std::optional<ShardSnapshot>> Read();
 
   // ---- Cuts over all servers, beside the checkpoint: whole images by number. Written as
   // checkpoints are; with one that is written, those before number `complete` are dropped.
-  virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) = 0;
-  virtual Status ReadCut(uint64_t cut, ImageTaker& taker) = 0;  // NOT_FOUND; DATA_LOSS as above
-  StatusOr<ShardImage> ReadCut(uint64_t cut);
+  virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image,
+                                    uint64_t complete) = 0;
+  virtual Status ReadCut(uint64_t cut, SnapshotSink& taker) = 0;  // NOT_FOUND; DATA_LOSS as above
+  StatusOr<ShardSnapshot> ReadCut(uint64_t cut);
   virtual StatusOr<std::vector<KeptCut>> Cuts() = 0;  // ascending
 
   // ---- The log: what changed since the checkpoint. Write drops what its image holds.

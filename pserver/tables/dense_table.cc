@@ -13,11 +13,11 @@ namespace {
 
 // The update of a part of a variable must not depend on what lies elsewhere.
 Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
-  if (reach == UpdateReach::kAll) {
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
+  if (reach == UpdateScope::kAll) {
     return Unimplemented("clip_global_norm needs the gradients of all servers");
   }
-  if (reach == UpdateReach::kElement || slice.numel == slice.shape.numel()) return OkStatus();
+  if (reach == UpdateScope::kElement || slice.numel == slice.shape.numel()) return OkStatus();
   return InvalidArgument(
       "optimizer %s needs the norm of whole variables, and this is a part of one: place it whole "
       "(slice_var_up=false)",
@@ -285,8 +285,8 @@ StatusOr<Buffer> DenseTable::Snapshot(int slice) {
   return s.snapshot;
 }
 
-StatusOr<SliceImage> DenseTable::Image(int slice) {
-  SliceImage image;
+StatusOr<SliceSnapshot> DenseTable::Image(int slice) {
+  SliceSnapshot image;
   TD_ASSIGN_OR_RETURN(image.param, Snapshot(slice));
   image.previous = slices_[slice].previous;
   const UpdateProgram& update = *slices_[slice].update;
@@ -297,7 +297,7 @@ StatusOr<SliceImage> DenseTable::Image(int slice) {
   return image;
 }
 
-void DenseTable::BeginCut() {
+void DenseTable::BeginSnapshot() {
   cut_.assign(slices_.size(), {});
   for (Slice& s : slices_) s.cutting = true;
 }
@@ -320,9 +320,9 @@ void DenseTable::DropCut() {
   for (Slice& s : slices_) s.cutting = false;
 }
 
-StatusOr<std::vector<SliceImage>> DenseTable::TakeCut() {
-  std::vector<SliceImage> cut = std::exchange(cut_, {});
-  for (const SliceImage& image : cut) {
+StatusOr<std::vector<SliceSnapshot>> DenseTable::TakeCut() {
+  std::vector<SliceSnapshot> cut = std::exchange(cut_, {});
+  for (const SliceSnapshot& image : cut) {
     if (image.param == nullptr) return ResourceExhausted("no memory to copy a slice that moved");
   }
   return cut;

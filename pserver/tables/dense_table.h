@@ -81,16 +81,16 @@ class DenseTable {
   Buffer Previous(int slice) const { return slices_[slice].previous; }
   void SetPrevious(int slice, Buffer values) { slices_[slice].previous = std::move(values); }
   // A copy of parameters and slots, with the parameters before.
-  StatusOr<SliceImage> Image(int slice);
+  StatusOr<SliceSnapshot> Image(int slice);
 
-  // ---- A cut: all values as they are at BeginCut, copied slice by slice while others go on. A
-  // slice that changes is copied right before.
-  void BeginCut();
+  // ---- A cut: all values as they are at BeginSnapshot, copied slice by slice while others go on.
+  // A slice that changes is copied right before.
+  void BeginSnapshot();
   // Copies slice `slice` of those of then, unless that was done.
   Status Capture(int slice);
-  // REQUIRES: every slice was captured since BeginCut. RESOURCE_EXHAUSTED when one went that could
-  // not be copied.
-  StatusOr<std::vector<SliceImage>> TakeCut();
+  // REQUIRES: every slice was captured since BeginSnapshot. RESOURCE_EXHAUSTED when one went that
+  // could not be copied.
+  StatusOr<std::vector<SliceSnapshot>> TakeCut();
   // Nobody needs it.
   void DropCut();
 
@@ -134,7 +134,7 @@ class DenseTable {
   Buffer staged_;  // pinned, as large as the largest value; null where values lie in host memory
   int64_t staged_numel_ = 0;
   std::vector<Slice> slices_;
-  std::vector<SliceImage> cut_;                                    // as they were at BeginCut
+  std::vector<SliceSnapshot> cut_;                                 // as they were at BeginSnapshot
   std::vector<int> gathered_;                                      // by trainer
   std::unordered_map<std::string, std::vector<int>> by_variable_;  // ascending offsets
   std::vector<std::string> names_;                                 // for "did you mean"

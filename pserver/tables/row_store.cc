@@ -41,7 +41,7 @@ RowStore::Kind RowStore::KindOf(int64_t floats, bool clicks) {
 }
 
 size_t RowStore::BytesOfRow(int64_t floats) {
-  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + BucketIndex::kBytesOfRow;
+  return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1 + RowHashTable::kBytesOfRow;
 }
 
 void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {

@@ -1,8 +1,8 @@
-// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) an index (bucket_index.h)
-// from ids to places in slabs. A slab holds the floats of its rows side by side, so
-// that a row of 16 is one line of the cache, and behind them of each its id and what is known about
-// its use, and behind these a byte of each for others to mark it. A row stays where it is, but for
-// Remove and Extend.
+// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) an index
+// (row_hash_table.h) from ids to places in slabs. A slab holds the floats of its rows side by side,
+// so that a row of 16 is one line of the cache, and behind them of each its id and what is known
+// about its use, and behind these a byte of each for others to mark it. A row stays where it is,
+// but for Remove and Extend.
 //
 // Rows may have two lengths (row_accessor.h): those that are brief lie in slabs of their own, and
 // their clicks are kept.
@@ -18,7 +18,7 @@
 #include "common/base/prefetch.h"
 #include "common/base/status.h"
 #include "common/tensor/row_buckets.h"
-#include "pserver/tables/bucket_index.h"
+#include "pserver/tables/row_hash_table.h"
 
 namespace tandem {
 
@@ -31,7 +31,7 @@ struct RowUse {
 // Not thread-safe.
 class RowStore {
  public:
-  static constexpr uint32_t kNone = BucketIndex::kNone;
+  static constexpr uint32_t kNone = RowHashTable::kNone;
 
   // Rows of `floats` >= 1 values; brief ones of `brief` >= 1, which are none with 0.
   explicit RowStore(int64_t floats, int64_t brief = 0);
@@ -140,7 +140,7 @@ class RowStore {
   const uint32_t brief_bit_;   // of places; 0: there are no brief rows
   std::array<Kind, 2> kinds_;  // full, brief
   uint64_t moves_ = 0;
-  std::vector<BucketIndex> buckets_;
+  std::vector<RowHashTable> buckets_;
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-#include "common/base/step_number.h"
 #include "pserver/tables/shard_params.h"
+#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <cstring>
@@ -102,7 +102,7 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
                                                  const MoveState& moves) const {
   if (head.slices.empty()) {
     return InvalidArgument("trainer %d step %d: a push without slices", head.caller.trainer,
-                           ShownStep(head.step));
+                           DisplayStep(head.step));
   }
   std::vector<int> found;
   std::vector<bool> in_message(given_.size(), false);
@@ -112,7 +112,7 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
       TD_ASSIGN_OR_RETURN(const int table, FindTablePush(head, i++));
       if (in_message[table] || TakesTwice(table, head.caller.trainer)) {
         return InvalidArgument("trainer %d step %d: gradient of table %s comes twice",
-                               head.caller.trainer, ShownStep(head.step), s.variable);
+                               head.caller.trainer, DisplayStep(head.step), s.variable);
       }
       in_message[table] = true;
       found.insert(found.end(), 2, table);
@@ -123,12 +123,12 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
     const TensorDesc expected{DType::kF32, Shape{slices_->spec(slice).numel}};
     if (!(s.desc == expected)) {
       return InvalidArgument("trainer %d step %d: gradient of %s at element %d is %s, expected %s",
-                             head.caller.trainer, ShownStep(head.step), s.variable, s.offset,
+                             head.caller.trainer, DisplayStep(head.step), s.variable, s.offset,
                              ToString(s.desc), ToString(expected));
     }
     if (in_message[slice] || TakesTwice(slice, head.caller.trainer)) {
       return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
-                             head.caller.trainer, ShownStep(head.step), s.variable, s.offset);
+                             head.caller.trainer, DisplayStep(head.step), s.variable, s.offset);
     }
     in_message[slice] = true;
     found.push_back(slice);
@@ -143,7 +143,7 @@ StatusOr<int> ShardParams::FindTablePush(const PushHead& head, size_t i) const {
   const TensorDesc& ids = head.slices[i].desc;
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument("trainer %d step %d: gradient of table %s: %s", head.caller.trainer,
-                           ShownStep(head.step), name, what);
+                           DisplayStep(head.step), name, what);
   };
   if (ids.dtype != DType::kI64 || ids.shape.rank() != 1) {
     return wrong(absl::StrFormat("row ids are %s, expected i64 of one dimension", ToString(ids)));
@@ -182,8 +182,8 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
     }
     if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
-      return Annotate(
-          status, absl::StrFormat("trainer %d step %d", head.caller.trainer, ShownStep(head.step)));
+      return Annotate(status, absl::StrFormat("trainer %d step %d", head.caller.trainer,
+                                              DisplayStep(head.step)));
     }
     ++i;  // its values
   }
@@ -305,8 +305,8 @@ StatusOr<std::vector<SlotValues>> ShardParams::Slots(const std::vector<std::stri
   for (size_t i = 0; i < slices_->size(); ++i) {
     const SliceSpec& spec = slices_->spec(static_cast<int>(i));
     if (!wanted(spec.variable) || moves.offered.contains(spec.bucket)) continue;
-    TD_ASSIGN_OR_RETURN(SliceImage image, slices_->Image(static_cast<int>(i)));
-    for (SliceImage::Slot& slot : image.slots) {
+    TD_ASSIGN_OR_RETURN(SliceSnapshot image, slices_->Image(static_cast<int>(i)));
+    for (SliceSnapshot::Slot& slot : image.slots) {
       slots.push_back({spec.variable, spec.offset, slot.name, slot.numel, std::move(slot.values)});
     }
   }

@@ -99,27 +99,27 @@ class ShardParams {
   // Keeps, serves and forgets buckets as server `server` does behind `moves`.
   Status PlaceBuckets(const MoveState& moves, int server);
   // Slices that are among `moves`. RESOURCE_EXHAUSTED when they do not go into one parcel.
-  StatusOr<std::vector<SliceParcel>> SlicesOf(std::span<const BucketMove> moves, bool previous);
+  StatusOr<std::vector<SliceMigration>> SlicesOf(std::span<const BucketMove> moves, bool previous);
   // REQUIRES: no slice has the same bucket or elements.
-  Status Add(const SliceParcel& slice);
-  Status SetScalars(std::span<const BucketParcel::Scalar> scalars);
+  Status Add(const SliceMigration& slice);
+  Status SetScalars(std::span<const BucketMigration::Scalar> scalars);
   // Weights of rows before the last update. Nothing is changed when they do not fit.
   Status SetPreviousRows(std::span<const RowValues> rows);
 
   // ---- A copy of everything, into an image
-  Status Copy(ShardImage& image);
+  Status Copy(ShardSnapshot& image);
   // Rows before the last update alone.
-  void CopyPreviousRows(ShardImage& image) const;
-  // The same as Copy, while others go on: the values of BeginCut, copied some at a time. What is
-  // about to change is copied right before.
+  void CopyPreviousRows(ShardSnapshot& image) const;
+  // The same as Copy, while others go on: the values of BeginSnapshot, copied some at a time. What
+  // is about to change is copied right before.
   struct CutPlace {  // up to where
     size_t slice = 0, table = 0;
     int bucket = 0;
   };
-  void BeginCut(const ShardImage& image);
+  void BeginSnapshot(const ShardSnapshot& image);
   // Copies about `bytes` more; true when there is no more.
-  StatusOr<bool> CopySome(const ShardImage& image, size_t bytes, CutPlace& place);
-  Status TakeCut(ShardImage& image);
+  StatusOr<bool> CopyChunk(const ShardSnapshot& image, size_t bytes, CutPlace& place);
+  Status TakeCut(ShardSnapshot& image);
   void DropCut();  // nobody needs it
 
  private:

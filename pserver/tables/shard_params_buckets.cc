@@ -57,9 +57,9 @@ Status ShardParams::PlaceBuckets(const MoveState& moves, int server) {
   return OkStatus();
 }
 
-StatusOr<std::vector<SliceParcel>> ShardParams::SlicesOf(std::span<const BucketMove> moves,
-                                                         bool previous) {
-  std::vector<SliceParcel> parcels;
+StatusOr<std::vector<SliceMigration>> ShardParams::SlicesOf(std::span<const BucketMove> moves,
+                                                            bool previous) {
+  std::vector<SliceMigration> parcels;
   size_t bytes = 0;
   for (size_t i = 0; i < slices_->size(); ++i) {
     const int slice = static_cast<int>(i);
@@ -74,27 +74,27 @@ StatusOr<std::vector<SliceParcel>> ShardParams::SlicesOf(std::span<const BucketM
           "hint: start the job with slice_var_up and more pservers, which cuts it smaller",
           spec.variable, bytes >> 20, kParcelBytesMax >> 20);
     }
-    TD_ASSIGN_OR_RETURN(SliceImage image, slices_->Image(slice));
+    TD_ASSIGN_OR_RETURN(SliceSnapshot image, slices_->Image(slice));
     if (!previous) image.previous = nullptr;
     parcels.push_back({spec, std::move(image)});
   }
   return parcels;
 }
 
-Status ShardParams::Add(const SliceParcel& parcel) {
+Status ShardParams::Add(const SliceMigration& parcel) {
   TD_RETURN_IF_ERROR(slices_->Add(parcel.spec));
   SetAllGiven();
   const int slice = static_cast<int>(slices_->size()) - 1;
   TD_RETURN_IF_ERROR(slices_->SetParam(slice, Floats(parcel.image.param, parcel.spec.numel)));
-  for (const SliceImage::Slot& slot : parcel.image.slots) {
+  for (const SliceSnapshot::Slot& slot : parcel.image.slots) {
     TD_RETURN_IF_ERROR(slices_->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
   }
   slices_->SetPrevious(slice, parcel.image.previous);
   return OkStatus();
 }
 
-Status ShardParams::SetScalars(std::span<const BucketParcel::Scalar> scalars) {
-  for (const BucketParcel::Scalar& s : scalars) {
+Status ShardParams::SetScalars(std::span<const BucketMigration::Scalar> scalars) {
+  for (const BucketMigration::Scalar& s : scalars) {
     const int table = tables_->Find(s.variable);
     if (table < 0) return NotFound("there is no table \"%s\"", s.variable);
     TD_RETURN_IF_ERROR(tables_->table(table).SetScalar(s.slot, s.value));
@@ -117,34 +117,34 @@ Status ShardParams::SetPreviousRows(std::span<const RowValues> previous) {
   return OkStatus();
 }
 
-void ShardParams::CopyPreviousRows(ShardImage& image) const {
+void ShardParams::CopyPreviousRows(ShardSnapshot& image) const {
   for (size_t i = 0; i < tables_->size(); ++i) {
     image.tables[i].previous = tables_->table(static_cast<int>(i)).Previous();
   }
 }
 
-Status ShardParams::Copy(ShardImage& image) {
+Status ShardParams::Copy(ShardSnapshot& image) {
   for (size_t i = 0; i < tables_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(TableImage table,
+    TD_ASSIGN_OR_RETURN(TableSnapshot table,
                         tables_->table(static_cast<int>(i)).Image(image.version, image.base));
     table.previous = std::move(image.tables[i].previous);
     image.tables[i] = std::move(table);
   }
   for (size_t i = 0; i < slices_->size(); ++i) {
-    TD_ASSIGN_OR_RETURN(SliceImage slice, slices_->Image(static_cast<int>(i)));
+    TD_ASSIGN_OR_RETURN(SliceSnapshot slice, slices_->Image(static_cast<int>(i)));
     image.slices.push_back(std::move(slice));
   }
   return OkStatus();
 }
 
-void ShardParams::BeginCut(const ShardImage& image) {
-  slices_->BeginCut();
+void ShardParams::BeginSnapshot(const ShardSnapshot& image) {
+  slices_->BeginSnapshot();
   for (size_t i = 0; i < tables_->size(); ++i) {
-    tables_->table(static_cast<int>(i)).BeginCut(image.version, image.base);
+    tables_->table(static_cast<int>(i)).BeginSnapshot(image.version, image.base);
   }
 }
 
-StatusOr<bool> ShardParams::CopySome(const ShardImage& image, size_t bytes, CutPlace& place) {
+StatusOr<bool> ShardParams::CopyChunk(const ShardSnapshot& image, size_t bytes, CutPlace& place) {
   const std::vector<SliceSpec>& slices = image.config.slices;
   size_t copied = 0;
   for (; place.slice < slices.size() && copied < bytes; ++place.slice) {
@@ -161,12 +161,12 @@ StatusOr<bool> ShardParams::CopySome(const ShardImage& image, size_t bytes, CutP
   return place.slice == slices.size() && place.table == tables_->size();
 }
 
-Status ShardParams::TakeCut(ShardImage& image) {
-  StatusOr<std::vector<SliceImage>> slices = slices_->TakeCut();
+Status ShardParams::TakeCut(ShardSnapshot& image) {
+  StatusOr<std::vector<SliceSnapshot>> slices = slices_->TakeCut();
   Status status = slices.status();
   if (slices.ok()) image.slices = *std::move(slices);
   for (size_t i = 0; i < tables_->size(); ++i) {
-    StatusOr<TableImage> table = tables_->table(static_cast<int>(i)).TakeCut();
+    StatusOr<TableSnapshot> table = tables_->table(static_cast<int>(i)).TakeCut();
     status.Update(table.status());
     if (!table.ok()) continue;
     table->previous = std::move(image.tables[i].previous);

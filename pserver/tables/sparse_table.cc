@@ -13,19 +13,19 @@ constexpr size_t kPartRows = 1024;  // that keep a thread busy for some 100 us
 constexpr size_t kAhead = 16;       // rows fetched into the cache before their turn
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
-  if (reach != UpdateReach::kElement) {
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
+  if (reach != UpdateScope::kElement) {
     return Unimplemented("optimizer %s with these settings needs norms of whole parameters",
                          optimizer.type);
   }
-  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
-  if (idle == IdleRows::kMove) {
+  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
+  if (idle == UntouchedRowPolicy::kMove) {
     return Unimplemented(
         "optimizer %s changes rows that never had a gradient, and here there are none: say "
         "lazy_mode",
         optimizer.type);
   }
-  if (idle == IdleRows::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
+  if (idle == UntouchedRowPolicy::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
     return Unimplemented(
         "optimizer %s changes rows without a gradient too, which accessor=%s does not: say "
         "lazy_mode",
@@ -41,7 +41,7 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
                                                          const Backend& backend, Device& device,
                                                          ForkJoin* workers) {
   TD_RETURN_IF_ERROR(CheckOptimizer(spec, optimizer));
-  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, spec.variable));
+  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
   TD_ASSIGN_OR_RETURN(RowUpdater updater,
                       RowUpdater::Make(spec, optimizer, backend, device,
                                        workers == nullptr ? 1 : workers->threads()));
@@ -70,7 +70,8 @@ Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) con
 }
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  const bool all = may_get_all && idle_ != IdleRows::kFade;  // which are in memory in any case
+  const bool all =
+      may_get_all && idle_ != UntouchedRowPolicy::kFade;  // which are in memory in any case
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
   return rows * static_cast<double>(RowStore::BytesOfRow(width_));
@@ -78,7 +79,7 @@ double SparseTable::bytes_max(bool may_get_all) const {
 
 Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   CHECK(rows() == 0);
-  if (idle_ == IdleRows::kFade) {
+  if (idle_ == UntouchedRowPolicy::kFade) {
     return Unimplemented(
         "the optimizer changes rows without a gradient too, and so must have all rows of table %s "
         "in memory: say lazy_mode, or allow %.1f MB",
@@ -128,7 +129,7 @@ void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const 
 }
 
 Status SparseTable::Place(std::span<const uint64_t> ids) {
-  const RecentRows::Pull* const recent = recent_.Find(ids, store_.moves());
+  const PullLookupCache::Pull* const recent = recent_.Find(ids, store_.moves());
   at_.resize(ids.size());
   if (recent != nullptr) {
     at_ = recent->at;
@@ -280,12 +281,13 @@ Status SparseTable::Begin(uint64_t version, bool keep_previous) {
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
   const RowsGradient merged = Merge(gradients);
   if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
-  idle_ == IdleRows::kStay ? BeforeChange(merged.ids) : BeforeChangeOfAll();
+  idle_ == UntouchedRowPolicy::kStay ? BeforeChange(merged.ids) : BeforeChangeOfAll();
   const uint32_t made_from = store_.Next(accessor_.extends());
   const auto [ids, values] = DropRefused(merged);
   TD_RETURN_IF_ERROR(Place(ids));
-  TD_RETURN_IF_ERROR(idle_ == IdleRows::kStay ? UpdateTouched(ids, values, made_from, learning_rate)
-                                              : UpdateAll(ids, values, made_from, learning_rate));
+  TD_RETURN_IF_ERROR(idle_ == UntouchedRowPolicy::kStay
+                         ? UpdateTouched(ids, values, made_from, learning_rate)
+                         : UpdateAll(ids, values, made_from, learning_rate));
   updater_.Finish();
   TD_RETURN_IF_ERROR(Extend(ids));
   // Where there is no room now, Prepare of the next ones says so.

@@ -24,13 +24,13 @@
 #include "common/tensor/row_buckets.h"
 #include "kernels/exec/initial_values.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/tables/recent_rows.h"
+#include "pserver/tables/cow_table_snapshot.h"
+#include "pserver/tables/pull_lookup_cache.h"
 #include "pserver/tables/row_accessor.h"
 #include "pserver/tables/row_admission.h"
 #include "pserver/tables/row_store.h"
 #include "pserver/tables/row_tiers.h"
 #include "pserver/tables/row_updater.h"
-#include "pserver/tables/table_cut.h"
 
 namespace tandem {
 
@@ -114,15 +114,15 @@ class SparseTable {
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
                            int end = kRowBuckets) const;
   // `since`: only rows that changed since this version, where those are not all.
-  StatusOr<TableImage> Image(uint64_t version, std::optional<uint64_t> since = {}) const;
+  StatusOr<TableSnapshot> Image(uint64_t version, std::optional<uint64_t> since = {}) const;
 
-  // ---- The same, copied bucket by bucket while others go on (table_cut.h). One at a time: another
-  // one takes its place.
-  void BeginCut(uint64_t version, std::optional<uint64_t> since = {});
+  // ---- The same, copied bucket by bucket while others go on (cow_table_snapshot.h). One at a
+  // time: another one takes its place.
+  void BeginSnapshot(uint64_t version, std::optional<uint64_t> since = {});
   // Copies the bucket, unless that was done; gives its bytes.
   size_t Capture(int bucket);
-  // REQUIRES: BeginCut before, and then Capture of every bucket. Once.
-  StatusOr<TableImage> TakeCut();
+  // REQUIRES: BeginSnapshot before, and then Capture of every bucket. Once.
+  StatusOr<TableSnapshot> TakeCut();
   void DropCut() { cut_.reset(); }  // nobody needs it
 
  private:
@@ -135,7 +135,7 @@ class SparseTable {
   // Does a part of the work: that with [begin, end) of what it is cut by.
   using PartWork = std::function<Status(int part, size_t begin, size_t end)>;
 
-  SparseTable(TableSpec spec, IdleRows idle, RowUpdater updater, ForkJoin* workers)
+  SparseTable(TableSpec spec, UntouchedRowPolicy idle, RowUpdater updater, ForkJoin* workers)
       : spec_(std::move(spec)),
         idle_(idle),
         dim_(spec_.dim()),
@@ -188,10 +188,10 @@ class SparseTable {
   Status CheckContent(const RowValues& values) const;
   Status CheckKept(std::span<const uint64_t> ids) const;
   Status AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
-                      const TableCut* cut = nullptr) const;
+                      const CowTableSnapshot* cut = nullptr) const;
   // sparse_table_cut.cc. Without a cut BeforeChange does nothing.
-  TableCut MakeCut(uint64_t version, std::optional<uint64_t> since) const;
-  size_t Capture(TableCut& cut, int bucket) const;
+  CowTableSnapshot MakeCut(uint64_t version, std::optional<uint64_t> since) const;
+  size_t Capture(CowTableSnapshot& cut, int bucket) const;
   // Of rows that are in memory, or that there are not.
   void BeforeChange(std::span<const uint64_t> ids);
   void BeforeChange(int bucket) {
@@ -202,7 +202,7 @@ class SparseTable {
   const TableSpec spec_;
   std::bitset<kRowBuckets> kept_, served_;
   bool moved_ = false;  // buckets came or went
-  const IdleRows idle_;
+  const UntouchedRowPolicy idle_;
   const int64_t dim_;  // floats of the weights
   const RowAccessor accessor_;
   const int64_t width_, brief_width_;  // floats of a row, of a brief one; 0: there are none
@@ -214,16 +214,17 @@ class SparseTable {
   uint64_t dropped_ = 0, removed_ = 0;
   RowUpdater updater_;
   ForkJoin* const workers_;
-  RecentRows recent_;
+  PullLookupCache recent_;
   std::vector<uint32_t> at_;
   std::vector<MadeRow> made_;  // ascending
   std::vector<uint64_t> merged_ids_;
   std::vector<float> merged_;
-  // Weights before the last step: of previous_ids_, or with IdleRows::kFade of all places.
+  // Weights before the last step: of previous_ids_, or with UntouchedRowPolicy::kFade of all
+  // places.
   bool keeps_previous_ = false;
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
-  std::unique_ptr<TableCut> cut_;                            // null: there is none
+  std::unique_ptr<CowTableSnapshot> cut_;                    // null: there is none
   std::map<uint64_t, std::vector<float>> previous_removed_;  // weights of rows that are gone,
                                                              // or as SetPrevious had them
 };

@@ -76,7 +76,7 @@ void SparseTable::PinPrevious() {
 Status SparseTable::DropBucket(int bucket) {
   BeforeChange(bucket);
   moved_ = true;
-  if (idle_ == IdleRows::kFade) PinPrevious();
+  if (idle_ == UntouchedRowPolicy::kFade) PinPrevious();
   kept_[static_cast<size_t>(bucket)] = served_[static_cast<size_t>(bucket)] = false;
   if (tiers_ != nullptr) {
     std::vector<uint64_t> cold;
@@ -106,7 +106,7 @@ StatusOr<RowValues> SparseTable::Rows(std::span<const int> buckets, uint64_t ver
 }
 
 Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, RowValues& out,
-                                 const TableCut* cut) const {
+                                 const CowTableSnapshot* cut) const {
   const uint32_t age_max = cut == nullptr ? UINT32_MAX : cut->age_max();
   const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
     if (version - use.last > age_max) return;
@@ -139,7 +139,7 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   size_t next = 0;
   const auto append_below = [&](uint64_t id) {
     for (; next < ids.size() && ids[next] < id; ++next) {
-      const auto saved = changed.empty() ? TableCut::Saved() : cut->Find(ids[next]);
+      const auto saved = changed.empty() ? CowTableSnapshot::Saved() : cut->Find(ids[next]);
       if (!saved.kept) append_at(store_, at[next]);
       if (saved.there) append_at(cut->rows(), saved.at);
     }

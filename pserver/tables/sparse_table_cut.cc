@@ -6,15 +6,15 @@
 
 namespace tandem {
 
-TableCut SparseTable::MakeCut(uint64_t version, std::optional<uint64_t> since) const {
-  TableImage image;
+CowTableSnapshot SparseTable::MakeCut(uint64_t version, std::optional<uint64_t> since) const {
+  TableSnapshot image;
   image.scalars = updater_.scalars();
-  image.partial = since.has_value() && idle_ == IdleRows::kStay;
+  image.partial = since.has_value() && idle_ == UntouchedRowPolicy::kStay;
   const auto age_max = image.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
   return {width_, brief_width_, static_cast<uint32_t>(version), age_max, kept_, std::move(image)};
 }
 
-size_t SparseTable::Capture(TableCut& cut, int bucket) const {
+size_t SparseTable::Capture(CowTableSnapshot& cut, int bucket) const {
   if (!cut.pending(bucket)) return 0;
   RowValues rows{.variable = spec_.variable};
   if (Status status = AppendBucket(bucket, true, cut.version(), rows, &cut); !status.ok()) {
@@ -26,20 +26,20 @@ size_t SparseTable::Capture(TableCut& cut, int bucket) const {
   return bytes;
 }
 
-StatusOr<TableImage> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
-  TableCut cut = MakeCut(version, since);
+StatusOr<TableSnapshot> SparseTable::Image(uint64_t version, std::optional<uint64_t> since) const {
+  CowTableSnapshot cut = MakeCut(version, since);
   for (int bucket = 0; bucket < kRowBuckets; ++bucket) Capture(cut, bucket);
   return cut.Take();
 }
 
-void SparseTable::BeginCut(uint64_t version, std::optional<uint64_t> since) {
-  cut_ = std::make_unique<TableCut>(MakeCut(version, since));
+void SparseTable::BeginSnapshot(uint64_t version, std::optional<uint64_t> since) {
+  cut_ = std::make_unique<CowTableSnapshot>(MakeCut(version, since));
 }
 
 size_t SparseTable::Capture(int bucket) { return Capture(*cut_, bucket); }
 
-StatusOr<TableImage> SparseTable::TakeCut() {
-  const std::unique_ptr<TableCut> cut = std::move(cut_);
+StatusOr<TableSnapshot> SparseTable::TakeCut() {
+  const std::unique_ptr<CowTableSnapshot> cut = std::move(cut_);
   return cut->Take();
 }
 

@@ -47,8 +47,8 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
 }
 
 void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
-  RecentRows::Pull large;
-  RecentRows::Pull& pull = ids.size() <= RecentRows::kRowsMax ? recent_.Add() : large;
+  PullLookupCache::Pull large;
+  PullLookupCache::Pull& pull = ids.size() <= PullLookupCache::kRowsMax ? recent_.Add() : large;
   pull.ids.assign(ids.begin(), ids.end());
   pull.at.resize(ids.size());
   pull.fresh.clear();
@@ -90,7 +90,7 @@ void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) c
       std::copy_n(removed->second.data(), dim_, out);
       continue;
     }
-    if (idle_ == IdleRows::kFade) {
+    if (idle_ == UntouchedRowPolicy::kFade) {
       uint32_t at = RowStore::kNone;
       store_.Find({&ids[i], 1}, &at);
       const size_t begin = static_cast<size_t>(at) * static_cast<size_t>(dim_);

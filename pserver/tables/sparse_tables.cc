@@ -58,7 +58,7 @@ RowValues SparseTable::Previous() const {
   const size_t count = previous_.size() / static_cast<size_t>(dim_);
   for (size_t i = 0; i < count; ++i) {
     const uint64_t id =
-        idle_ == IdleRows::kFade ? store_.Id(static_cast<uint32_t>(i)) : previous_ids_[i];
+        idle_ == UntouchedRowPolicy::kFade ? store_.Id(static_cast<uint32_t>(i)) : previous_ids_[i];
     if (!previous_removed_.contains(id)) add(id, previous_.data() + i * static_cast<size_t>(dim_));
   }
   return rows;

@@ -11,17 +11,17 @@ namespace {
 
 using MarkDefs = google::protobuf::RepeatedPtrField<ServerMarkDef>;
 
-StatusOr<std::vector<ServerMark>> MarksOf(const MarkDefs& marks) {
-  std::vector<ServerMark> all;
+StatusOr<std::vector<ServerPushState>> MarksOf(const MarkDefs& marks) {
+  std::vector<ServerPushState> all;
   for (const ServerMarkDef& m : marks) {
-    TD_ASSIGN_OR_RETURN(const PushMark mark, FromProto(m.mark()));
+    TD_ASSIGN_OR_RETURN(const TrainerPushState mark, FromProto(m.mark()));
     all.push_back({IndexOf(m.server()), mark, m.pushes(), m.last_step()});
   }
   return all;
 }
 
-void AddMarks(const std::vector<ServerMark>& marks, MarkDefs* out) {
-  for (const ServerMark& m : marks) {
+void AddMarks(const std::vector<ServerPushState>& marks, MarkDefs* out) {
+  for (const ServerPushState& m : marks) {
     ServerMarkDef* const to = out->Add();
     to->set_server(static_cast<uint32_t>(m.server));
     ToProto(m.mark, to->mutable_mark());
@@ -42,8 +42,8 @@ void AddEpochs(const std::map<int, uint64_t>& epochs, MoveDefs* out) {
   ToProto(moves, out);
 }
 
-StatusOr<SliceParcel> SliceOf(const SliceParcelDef& def) {
-  SliceParcel slice;
+StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
+  SliceMigration slice;
   TD_ASSIGN_OR_RETURN(slice.spec, FromProto(def.slice()));
   TD_ASSIGN_OR_RETURN(SliceValues param, FromProto(def.param()));
   const auto fits = [&slice](const SliceValues& v) { return v.numel == slice.spec.numel; };
@@ -61,12 +61,12 @@ StatusOr<SliceParcel> SliceOf(const SliceParcelDef& def) {
   return slice;
 }
 
-void ToProto(const SliceParcel& slice, SliceParcelDef* out) {
+void ToProto(const SliceMigration& slice, SliceParcelDef* out) {
   const SliceSpec& spec = slice.spec;
   ToProto(spec, out->mutable_slice());
   ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.image.param},
           out->mutable_param());
-  for (const SliceImage::Slot& s : slice.image.slots) {
+  for (const SliceSnapshot::Slot& s : slice.image.slots) {
     ToProto(SlotValues{spec.variable, spec.offset, s.name, s.numel, s.values}, out->add_slot());
   }
   if (slice.image.previous == nullptr) return;
@@ -76,23 +76,23 @@ void ToProto(const SliceParcel& slice, SliceParcelDef* out) {
 
 }  // namespace
 
-StatusOr<PushMark> FromProto(const TrainerMark& mark) {
+StatusOr<TrainerPushState> FromProto(const TrainerMark& mark) {
   std::array<uint64_t, SequenceWindow::kWords> words{};
   if (mark.window_size() != static_cast<int>(words.size())) {
     return DataLoss("the window of trainer %d has %d words, expected %d", mark.trainer_id(),
                     mark.window_size(), words.size());
   }
   std::copy(mark.window().begin(), mark.window().end(), words.begin());
-  return PushMark{IndexOf(mark.trainer_id()),
-                  mark.incarnation(),
-                  mark.completed(),
-                  SequenceWindow::FromParts(mark.sequence(), words),
-                  mark.lost_pushes(),
-                  SentNumbers{{mark.sent().begin(), mark.sent().end()},
-                              {mark.ended().begin(), mark.ended().end()}}};
+  return TrainerPushState{IndexOf(mark.trainer_id()),
+                          mark.incarnation(),
+                          mark.completed(),
+                          SequenceWindow::FromParts(mark.sequence(), words),
+                          mark.lost_pushes(),
+                          SentNumbers{{mark.sent().begin(), mark.sent().end()},
+                                      {mark.ended().begin(), mark.ended().end()}}};
 }
 
-void ToProto(const PushMark& m, TrainerMark* mark) {
+void ToProto(const TrainerPushState& m, TrainerMark* mark) {
   mark->set_trainer_id(static_cast<uint32_t>(m.trainer));
   mark->set_incarnation(m.incarnation);
   mark->set_sequence(m.applied.highest());
@@ -103,8 +103,8 @@ void ToProto(const PushMark& m, TrainerMark* mark) {
   mark->mutable_ended()->Add(m.numbers.ended.begin(), m.numbers.ended.end());
 }
 
-StatusOr<BucketParcel> FromProto(const ParcelDef& def) {
-  BucketParcel parcel;
+StatusOr<BucketMigration> FromProto(const ParcelDef& def) {
+  BucketMigration parcel;
   if (def.has_config()) {
     TD_ASSIGN_OR_RETURN(parcel.config, FromProto(def.config()));
   }
@@ -130,20 +130,20 @@ StatusOr<BucketParcel> FromProto(const ParcelDef& def) {
   }
   parcel.has_previous = def.has_previous();
   for (const SliceParcelDef& slice : def.slice()) {
-    TD_ASSIGN_OR_RETURN(SliceParcel values, SliceOf(slice));
+    TD_ASSIGN_OR_RETURN(SliceMigration values, SliceOf(slice));
     parcel.slices.push_back(std::move(values));
   }
   return parcel;
 }
 
-void ToProto(const BucketParcel& parcel, ParcelDef* out) {
+void ToProto(const BucketMigration& parcel, ParcelDef* out) {
   if (!parcel.config.job.empty()) ToProto(parcel.config, out->mutable_config());
   out->set_source(static_cast<uint32_t>(parcel.source));
   out->set_target(static_cast<uint32_t>(parcel.target));
   out->set_version(parcel.version);
   ToProto(parcel.moves, out->mutable_move());
   for (const RowValues& rows : parcel.rows) ToProto(rows, out->add_rows());
-  for (const BucketParcel::Scalar& s : parcel.scalars) {
+  for (const BucketMigration::Scalar& s : parcel.scalars) {
     SlotTensor* const slot = out->add_slot();
     slot->set_variable(s.variable);
     slot->set_slot(s.slot);
@@ -155,7 +155,7 @@ void ToProto(const BucketParcel& parcel, ParcelDef* out) {
   ToProto(parcel.map, out->mutable_map());
   for (const RowValues& rows : parcel.previous) ToProto(rows, out->add_previous());
   out->set_has_previous(parcel.has_previous);
-  for (const SliceParcel& slice : parcel.slices) ToProto(slice, out->add_slice());
+  for (const SliceMigration& slice : parcel.slices) ToProto(slice, out->add_slice());
 }
 
 StatusOr<MoveState> FromProto(const MovesMeta& meta) {

@@ -12,11 +12,11 @@ class MovesMeta;
 class ParcelDef;
 class TrainerMark;
 
-StatusOr<PushMark> FromProto(const TrainerMark& mark);
-void ToProto(const PushMark& mark, TrainerMark* out);
+StatusOr<TrainerPushState> FromProto(const TrainerMark& mark);
+void ToProto(const TrainerPushState& mark, TrainerMark* out);
 
-StatusOr<BucketParcel> FromProto(const ParcelDef& parcel);
-void ToProto(const BucketParcel& parcel, ParcelDef* out);
+StatusOr<BucketMigration> FromProto(const ParcelDef& parcel);
+void ToProto(const BucketMigration& parcel, ParcelDef* out);
 StatusOr<MoveState> FromProto(const MovesMeta& meta);
 void ToProto(const MoveState& state, MovesMeta* out);
 StatusOr<MoveRecord> FromProto(const MoveEntry& entry);

@@ -15,7 +15,8 @@
 namespace tandem::bench {
 namespace {
 
-Status RunRank(const WorldConfig& world, Carrier carrier, bool arena, double seconds, Times times) {
+Status RunRank(const WorldConfig& world, TransportKind carrier, bool arena, double seconds,
+               Times times) {
   TD_ASSIGN_OR_RETURN(const auto comm, Connect(world, {}, {carrier}));
   for (const size_t bytes : kSizes) {
     const size_t calls = CallsOf(bytes, seconds);
@@ -42,9 +43,10 @@ void Bind(int rank, int ranks) {
 }
 
 // A process per rank. The median over the calls of each size, of the time of the slowest rank.
-StatusOr<std::vector<double>> RunWorld(int ranks, Carrier carrier, bool arena, double seconds) {
+StatusOr<std::vector<double>> RunWorld(int ranks, TransportKind carrier, bool arena,
+                                       double seconds) {
   int port = 0;
-  TD_ASSIGN_OR_RETURN(Fd door, OpenDoor(&port));
+  TD_ASSIGN_OR_RETURN(Fd door, BindLoopbackSocket(&port));
   size_t slots = 0;
   for (const size_t bytes : kSizes) slots += CallsOf(bytes, seconds);
   TD_ASSIGN_OR_RETURN(const std::vector<double> times,
@@ -80,8 +82,8 @@ Report NewReport() {
 StatusOr<Report> AllReduceShm(const RunOptions& options) {
   Report report = NewReport();
   for (const bool arena : {true, false}) {
-    TD_ASSIGN_OR_RETURN(const auto us, RunWorld(options.threads, Carrier::kSharedMemory, arena,
-                                                options.seconds / 2));
+    TD_ASSIGN_OR_RETURN(const auto us, RunWorld(options.threads, TransportKind::kSharedMemory,
+                                                arena, options.seconds / 2));
     report.Add(arena ? "arena_us" : "private_us", us);
   }
   return report;
@@ -90,7 +92,7 @@ StatusOr<Report> AllReduceShm(const RunOptions& options) {
 StatusOr<Report> AllReduceTcp(const RunOptions& options) {
   Report report = NewReport();
   TD_ASSIGN_OR_RETURN(const auto us,
-                      RunWorld(options.threads, Carrier::kTcp, false, options.seconds));
+                      RunWorld(options.threads, TransportKind::kTcp, false, options.seconds));
   report.Add("us", us);
   return report;
 }

@@ -47,7 +47,8 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
   int port = kPort;
   for (const AllReduceAlgorithm algorithm : kAlgorithms) {
     world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), port++);
-    TD_ASSIGN_OR_RETURN(auto comm, Connect(world, {.rule = Always(algorithm, kLayout.ranks_per_host)}));
+    TD_ASSIGN_OR_RETURN(auto comm,
+                        Connect(world, {.rule = Always(algorithm, kLayout.ranks_per_host)}));
     TD_ASSIGN_OR_RETURN(const Buffer data, comm->Allocate(*std::max_element(std::begin(kHostSizes),
                                                                             std::end(kHostSizes))));
     float* const values = reinterpret_cast<float*>(data.get());
@@ -99,7 +100,7 @@ StatusOr<Report> HierarchicalHosts(const RunOptions& options) {
       at += calls;
       TD_ASSIGN_OR_RETURN(
           const std::vector<double> ends,
-          WalkAllReduce(algorithm, kLayout, kLayout.ranks_per_host, bytes / 4, 4, model));
+          SimulateAllReduce(algorithm, kLayout, kLayout.ranks_per_host, bytes / 4, 4, model));
       predicted.push_back(*std::max_element(ends.begin(), ends.end()) * 1e6);
     }
     report.Add(Name(algorithm) + std::string("_us"), measured);

@@ -25,8 +25,8 @@ const BackendModule kEmptyModule = {
     .make_device = [](int, const DeviceMemoryOptions&) -> StatusOr<std::unique_ptr<Device>> {
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
     },
-    .kernels = []() -> std::span<const KernelRow> {
-      static const std::vector<KernelRow> rows = {{"scale", {{"empty", PrepareNothing}}}};
+    .kernels = []() -> std::span<const KernelRegistration> {
+      static const std::vector<KernelRegistration> rows = {{"scale", {{"empty", PrepareNothing}}}};
       return rows;
     },
 };
@@ -75,11 +75,8 @@ StatusOr<double> Executed(const Backend& backend, double seconds) {
 StatusOr<double> BareLoop(double seconds) {
   std::vector<KernelFn> kernels(kOps, MakeKernel<Nothing, DoNothing>(Nothing()).run);
   Nothing state;
-  const KernelArgs args{.in = nullptr,
-                        .out = nullptr,
-                        .scratch = nullptr,
-                        .state = &state,
-                        .stream = nullptr};
+  const KernelArgs args{
+      .in = nullptr, .out = nullptr, .scratch = nullptr, .state = &state, .stream = nullptr};
   return NanosPerOp(seconds, [&] {
     for (int i = 0; i < kChunk; ++i) {
       for (const KernelFn kernel : kernels) TD_RETURN_IF_ERROR(kernel(args));

@@ -1,4 +1,5 @@
-// cuBLASLt as far as kernels/ops/product/product_cuda.cu uses it, by plain loops; see cuda_runtime.h.
+// cuBLASLt as far as kernels/ops/product/product_cuda.cu uses it, by plain loops; see
+// cuda_runtime.h.
 #pragma once
 
 #include "tests/cuda_on_host/cuda_runtime.h"

@@ -1,6 +1,6 @@
-// cuDNN's graphs as far as kernels/ops/cuda/dnn_graph.cc uses them, by plain loops; names and numbers
-// are those of cudnn_graph.h. What real engines refuse is refused (tests/gpu/dnn_graph_test.cc asks
-// them), and what has 24 channels, too.
+// cuDNN's graphs as far as kernels/ops/cuda/dnn_graph.cc uses them, by plain loops; names and
+// numbers are those of cudnn_graph.h. What real engines refuse is refused
+// (tests/gpu/dnn_graph_test.cc asks them), and what has 24 channels, too.
 #pragma once
 
 #include <cstdint>

@@ -53,13 +53,13 @@ class DenseJob {
     }
     return all;
   }
-  Status Pull(PsClient& client, PsWhen when) {
+  Status Pull(PsClient& client, PullCondition when) {
     std::promise<Status> done;
     client.Pull(when, Parameters(),
                 [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
     return done.get_future().get();
   }
-  Status PushPull(PsClient& client, uint64_t step, float rate, PsWhen when) {
+  Status PushPull(PsClient& client, uint64_t step, float rate, PullCondition when) {
     std::promise<Status> done;
     client.PushPull(step, rate, Gradients(), when, Parameters(),
                     [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });

@@ -30,7 +30,7 @@ class CudaModule : public testing::Test {
 
 TEST_F(CudaModule, RowsNameOperators) {
   std::set<std::string> seen;
-  for (const KernelRow& row : module_->kernels()) {
+  for (const KernelRegistration& row : module_->kernels()) {
     const OpDef* def = FindOp(row.op);
     ASSERT_NE(def, nullptr) << row.op;
     EXPECT_FALSE(def->is_comm) << row.op;
@@ -67,7 +67,7 @@ TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
     }
   }
   int rows = 0, not_served = 0;
-  for (const KernelRow& row : module_->kernels()) {
+  for (const KernelRegistration& row : module_->kernels()) {
     EXPECT_GT(prepared[row.op], 0) << row.op << " serves no row of the bench";
     rows += prepared[row.op];
     not_served += refused[row.op];
@@ -98,7 +98,7 @@ class CudaDevice : public CudaModule {
     std::set<std::string> without;
     for (const OpCase& c : cases) {
       if (small && c.bench) continue;
-      const KernelRow* const row = RowOf(*module_, c.op);
+      const KernelRegistration* const row = RowOf(*module_, c.op);
       if (row == nullptr) without.insert(c.op);
       if (row == nullptr) continue;
       ++rows;
@@ -217,7 +217,7 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
 // The cells of a search on the device.
 class CudaSearch : public CudaDevice {
  protected:
-  static constexpr uint64_t kNone = FiniteSearch::kNone;
+  static constexpr uint64_t kNone = NonFiniteScan::kNone;
   static constexpr size_t kTensors = 70;  // more than one launch takes
 
   void SetUp() override {
@@ -237,7 +237,7 @@ class CudaSearch : public CudaDevice {
   }
   // The cells behind a search of `tensors`.
   std::vector<uint64_t> Found(uint64_t number, bool inputs,
-                              const std::vector<FiniteSearch::Floats>& tensors) {
+                              const std::vector<NonFiniteScan::Floats>& tensors) {
     auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());
     const Status status = module_->search(*device_, {number, tensors, inputs, cells, cells + 1});
     EXPECT_TRUE(status.ok()) << status;
@@ -260,15 +260,15 @@ TEST_F(CudaSearch, FirstElementOfEveryTypeAndAlignment) {
   const std::vector<float> one = {kInf}, finite(100, 1e-45f);
   const Buffer on_f = OnDevice(f), on_half = OnDevice(half), on_brain = OnDevice(brain);
   const Buffer on_one = OnDevice(one), on_finite = OnDevice(finite);
-  const std::vector<FiniteSearch::Floats> tensors = {{on_f.get(), DType::kF32, 5000},
-                                                     {on_f.get() + 4, DType::kF32, 1302},
-                                                     {on_f.get() + 4, DType::kF32, 4999},
-                                                     {on_half.get(), DType::kF16, 3000},
-                                                     {on_half.get(), DType::kBF16, 3000},
-                                                     {on_brain.get() + 2, DType::kBF16, 2999},
-                                                     {on_one.get(), DType::kF32, 1},
-                                                     {on_finite.get(), DType::kF32, 100},
-                                                     {nullptr, DType::kF32, 0}};
+  const std::vector<NonFiniteScan::Floats> tensors = {{on_f.get(), DType::kF32, 5000},
+                                                      {on_f.get() + 4, DType::kF32, 1302},
+                                                      {on_f.get() + 4, DType::kF32, 4999},
+                                                      {on_half.get(), DType::kF16, 3000},
+                                                      {on_half.get(), DType::kBF16, 3000},
+                                                      {on_brain.get() + 2, DType::kBF16, 2999},
+                                                      {on_one.get(), DType::kF32, 1},
+                                                      {on_finite.get(), DType::kF32, 100},
+                                                      {nullptr, DType::kF32, 0}};
   const std::vector<uint64_t> found = Found(7, false, tensors);
   const std::vector<uint64_t> want = {7, 1303, kNone, 1302, 2998, kNone, 16, 0, kNone, kNone};
   EXPECT_EQ(std::vector(found.begin(), found.begin() + 10), want);
@@ -279,12 +279,12 @@ TEST_F(CudaSearch, TheFirstSearchThatFindsSomethingIsKept) {
   const Buffer finite = OnDevice(values);
   values[200] = std::numeric_limits<float>::infinity();
   const Buffer wrong = OnDevice(values);
-  const FiniteSearch::Floats good = {finite.get(), DType::kF32, 300};
-  const FiniteSearch::Floats bad = {wrong.get(), DType::kF32, 300};
+  const NonFiniteScan::Floats good = {finite.get(), DType::kF32, 300};
+  const NonFiniteScan::Floats bad = {wrong.get(), DType::kF32, 300};
   const std::vector<uint64_t> nothing(1 + kTensors, kNone);
   EXPECT_EQ(Found(3, false, {good, good}), nothing);
   EXPECT_EQ(Found(3, true, {bad}), nothing) << "its outputs are finite";
-  std::vector<FiniteSearch::Floats> many(kTensors, good);
+  std::vector<NonFiniteScan::Floats> many(kTensors, good);
   many[66] = bad;
   std::vector<uint64_t> found = Found(4, false, many);
   auto want = nothing;

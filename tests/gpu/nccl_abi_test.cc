@@ -1,5 +1,5 @@
-// What collective/nccl/nccl_library.h says of NCCL's C interface, against the header of CUDA builds; and
-// that the library itself, where there is one, opens.
+// What collective/nccl/nccl_library.h says of NCCL's C interface, against the header of CUDA
+// builds; and that the library itself, where there is one, opens.
 #include <gtest/gtest.h>
 #include <nccl.h>
 

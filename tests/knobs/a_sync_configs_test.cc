@@ -196,14 +196,14 @@ TEST(AsyncConfigs, TheFirstErrorComesBackFromSend) {
 // ---- From the job to the mode's options ---------------------------------------------------------
 
 TEST(AsyncConfigs, TheJobDecides) {
-  EXPECT_EQ(PserverModeOptions({}).regime, PsRegime::kSync);
-  EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}}).regime, PsRegime::kASync);
+  EXPECT_EQ(PserverModeOptions({}).regime, PsSyncMode::kSync);
+  EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}}).regime, PsSyncMode::kASync);
   EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}, {"half_async", "true"}}).regime,
-            PsRegime::kHalfAsync);
+            PsSyncMode::kHalfAsync);
   EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}, {"max_staleness", "3"}}).regime,
-            PsRegime::kHalfAsync);
+            PsSyncMode::kHalfAsync);
   const ModeOptions geo = PserverModeOptions({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
-  EXPECT_EQ(geo.regime, PsRegime::kGeo);
+  EXPECT_EQ(geo.regime, PsSyncMode::kGeo);
   EXPECT_EQ(geo.geo_steps, 7);
   EXPECT_TRUE(PserverModeOptions({{"optimizer.type", "sgd"}}).async.sum);
   EXPECT_FALSE(PserverModeOptions({{"optimizer.type", "adam"}}).async.sum);
@@ -254,7 +254,7 @@ class RegimeTest : public testing::Test {
       CHECK(started.ok()) << started.status();
     }
   }
-  static bool geo(const ModeOptions& options) { return options.regime == PsRegime::kGeo; }
+  static bool geo(const ModeOptions& options) { return options.regime == PsSyncMode::kGeo; }
   // Starts the exchange of a trainer's step; its end is in done(trainer).
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
@@ -282,7 +282,7 @@ bool Ends(CommDone& done, Duration within) { return done.Wait(SteadyNow() + with
 constexpr Duration kSoon = std::chrono::seconds(20), kNotYet = milliseconds(200);
 
 TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
-  Start({.regime = PsRegime::kGeo, .geo_steps = 4});
+  Start({.regime = PsSyncMode::kGeo, .geo_steps = 4});
   auto* const w = trainers_[0]->w.span<float>().data();
   const float first = w[0];
   for (int64_t step = 0; step < 10; ++step) {
@@ -303,7 +303,7 @@ TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
 }
 
 TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
-  Start({.regime = PsRegime::kHalfAsync, .max_staleness = 2});
+  Start({.regime = PsSyncMode::kHalfAsync, .max_staleness = 2});
   for (int64_t step = 0; step < 2; ++step) {
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon)) << step;
@@ -316,7 +316,7 @@ TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
 }
 
 TEST_F(RegimeTest, MaxStalenessNamesTheSlowOne) {
-  Start({.step_timeout = milliseconds(2000), .regime = PsRegime::kHalfAsync, .max_staleness = 0});
+  Start({.step_timeout = milliseconds(2000), .regime = PsSyncMode::kHalfAsync, .max_staleness = 0});
   Step(0, 0);
   const Status status = trainers_[0]->done->Wait(SteadyNow() + kSoon);
   EXPECT_FALSE(status.ok());
@@ -324,7 +324,7 @@ TEST_F(RegimeTest, MaxStalenessNamesTheSlowOne) {
 }
 
 TEST_F(RegimeTest, HalfAsyncWaitsForItselfAlone) {
-  Start({.regime = PsRegime::kHalfAsync});
+  Start({.regime = PsSyncMode::kHalfAsync});
   const float before = trainers_[0]->w.span<float>()[0];
   for (int64_t step = 0; step < 5; ++step) {
     Step(0, step);
@@ -334,7 +334,7 @@ TEST_F(RegimeTest, HalfAsyncWaitsForItselfAlone) {
 }
 
 TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
-  Start({.regime = PsRegime::kASync});
+  Start({.regime = PsSyncMode::kASync});
   for (int64_t step = 0; step < 5; ++step) {
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
@@ -349,7 +349,7 @@ TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
     PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
     std::vector<int> servers;
     const auto blocks = *Partition({{"a", Shape{3}}, {"b", Shape{3}}, {"c", Shape{40}}}, options);
-    for (const PsBlock& block : blocks) {
+    for (const PsSlice& block : blocks) {
       servers.push_back(block.server);
     }
     return servers;

@@ -63,8 +63,8 @@ const BackendModule kMeetingModule = {
     .make_device = [](int, const DeviceMemoryOptions&) -> StatusOr<std::unique_ptr<Device>> {
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
     },
-    .kernels = []() -> std::span<const KernelRow> {
-      static const std::vector<KernelRow> rows = {{"scale", {{"meeting", PrepareMeet}}}};
+    .kernels = []() -> std::span<const KernelRegistration> {
+      static const std::vector<KernelRegistration> rows = {{"scale", {{"meeting", PrepareMeet}}}};
       return rows;
     },
 };

@@ -36,7 +36,7 @@ class ShardingTest : public KnobProgramTest {
   }
   // What a rank has of parameters and optimizer state at the worst moment of a step.
   static int64_t PeakOf(const Program& program) {
-    const size_t passing = LargestLive(program, FindFlights(program), PassingParams(program));
+    const size_t passing = LargestLive(program, FindCommIntervals(program), PassingParams(program));
     return BytesOf(program, VarKind::kParam) + BytesOf(program, VarKind::kState) +
            static_cast<int64_t>(passing);
   }
@@ -145,7 +145,7 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
 TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   UseDeepNetwork();
   const Program train = Sharded({{"sharding_configs.fuse_broadcast_MB", "0"}}, 2, 0).train;
-  const std::vector<Flight> flights = FindFlights(train);
+  const std::vector<Flight> flights = FindCommIntervals(train);
   int ahead = 0;
   for (const Flight& flight : flights) {
     const Op& op = train.ops[static_cast<size_t>(flight.start)];

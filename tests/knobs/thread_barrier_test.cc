@@ -7,7 +7,7 @@
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
 #include "trainer/job/job.h"
-#include "trainer/session/places.h"
+#include "trainer/session/local_replicas.h"
 
 namespace tandem {
 namespace {
@@ -36,7 +36,7 @@ class ThreadBarrierTest : public KnobProgramTest {
     options.rank.pservers = {ToString((*server)->endpoint())};
     options.sink = [](std::string_view) {};
     const RealClock clock;
-    const auto places = Places::Make(*job.config, options, {}, clock);
+    const auto places = LocalReplicas::Make(*job.config, options, {}, clock);
     EXPECT_TRUE(places.ok()) << places.status();
     const auto result = (*places)->Run();
     EXPECT_TRUE(result.ok()) << result.status();

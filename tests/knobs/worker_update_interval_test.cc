@@ -37,7 +37,7 @@ class SilentTrainerTest : public PserverTest {
   }
   // Once every trainer has pushed `steps`.
   void PullBehind(uint64_t steps, Answer<StatusOr<uint64_t>>& answer) {
-    clients_[0]->Pull(PsWhen{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
+    clients_[0]->Pull(PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
   }
   double Lost() { return metrics_.GetGauge("tandem_pserver_lost_trainers", "").Value(); }
 
@@ -84,7 +84,7 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
   ASSERT_TRUE(Push(0, 0).ok());
   std::promise<Status> answered;
   clients_[0]->Pull(
-      PsWhen{.step = 1}, {{"w", &pulled_, 1}},
+      PullCondition{.step = 1}, {{"w", &pulled_, 1}},
       [&](const StatusOr<uint64_t>& version) { answered.set_value(version.status()); });
   auto waiting = answered.get_future();
   EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);

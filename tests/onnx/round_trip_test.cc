@@ -231,9 +231,8 @@ TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
 }
 
 TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
-  EXPECT_THAT(
-      Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Selu"); }),
-      HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it [TD1215]"));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Selu"); }),
+              HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it [TD1215]"));
   EXPECT_THAT(Refused([](auto& m) {
                 auto* attr = NodeOf(m, "MaxPool").add_attribute();
                 attr->set_name("ceil_mode");

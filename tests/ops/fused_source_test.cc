@@ -1,5 +1,5 @@
-// What a fused operator becomes as source (kernels/ops/fused/fused_source.h): which groups share code and
-// launches, and what is refused. That the code compiles and computes is tests/gpu's and
+// What a fused operator becomes as source (kernels/ops/fused/fused_source.h): which groups share
+// code and launches, and what is refused. That the code compiles and computes is tests/gpu's and
 // tests/cuda_on_host's affair.
 #include "kernels/ops/fused/fused_source.h"
 

@@ -83,7 +83,7 @@ bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
 
 }  // namespace
 
-int CheckCase(const OpCase& c, const KernelRow& row, Device* device) {
+int CheckCase(const OpCase& c, const KernelRegistration& row, Device* device) {
   const auto inputs = DrawInputs(c, kCheckSeed);
   const auto want = RunOracle(c, inputs);
   int served = 0;

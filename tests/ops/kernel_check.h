@@ -13,6 +13,6 @@ inline constexpr uint64_t kCheckSeed = 20;
 // memory that the operator allows (and the row's kernels) and, in host memory, on two threads;
 // nothing written beside the outputs. `device`: where they run; nullptr: in host memory. How many
 // serve it.
-int CheckCase(const OpCase& c, const KernelRow& row, Device* device = nullptr);
+int CheckCase(const OpCase& c, const KernelRegistration& row, Device* device = nullptr);
 
 }  // namespace tandem::optest

@@ -23,12 +23,12 @@ StatusOr<const BackendModule*> OpenCudaModule() {
 }
 
 std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op) {
-  const KernelRow* row = RowOf(module, op);
+  const KernelRegistration* row = RowOf(module, op);
   return row == nullptr ? std::span<const KernelImpl>() : row->impls;
 }
 
-const KernelRow* RowOf(const BackendModule& module, std::string_view op) {
-  for (const KernelRow& row : module.kernels()) {
+const KernelRegistration* RowOf(const BackendModule& module, std::string_view op) {
+  for (const KernelRegistration& row : module.kernels()) {
     if (op == row.op) return &row;
   }
   return nullptr;

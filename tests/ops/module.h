@@ -14,6 +14,6 @@ StatusOr<const BackendModule*> OpenCudaModule();
 
 // Its kernels for an operator; empty when it has none.
 std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op);
-const KernelRow* RowOf(const BackendModule& module, std::string_view op);  // nullptr: none
+const KernelRegistration* RowOf(const BackendModule& module, std::string_view op);  // nullptr: none
 
 }  // namespace tandem::optest

@@ -143,7 +143,7 @@ std::string SupportPage(const std::set<std::string>& cuda) {
 StatusOr<std::set<std::string>> CudaOps(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const BackendModule* module, OpenModule(path));
   std::set<std::string> ops;
-  for (const KernelRow& row : module->kernels()) ops.insert(row.op);
+  for (const KernelRegistration& row : module->kernels()) ops.insert(row.op);
   return ops;
 }
 

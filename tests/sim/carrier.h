@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/client/carrier/carrier.h"
+#include "pserver/client/carrier/ps_channel.h"
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
@@ -15,7 +15,7 @@
 namespace tandem {
 
 // Not thread-safe.
-class SimCarrier final : public PsCarrier {
+class SimCarrier final : public PsChannel {
  public:
   // Server i is node i of the network. `retries`: PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,

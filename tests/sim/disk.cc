@@ -37,7 +37,7 @@ class SimDisk::Session final : public Storage {
  public:
   Session(SimDisk& disk, uint64_t id) : disk_(disk), id_(id) {}
 
-  StatusOr<size_t> Write(const ShardImage& image) override {
+  StatusOr<size_t> Write(const ShardSnapshot& image) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     disk_.world_.Note("checkpoint", image.version, image.log_number);
     disk_.checkpoint_ = image;
@@ -50,13 +50,13 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();
   }
-  StatusOr<bool> Read(ImageTaker& taker) override {
+  StatusOr<bool> Read(SnapshotSink& taker) override {
     if (!disk_.checkpoint_) return false;
     TD_RETURN_IF_ERROR(GivePieces(*disk_.checkpoint_, taker));
     return true;
   }
 
-  StatusOr<size_t> WriteCut(uint64_t cut, const ShardImage& image, uint64_t complete) override {
+  StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image, uint64_t complete) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     disk_.world_.Note("cut written", cut, image.version);
     disk_.cuts_.erase(disk_.cuts_.begin(), disk_.cuts_.lower_bound(complete));
@@ -65,7 +65,7 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();
   }
-  Status ReadCut(uint64_t cut, ImageTaker& taker) override {
+  Status ReadCut(uint64_t cut, SnapshotSink& taker) override {
     const auto it = disk_.cuts_.find(cut);
     return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
                                    : GivePieces(it->second, taker);

@@ -17,8 +17,8 @@ namespace tandem {
 // Not thread-safe.
 class SimDisk {
  public:
-  // `forget_previous`: a mistake on purpose, checkpoints lack what ShardImage::has_previous tells
-  // of.
+  // `forget_previous`: a mistake on purpose, checkpoints lack what ShardSnapshot::has_previous
+  // tells of.
   SimDisk(SimWorld& world, bool forget_previous)
       : world_(world), forget_previous_(forget_previous) {}
 
@@ -30,14 +30,14 @@ class SimDisk {
   // The process dies in its next operation but `operations`: before its effect or behind it.
   void DieIn(uint64_t operations, std::function<void()> kill);
   void FullUntil(Time when) { full_until_ = when; }
-  const std::map<uint64_t, ShardImage>& cuts() const { return cuts_; }  // by number
+  const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }  // by number
 
   // A PushRequest that somebody sent: what the log leaves to its sender (LogEntry::Kind::kOrder).
   void Sent(const std::string& request);
 
   // A checkpoint, and every entry of the log since, whether or not a later checkpoint dropped it:
   // the recorded order. Entries that were lost with the power are not there.
-  const std::optional<ShardImage>& base() const { return base_; }
+  const std::optional<ShardSnapshot>& base() const { return base_; }
   std::vector<LogEntry> History() const;
 
  private:
@@ -57,8 +57,8 @@ class SimDisk {
   bool die_behind_ = false;
   std::function<void()> kill_;
 
-  std::optional<ShardImage> base_, checkpoint_;
-  std::map<uint64_t, ShardImage> cuts_;      // by number; synced when they are written
+  std::optional<ShardSnapshot> base_, checkpoint_;
+  std::map<uint64_t, ShardSnapshot> cuts_;   // by number; synced when they are written
   std::map<uint64_t, std::string> log_;      // by number, as log_record.h writes entries
   std::map<uint64_t, std::string> history_;  // the same, none dropped
   // By trainer, incarnation and sequence, as entries of a log.

@@ -43,7 +43,7 @@ Status Await(SimProcess& process, const Call& call) {
   return End(process, *Begin(process, call));
 }
 
-std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PsWhen when,
+std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PullCondition when,
                                    SimBatch& batch) {
   return Begin(process, [&](const auto& done) {
     client.PullRows(when, {batch.Rows()},
@@ -61,8 +61,8 @@ uint64_t SimJob::StepBound(uint64_t done) const {
 
 Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
                     SimBatch& next, const std::function<void()>& meanwhile) {
-  const PsWhen when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
-                    .step = StepBound(step + 1)};
+  const PullCondition when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
+                           .step = StepBound(step + 1)};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
       client.PushPull(step, 1.0f, batch.Gradients(), when, next.Parameters(),
@@ -259,21 +259,21 @@ void SimJob::Mischief() {
 
 void SimJob::CheckServers() {
   const bool sync = plan_.mode == ShardMode::kSync;
-  std::vector<ShardImage> images;
+  std::vector<ShardSnapshot> images;
   if (const std::string wrong = OwnersAreWrong(/*settled=*/plan_.moves); !wrong.empty())
     Fail(wrong);
   for (int i = 0; i < static_cast<int>(servers_.size()) && report_.failure.empty(); ++i) {
     SimServer& server = *servers_[i];
     if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
-    const StatusOr<ShardImage> before = server.shard().Image();
+    const StatusOr<ShardSnapshot> before = server.shard().Image();
     server.Kill(plan_.power);  // all is long synced, where anything is
     StartServer(i);
-    const StatusOr<ShardImage> image = server.shard().Image();
+    const StatusOr<ShardSnapshot> image = server.shard().Image();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));
     if (before.ok() && ParametersOf(*before) != ParametersOf(*image)) {
       Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));
     }
-    for (const PushMark& mark : image->marks) {
+    for (const TrainerPushState& mark : image->marks) {
       report_.lost += mark.lost_pushes;
       const bool replaced = trainers_[static_cast<size_t>(mark.trainer)].incarnation > 1;
       if (mark.lost_pushes > 0 && !replaced) Fail("a trainer that lives lost pushes");

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pserver/state/shard_types.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 #include "tests/sim/network.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Cuts over all servers of a simulated job, taken by processes that may die.
-#include "pserver/client/moves/cutter.h"
+#include "pserver/client/moves/global_snapshot.h"
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/sim_job.h"
 
@@ -27,11 +27,12 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   SimCarrier carrier(process, network_, servers, plan_.retries);
-  Cutter cutter(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
-                {.job = kSimJob,
-                 .call_timeout = seconds(1),
-                 .write_timeout = seconds(2),
-                 .lease = milliseconds(300)});
+  GlobalSnapshotCoordinator cutter(carrier,
+                                   {addresses_.begin(), addresses_.begin() + plan_.servers},
+                                   {.job = kSimJob,
+                                    .call_timeout = seconds(1),
+                                    .write_timeout = seconds(2),
+                                    .lease = milliseconds(300)});
   TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Take(number));
   ++report_.cuts_taken;
   for (const ServerCut& s : report.servers) {
@@ -66,7 +67,7 @@ void SimJob::CheckCuts() {
   uint64_t newest = 0;
   for (auto& [number, cut] : cuts_) {
     // Of one whose cutter died nobody has heard: all servers may have it all the same.
-    std::vector<ShardImage> images = cut.images;
+    std::vector<ShardSnapshot> images = cut.images;
     bool everywhere = !gone;
     for (size_t i = 0; i < servers_.size() && everywhere; ++i) {
       if (!servers_[i]->shard().Info().initialised) continue;
@@ -86,7 +87,7 @@ void SimJob::CheckCuts() {
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
   std::string refused;  // why
-  TellAll();            // as Cutter::Restore does: gossip does not outlive a process
+  TellAll();  // as GlobalSnapshotCoordinator::Restore does: gossip does not outlive a process
   for (size_t i = 0; i < servers_.size(); ++i) {
     SimServer& server = *servers_[i];
     if (!server.shard().Info().initialised) continue;
@@ -97,8 +98,8 @@ void SimJob::CheckRestore(uint64_t number) {
     }
     if (!status.ok()) return Fail("restore: " + ToString(status));
     ++back;
-    const StatusOr<ShardImage> image = server.shard().Image();
-    const ShardImage& cut = server.disk().cuts().at(number);
+    const StatusOr<ShardSnapshot> image = server.shard().Image();
+    const ShardSnapshot& cut = server.disk().cuts().at(number);
     if (!image.ok() || ParametersOf(*image) != ParametersOf(cut)) {
       return Fail(absl::StrFormat("server %d did not go back to cut %d", i, number));
     }

@@ -1,6 +1,6 @@
 // Buckets of rows and slices that move between the servers of a simulated job.
 #include "common/tensor/row_buckets.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "tests/sim/sim_job.h"
 
 namespace tandem {
@@ -50,11 +50,11 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   SimCarrier carrier(process, network_, servers, plan_.retries);
-  Mover mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
-              {.job = kSimJob,
-               .call_timeout = seconds(1),
-               .patience = seconds(5),
-               .lease = milliseconds(500)});
+  BucketMigrator mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
+                       {.job = kSimJob,
+                        .call_timeout = seconds(1),
+                        .patience = seconds(5),
+                        .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
   const auto count = [this](const MoveProgress&) { ++report_.moved; };
   // Who is to go has something to give.

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-std::span<const float> ValuesOf(const ShardImage& image, size_t slice) {
+std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
 
@@ -45,9 +45,9 @@ void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& ro
   if (score >= kEmbedxThreshold) row.resize(kCounts + kSimRowDim);
 }
 
-RowMap RowsOf(const ShardImage& image) {
+RowMap RowsOf(const ShardSnapshot& image) {
   RowMap rows;
-  for (const TableImage& table : image.tables) {
+  for (const TableSnapshot& table : image.tables) {
     for (const auto& [bucket, values] : table.buckets) {
       AddRows(values, rows);
     }
@@ -56,12 +56,12 @@ RowMap RowsOf(const ShardImage& image) {
 }
 
 // What is offered is somebody else's.
-bool IsOffered(const ShardImage& image, int64_t id) {
+bool IsOffered(const ShardSnapshot& image, int64_t id) {
   return image.moves != nullptr &&
          image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
 }
 
-bool IsOffered(const ShardImage& image, const SliceSpec& slice) {
+bool IsOffered(const ShardSnapshot& image, const SliceSpec& slice) {
   return image.moves != nullptr && image.moves->offered.contains(slice.bucket);
 }
 
@@ -75,7 +75,7 @@ void Update(std::span<const float> g, float rate, std::vector<float>& p) {
 // Rows and slices that came and went with their buckets, in the recorded order.
 class RecordedMoves {
  public:
-  explicit RecordedMoves(const ShardImage& base) {
+  explicit RecordedMoves(const ShardSnapshot& base) {
     if (base.moves != nullptr) offered_ = base.moves->offered;
     for (const SliceSpec& s : base.config.slices) slices_[s.bucket] = {s.variable, s.offset};
   }
@@ -87,7 +87,7 @@ class RecordedMoves {
         offered_[m.bucket] = m.epoch;
       }
       for (const RowValues& values : record.parcel.rows) AddRows(values, rows);
-      for (const SliceParcel& s : record.parcel.slices) {
+      for (const SliceMigration& s : record.parcel.slices) {
         const std::span<const float> values = Floats(s.image.param, s.spec.numel);
         slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
         slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
@@ -186,13 +186,13 @@ std::string SimLedger::CheckSlot(size_t slot, float count, bool all,
                          index / steps_, known, count);
 }
 
-std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) const {
+std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all) const {
   std::map<int64_t, std::vector<float>> counts;  // by row: shows, clicks, and the first value
   std::vector<uint64_t> of_rows(static_cast<size_t>(trainers_), 0);
   for (size_t server = 0; server < images.size(); ++server) {
-    const ShardImage& image = images[server];
+    const ShardSnapshot& image = images[server];
     std::vector<uint64_t> lost(static_cast<size_t>(trainers_), 0);
-    for (const PushMark& mark : image.marks) {
+    for (const TrainerPushState& mark : image.marks) {
       lost[static_cast<size_t>(mark.trainer)] = mark.lost_pushes;
       of_rows[static_cast<size_t>(mark.trainer)] += mark.lost_pushes;
     }
@@ -224,12 +224,12 @@ std::string SimLedger::Check(const std::vector<ShardImage>& images, bool all) co
   return "";
 }
 
-std::string SimLedger::CheckCut(const std::vector<ShardImage>& images, Time begun) const {
+std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const {
   std::vector<std::vector<float>> counts(fate_.size());  // by slot: on each server, and in its row
   std::map<int64_t, std::vector<float>> of_rows;
   std::vector<bool> lost(static_cast<size_t>(trainers_), false);
-  for (const ShardImage& image : images) {
-    for (const PushMark& mark : image.marks) {
+  for (const ShardSnapshot& image : images) {
+    for (const TrainerPushState& mark : image.marks) {
       if (mark.lost_pushes != 0) lost[static_cast<size_t>(mark.trainer)] = true;
     }
     for (size_t i = 0; i < image.slices.size(); ++i) {
@@ -316,7 +316,7 @@ std::vector<PsConstTensor> SimBatch::Gradients() const {
           {"weights", weights_gradient_.data(), static_cast<int64_t>(weights_gradient_.size())}};
 }
 
-std::vector<float> SlicesOf(const ShardImage& image) {
+std::vector<float> SlicesOf(const ShardSnapshot& image) {
   std::vector<float> all;
   for (size_t i = 0; i < image.slices.size(); ++i) {
     const std::span<const float> values = ValuesOf(image, i);
@@ -336,16 +336,16 @@ void Append(const RowMap& rows, std::vector<float>& all) {
 
 }  // namespace
 
-std::vector<float> ParametersOf(const ShardImage& image) {
+std::vector<float> ParametersOf(const ShardSnapshot& image) {
   std::vector<float> all = SlicesOf(image);
   Append(RowsOf(image), all);
   return all;
 }
 
-std::vector<float> ParametersOfAll(const std::vector<ShardImage>& images) {
+std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images) {
   RowMap rows;
   SliceMap slices;
-  for (const ShardImage& image : images) {
+  for (const ShardSnapshot& image : images) {
     for (const auto& [id, values] : RowsOf(image)) {
       if (!IsOffered(image, id)) rows[id] = values;
     }
@@ -362,8 +362,8 @@ std::vector<float> ParametersOfAll(const std::vector<ShardImage>& images) {
   return all;
 }
 
-std::string CheckOrder(const ShardImage& image, const SimDisk& disk) {
-  const ShardImage& base = *disk.base();
+std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
+  const ShardSnapshot& base = *disk.base();
   SliceMap params;
   for (size_t i = 0; i < base.slices.size(); ++i) {
     const std::span<const float> values = ValuesOf(base, i);

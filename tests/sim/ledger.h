@@ -42,11 +42,11 @@ class SimLedger {
 
   // What is wrong with the ledger on the servers; "": nothing. A push counts once on each when it
   // was acknowledged (`all`: in any case), once or not at all when it was begun. Of a trainer so
-  // many may lack as the server says that it lost (PushMark::lost_pushes).
-  std::string Check(const std::vector<ShardImage>& images, bool all) const;
+  // many may lack as the server says that it lost (TrainerPushState::lost_pushes).
+  std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
   // What is wrong with a cut over all servers that was begun then: a push that was acknowledged, by
   // now, counts once on each of them or on none; before the cut was begun, once.
-  std::string CheckCut(const std::vector<ShardImage>& images, Time begun) const;
+  std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
@@ -83,12 +83,12 @@ class SimBatch {
 };
 
 // All parameters of a server: slices in their order; and rows with their ids.
-std::vector<float> SlicesOf(const ShardImage& image);
-std::vector<float> ParametersOf(const ShardImage& image);
+std::vector<float> SlicesOf(const ShardSnapshot& image);
+std::vector<float> ParametersOf(const ShardSnapshot& image);
 // Slices, and rows with their ids, wherever they are served.
-std::vector<float> ParametersOfAll(const std::vector<ShardImage>& images);
+std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images);
 // Makes the recorded updates once more, by a loop of its own: p = p - 1 * g. "" when the image has
 // these bits.
-std::string CheckOrder(const ShardImage& image, const SimDisk& disk);
+std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk);
 
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include "common/tensor/row_buckets.h"
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/process.h"
@@ -23,7 +23,7 @@ constexpr int kFirstTrainer = 100, kFirstMover = 200;
 constexpr char kJob[] = "sim";
 constexpr int64_t kHeight = int64_t{1} << 40;
 
-class CarrierAround : public PsCarrier {
+class CarrierAround : public PsChannel {
  public:
   explicit CarrierAround(SimCarrier carrier) : carrier_(std::move(carrier)) {}
   Time Now() const override { return carrier_.Now(); }
@@ -205,7 +205,7 @@ class SimMovesTest : public testing::Test {
   static int BucketOf(int server) { return server * kRowBuckets / kServers; }
   Status Move(const std::shared_ptr<SimProcess>& process, int source, int target) {
     SimCarrier carrier = MakeCarrier(process);
-    Mover mover(carrier, addresses_, {.job = kJob});
+    BucketMigrator mover(carrier, addresses_, {.job = kJob});
     return mover.Run({{source, target, {BucketOf(source)}}}, {});
   }
   bool RunUntil(const std::function<bool()>& done) {
@@ -225,7 +225,7 @@ class SimMovesTest : public testing::Test {
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
   std::array<std::set<int>, kTrainers> deaf_;  // servers that do not hear what it asks of moves
-  std::function<std::unique_ptr<PsCarrier>(SimCarrier, int trainer)> carrier_ =
+  std::function<std::unique_ptr<PsChannel>(SimCarrier, int trainer)> carrier_ =
       [this](SimCarrier carrier, int trainer) {
         return std::make_unique<DeafCarrier>(std::move(carrier),
                                              deaf_[static_cast<size_t>(trainer)]);
@@ -311,7 +311,7 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
   Start(kFirstMover, [this](const auto& process) -> Status {
     SimCarrier carrier = MakeCarrier(process);
-    Mover mover(carrier, addresses_, {.job = kJob});
+    BucketMigrator mover(carrier, addresses_, {.job = kJob});
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
     for (const ServedBuckets& server : servers) {
       if (server.slice_bytes.empty()) continue;
@@ -352,7 +352,7 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
   Start(kFirstMover, [this](const auto& process) -> Status {
     SimCarrier carrier = MakeCarrier(process);
-    Mover mover(carrier, addresses_, {.job = kJob});
+    BucketMigrator mover(carrier, addresses_, {.job = kJob});
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
     TD_RETURN_IF_ERROR(mover.Leave(kServers - 1));
     TD_RETURN_IF_ERROR(mover.Run({{kServers - 1, 0, servers.back().buckets}}, {}));

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "pserver/client/carrier/carrier.h"
+#include "pserver/client/carrier/ps_channel.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/world.h"
 

@@ -165,7 +165,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     if (!*dead) answer(status, Flat(message));
   };
   const auto written = [&shard, &reply](const Status& status, EncodedMessage message) {
-    shard.WhenWritten([reply, status, message = std::move(message)](const Status& w) {
+    shard.WhenLogged([reply, status, message = std::move(message)](const Status& w) {
       reply(status.ok() ? w : status, message);
     });
   };
@@ -208,7 +208,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     Status status = ParseMessage(bytes, &r);
     if (status.ok()) status = shard.Complete(CallerOf(r)).status();
     if (!status.ok()) return written(status, {});
-    return life->durable->WhenLeft(
+    return life->durable->WhenSafeToLeave(
         [reply](const Status& w) { reply(w, EncodedProto(CompleteReply())); });
   }
   if (method == "SaveCheckpoint") {
@@ -224,7 +224,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     Status status = ParseMessage(bytes, &r);
     if (status.ok()) status = call(r, &out);
     if (!status.ok()) return reply(status, {});
-    life->durable->WhenKept(
+    life->durable->WhenDurable(
         [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
   };
   if (method == "ExchangeMap") {

@@ -122,8 +122,8 @@ class SimJob {
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {
     Time begun;
-    std::vector<int> servers;        // that it is of, once its cutter heard of all; else empty
-    std::vector<ShardImage> images;  // theirs
+    std::vector<int> servers;           // that it is of, once its cutter heard of all; else empty
+    std::vector<ShardSnapshot> images;  // theirs
   };
   std::map<uint64_t, OneCut> cuts_;  // by number
   int mischief_done_ = 0;

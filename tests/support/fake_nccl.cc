@@ -1,6 +1,7 @@
-// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface (collective/nccl/nccl_library.h)
-// over memory that the ranks, threads or processes of one host, share by name. Operations run on
-// the streams of the stand-in device (guarded_device_module.cc) and add in the order of the ranks.
+// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface
+// (collective/nccl/nccl_library.h) over memory that the ranks, threads or processes of one host,
+// share by name. Operations run on the streams of the stand-in device (guarded_device_module.cc)
+// and add in the order of the ranks.
 //
 // The environment says what it writes down and what goes wrong:
 //   TANDEM_FAKE_NCCL_LOG=FILE         a line for each communicator and operation

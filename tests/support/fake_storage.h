@@ -18,12 +18,12 @@ class FakeStorage final : public Storage {
   std::vector<uint64_t> written;  // numbers of entries
   int syncs = 0;
 
-  StatusOr<size_t> Write(const ShardImage& image) override { return image.bytes(); }
-  StatusOr<bool> Read(ImageTaker& /*taker*/) override { return false; }
-  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const ShardImage& image, uint64_t) override {
+  StatusOr<size_t> Write(const ShardSnapshot& image) override { return image.bytes(); }
+  StatusOr<bool> Read(SnapshotSink& /*taker*/) override { return false; }
+  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const ShardSnapshot& image, uint64_t) override {
     return image.bytes();
   }
-  Status ReadCut(uint64_t cut, ImageTaker& /*taker*/) override {
+  Status ReadCut(uint64_t cut, SnapshotSink& /*taker*/) override {
     return NotFound("there is no cut %d", cut);
   }
   StatusOr<std::vector<KeptCut>> Cuts() override { return std::vector<KeptCut>(); }

@@ -94,8 +94,8 @@ class GuardedSideStream final : public SideStream, public GuardedStream {
     return const_cast<GuardedStream*>(static_cast<const GuardedStream*>(this));
   }
   Status Enter() override { return OkStatus(); }
-  StatusOr<Mark> MarkCompute() override { return Mark(); }
-  Status StartBehind(const Mark&) override { return OkStatus(); }
+  StatusOr<Mark> RecordComputeEvent() override { return Mark(); }
+  Status WaitOn(const Mark&) override { return OkStatus(); }
   StatusOr<bool> Idle() override { return under_way_.load() == 0; }
 
   void Put(std::function<void()> job) override {
@@ -216,9 +216,9 @@ StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOption
   return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
 // auc has no kernel here: a job that needs it must be refused.
-std::span<const KernelRow> Kernels() {
-  static const std::vector<KernelRow> rows = [] {
-    std::vector<KernelRow> all;
+std::span<const KernelRegistration> Kernels() {
+  static const std::vector<KernelRegistration> rows = [] {
+    std::vector<KernelRegistration> all;
     for (const OpDef* def : AllOps()) {
       const bool given = !def->cpu.empty() && std::string_view(def->type) != "auc";
       if (given) all.push_back({def->type, {{"guarded", Prepare}}});
@@ -234,7 +234,7 @@ Status Copy(Device& device, const SideStream* side, void* to, const void* from, 
   return OkStatus();
 }
 
-Status Search(Device&, const FiniteSearch& search) {
+Status Search(Device&, const NonFiniteScan& search) {
   const Inside inside;
   const uint64_t failed = *search.failed;
   if (search.inputs ? failed != search.number : failed < search.number) return OkStatus();

@@ -285,7 +285,8 @@ Status CheckpointStore::Claim(Duration patience) {
   const auto held = [&] {
     return flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
-  if (!AwaitPredecessor(dir_ + ": another process writes checkpoints there", held, patience)) {
+  if (!WaitForPreviousInstance(dir_ + ": another process writes checkpoints there", held,
+                               patience)) {
     return FailedPrecondition(
         "%s: another process writes checkpoints there, and would remove this job's [TD2104]; "
         "hint: fuser %s shows it; else another checkpoint.dir",

@@ -31,7 +31,7 @@ struct RankInfo {
   bool restarted = false;             // TANDEM_RESTARTED: and this process was
   std::string launcher;               // TANDEM_LAUNCHER: for launcher_words.h; may be empty
   bool replaces = false;              // TANDEM_REPLACES: it starts again who does not answer
-  std::string world_file;             // TANDEM_WORLD_FILE: collective/rendezvous/world_file.h; may be empty
+  std::string world_file;  // TANDEM_WORLD_FILE: collective/rendezvous/world_file.h; may be empty
   // Of a job whose ranks change (trainer/session/elastic.h), and in no variable:
   std::vector<int> members;        // numbers of all ranks in the file, by rank; empty: no such job
   int64_t world_version = 0;       // of the file

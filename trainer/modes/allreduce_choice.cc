@@ -17,8 +17,8 @@ constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
 // Whether the ranks would share memory.
 StatusOr<bool> SharesMemory(const WorldConfig& world, const HostCommunicatorConfig& config,
-                            Carrier carrier) {
-  if (carrier == Carrier::kTcp) return false;
+                            TransportKind carrier) {
+  if (carrier == TransportKind::kTcp) return false;
   TD_ASSIGN_OR_RETURN(const auto communicator, Connect(world, config, {carrier, kProbeBytesMax}));
   // Nobody asks for the next world before rank 0 has closed the door of this one.
   TD_RETURN_IF_ERROR(communicator->Call({}));
@@ -41,7 +41,7 @@ std::string Told(const ReducedBucket& bucket, const std::vector<AlgorithmCost>& 
 
 StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
-                                                     Carrier carrier,
+                                                     TransportKind carrier,
                                                      const std::vector<ReducedBucket>& buckets) {
   std::vector<size_t> sizes;
   for (const ReducedBucket& bucket : buckets) sizes.push_back(bucket.bytes);
@@ -58,7 +58,8 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
   TD_ASSIGN_OR_RETURN(const auto costs, ProbeAlgorithms(world, config, largest, kProbeEach));
   HostCommunicatorConfig chosen = config;
   chosen.rule.choices = FastestOf(costs, sizes, world.size, kScratchBytesMax);
-  TD_ASSIGN_OR_RETURN(const auto communicator, Connect(world, chosen, {.carrier = Carrier::kTcp}));
+  TD_ASSIGN_OR_RETURN(const auto communicator,
+                      Connect(world, chosen, {.carrier = TransportKind::kTcp}));
   std::map<size_t, double> measured;
   for (const ReducedBucket& bucket : buckets) {
     const auto [it, added] = measured.try_emplace(bucket.bytes);
@@ -67,8 +68,8 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                           TimeAllReduce(*communicator, bucket.bytes / 4 * 4, kMeasureEach));
     }
     if (world.rank != 0) continue;
-    LOG(INFO) << Told(bucket, costs, world.size, ChooseAllReduce(chosen.rule, world.size, bucket.bytes),
-                      it->second);
+    LOG(INFO) << Told(bucket, costs, world.size,
+                      ChooseAllReduce(chosen.rule, world.size, bucket.bytes), it->second);
   }
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return chosen.rule.choices;

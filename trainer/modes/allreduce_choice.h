@@ -21,7 +21,7 @@ struct ReducedBucket {
 // memory, that needs none. `config`: otherwise as the job's communicators have it.
 StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
-                                                     Carrier carrier,
+                                                     TransportKind carrier,
                                                      const std::vector<ReducedBucket>& buckets);
 
 }  // namespace tandem

@@ -58,7 +58,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   CommHandler* evaluation_comm() override { return params_are_spread() ? this : nullptr; }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step, const std::function<bool()>& stop) override;
-  StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
                             const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     if (dgc()) TD_RETURN_IF_ERROR(dgc()->BeginStep(*scope_, step));
@@ -79,7 +79,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
     for (const auto& communicator : communicators_) communicator->Abort(ToString(why));
     if (control_ != nullptr) control_->Abort(ToString(why));
   }
-  void LeaveDevice() override {
+  void ReleaseDeviceResources() override {
     if (control_ == nullptr) return;
     EndFlights();
     communicators_.clear();
@@ -100,7 +100,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   }
   Status ConnectAll(Duration timeout, const std::function<bool()>& stop);
   // Connects and shares the state, until that has worked.
-  StatusOr<int64_t> Meet(const Program& program, ReturnPoint* point, int64_t begin,
+  StatusOr<int64_t> Meet(const Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const std::function<bool()>& stop);
   Status AgreeOnJob() {
     if (options_.agreement.empty()) return OkStatus();
@@ -191,7 +191,8 @@ Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
   config.rule.group = options_.group;
   config.rule.form = form();
   if (options_.choose_by_model && options_.ranks > 1) {
-    TD_ASSIGN_OR_RETURN(config.rule.choices, ChooseByModel(world, config, options_.carrier, Reduced()));
+    TD_ASSIGN_OR_RETURN(config.rule.choices,
+                        ChooseByModel(world, config, options_.carrier, Reduced()));
   }
   for (int i = 0; i < options_.comm_num; ++i) {
     // Nobody asks for the next one before rank 0 has closed the door of the last.
@@ -288,7 +289,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   return agreed;
 }
 
-StatusOr<int64_t> CollectiveMode::Meet(const Program& program, ReturnPoint* point, int64_t begin,
+StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* point, int64_t begin,
                                        Duration timeout, const std::function<bool()>& stop) {
   const Time deadline = SteadyNow() + timeout;
   while (true) {
@@ -297,7 +298,8 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, ReturnPoint* poin
     if (status.ok()) status = AgreeOnWorld();
     if (status.ok()) {
       const int64_t mine = point != nullptr ? point->step() : options_.has_state ? begin : -1;
-      StatusOr<int64_t> step = ShareState(*communicators_[0], program, *scope_, mine, point, begin);
+      StatusOr<int64_t> step =
+          SyncStateFromMostAdvanced(*communicators_[0], program, *scope_, mine, point, begin);
       if (step.ok()) return step;
       status = step.status();
     }
@@ -331,7 +333,7 @@ Status CollectiveMode::AgreeOnWorld() {
 // What the step has changed is undone, or it is done to its end by what a rank that has done so
 // gives; so everybody goes on with the bits that there would have been.
 StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& program,
-                                          ReturnPoint& point, const std::function<bool()>& stop) {
+                                          StepRollback& point, const std::function<bool()>& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_[0]->Health());
   if (!options_.peers_return || !broken) return why;
   StatusOr<int64_t> step = Meet(program, &point, 0, Patience(), stop);
@@ -349,8 +351,8 @@ StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& s
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(LostPeer(program_.slots().Gather(hosts(), scope, device, &state, deadline)));
-  if (dgc()) TD_RETURN_IF_ERROR(LostPeer(dgc()->Sum(hosts(), &state, deadline)));
+  TD_RETURN_IF_ERROR(AsLostPeer(program_.slots().Gather(hosts(), scope, device, &state, deadline)));
+  if (dgc()) TD_RETURN_IF_ERROR(AsLostPeer(dgc()->Sum(hosts(), &state, deadline)));
   return state;
 }
 
@@ -358,8 +360,8 @@ StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope,
   if (!params_are_spread()) return ParamsOf(program, scope, host);
   TensorMap params;
   const Time deadline = SteadyNow() + timeout();
-  TD_RETURN_IF_ERROR(LostPeer(program_.params().Gather(hosts(), scope, host, &params, deadline)));
-  TD_RETURN_IF_ERROR(LostPeer(
+  TD_RETURN_IF_ERROR(AsLostPeer(program_.params().Gather(hosts(), scope, host, &params, deadline)));
+  TD_RETURN_IF_ERROR(AsLostPeer(
       hosts().Barrier({.what = "all parameters are there"})->Wait(SteadyNow() + timeout())));
   return params;
 }
@@ -367,9 +369,9 @@ StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope,
 StatusOr<int64_t> CollectiveMode::Tell(int64_t value) {
   if (!params_are_spread()) return value;
   TD_RETURN_IF_ERROR(
-      LostPeer(hosts()
-                   .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
-                   ->Wait(SteadyNow() + timeout())));
+      AsLostPeer(hosts()
+                     .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
+                     ->Wait(SteadyNow() + timeout())));
   return value;
 }
 
@@ -419,7 +421,7 @@ void CollectiveMode::Launch(const Flight& flight, std::function<void()> then) {
   const auto end = [this, bucket, flight, then = std::move(then)](const Status& status) {
     if (bucket->borrows && bucket->flat != nullptr) flats_.Give(std::move(bucket->flat));
     flight.done->Complete(
-        LostPeer(Annotate(status, absl::StrFormat("step %d", ShownStep(flight.step)))));
+        AsLostPeer(Annotate(status, absl::StrFormat("step %d", DisplayStep(flight.step)))));
     if (then != nullptr) then();
   };
   if (bucket->is_flat && bucket->borrows) {
@@ -460,7 +462,7 @@ std::string CollectiveMode::News(int64_t step) {
   if (dgc()) return dgc()->News();
   const int now = AverageSteps(), before = std::exchange(told_steps_, now);
   if (now == before) return "";
-  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, ShownStep(step));
+  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, DisplayStep(step));
 }
 
 Status CollectiveMode::Finish() {

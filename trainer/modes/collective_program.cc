@@ -16,7 +16,8 @@ Status CollectiveProgram::Distribute(Program& program, const std::vector<ParamGr
 
 Status CollectiveProgram::DistributeGradients(Program& program,
                                               const std::vector<ParamGrad>& given) {
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, SendWhole(program, given, options_));
+  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads,
+                      DensifyGradients(program, given, options_));
   if (options_.sync_batch_norm) {
     TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());
   }
@@ -56,8 +57,8 @@ Status CollectiveProgram::DistributeCompressed(Program& program,
 }
 
 Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
-  if (reach == UpdateReach::kAll) {
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.optimizer));
+  if (reach == UpdateScope::kAll) {
     return Unimplemented("%s with clip_global_norm is not built yet: no rank has all gradients",
                          options_.shard ? "sharding" : "reduce_strategy Reduce");
   }
@@ -67,7 +68,7 @@ Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<
   std::vector<int> owners = OwnersOf(program, grads, options_.ranks);
   if (options_.shard) {
     owners_ = OwnersInOrder(program, group());
-    params_ = SpreadState::OfParams(program, owners_, group());
+    params_ = ShardedState::OfParams(program, owners_, group());
     for (size_t i = 0; i < grads.size(); ++i) owners[i] = owners_.at(grads[i].param);
   }
   std::vector<ParamGrad> own;
@@ -77,7 +78,7 @@ Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<
     single.push_back({grads[i]});
   }
   TD_ASSIGN_OR_RETURN(slots_,
-                      SpreadState::Make(program, options_.optimizer, grads, owners, group()));
+                      ShardedState::Make(program, options_.optimizer, grads, owners, group()));
   TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners),
                                   options_.shard ? options_.shard->group : 0));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, own));

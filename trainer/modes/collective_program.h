@@ -10,7 +10,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/modes/dgc_state.h"
 #include "trainer/modes/mode.h"
-#include "trainer/modes/spread_state.h"
+#include "trainer/modes/sharded_state.h"
 
 namespace tandem {
 
@@ -23,9 +23,9 @@ class CollectiveProgram {
   Status DistributeForward(Program& program) const;
   Status Shard(Program& program) const;
 
-  const SpreadState& slots() const { return slots_; }    // with updates by owner
-  const SpreadState& params() const { return params_; }  // with sharding
-  std::optional<DgcState>& dgc() { return dgc_; }        // where there is anything to compress
+  const ShardedState& slots() const { return slots_; }    // with updates by owner
+  const ShardedState& params() const { return params_; }  // with sharding
+  std::optional<DgcState>& dgc() { return dgc_; }         // where there is anything to compress
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
 
  private:
@@ -43,7 +43,7 @@ class CollectiveProgram {
 
   const ModeOptions& options_;
   ParamOwners owners_;  // with sharding
-  SpreadState slots_, params_;
+  ShardedState slots_, params_;
   std::optional<DgcState> dgc_;
 };
 

@@ -44,8 +44,9 @@ StatusOr<TensorMap> BroadcastState(Communicator& communicator, const Program& pr
 
 }  // namespace
 
-StatusOr<int64_t> ShareState(Communicator& communicator, const Program& program, Scope& scope,
-                             int64_t mine, ReturnPoint* point, int64_t begin) {
+StatusOr<int64_t> SyncStateFromMostAdvanced(Communicator& communicator, const Program& program,
+                                            Scope& scope, int64_t mine, StepRollback* point,
+                                            int64_t begin) {
   std::vector<int64_t> steps(static_cast<size_t>(communicator.size()));
   TD_RETURN_IF_ERROR(
       communicator.AllGather(&mine, steps.data(), 1, DType::kI64, {.what = "steps of all ranks"})

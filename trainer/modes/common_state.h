@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "kernels/exec/scope.h"
 #include "kernels/graph/program.h"
-#include "trainer/modes/return_point.h"
+#include "trainer/modes/step_rollback.h"
 
 namespace tandem {
 
@@ -16,11 +16,12 @@ namespace tandem {
 // nullptr: it has done nothing since. The rank that is furthest (the lowest of these) gives its
 // state to those who are behind or new; those who are as far undo what they did since. With a point
 // steps are at most one period apart: nobody ends a step that another has not given everything to.
-// So of a rank that is behind, what is its own (ReturnPoint::Own) is as far already, and stays.
+// So of a rank that is behind, what is its own (StepRollback::Own) is as far already, and stays.
 // When all are new, rank 0's scope counts, which stands before `begin`.
 // Returns the step that the state stands before, on all ranks. On an error this rank's state is as
 // it was, or complete.
-StatusOr<int64_t> ShareState(Communicator& communicator, const Program& program, Scope& scope,
-                             int64_t mine, ReturnPoint* point, int64_t begin);
+StatusOr<int64_t> SyncStateFromMostAdvanced(Communicator& communicator, const Program& program,
+                                            Scope& scope, int64_t mine, StepRollback* point,
+                                            int64_t begin);
 
 }  // namespace tandem

@@ -42,7 +42,7 @@ Status DgcState::Sum(Communicator& communicator, TensorMap* state, Time deadline
 
 std::string DgcState::News() {
   if (!selected() || std::exchange(told_, sparsity_) == sparsity_) return "";
-  return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, ShownStep(step_));
+  return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, DisplayStep(step_));
 }
 
 }  // namespace tandem

@@ -13,7 +13,7 @@
 #include "common/base/step_number.h"
 #include "trainer/modes/comm_routes.h"
 #include "trainer/modes/mode.h"
-#include "trainer/modes/push_first.h"
+#include "trainer/modes/push_before_reduce_comm.h"
 
 namespace tandem {
 namespace {
@@ -37,7 +37,7 @@ class HybridMode final : public ModeDriver {
   CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
   StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                           int64_t step, const std::function<bool()>& stop) override;
-  StatusOr<int64_t> Recover(const Status& why, const Program& program, ReturnPoint& point,
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
                             const std::function<bool()>& stop) override;
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
@@ -62,7 +62,7 @@ class HybridMode final : public ModeDriver {
     TD_RETURN_IF_ERROR(tables_->Finish());
     return dense_->Finish();
   }
-  void LeaveDevice() override { dense_->LeaveDevice(); }
+  void ReleaseDeviceResources() override { dense_->ReleaseDeviceResources(); }
   void Abort(const Status& why) override {
     dense_->Abort(why);
     tables_->Abort(why);
@@ -72,7 +72,7 @@ class HybridMode final : public ModeDriver {
   const ModeOptions options_;
   Scope* scope_ = nullptr;
   SplitComm comm_;
-  PushFirst push_first_{comm_};
+  PushBeforeReduceComm push_first_{comm_};
   const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the above
 };
 
@@ -85,8 +85,8 @@ StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const 
   return step;
 }
 
-StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program, ReturnPoint& point,
-                                      const std::function<bool()>& stop) {
+StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program,
+                                      StepRollback& point, const std::function<bool()>& stop) {
   TD_ASSIGN_OR_RETURN(const int64_t step, dense_->Recover(why, program, point, stop));
   TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, *scope_, {}, 0, stop));
   TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
@@ -116,17 +116,17 @@ StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope
 
 }  // namespace
 
-Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense) {
-  if (regime != PsRegime::kSync) return OkStatus();
+Status CheckTogether(PsSyncMode regime, int64_t of_tables, int64_t of_dense) {
+  if (regime != PsSyncMode::kSync) return OkStatus();
   if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
   return FailedPrecondition(
       "the tables on the pservers stand before step %d and the dense parameters before step %d; "
       "hint: start pservers and trainers together, from the job's checkpoint",
-      ShownStep(of_tables), ShownStep(of_dense));
+      DisplayStep(of_tables), DisplayStep(of_dense));
 }
 
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
-  if (options.regime == PsRegime::kGeo) {
+  if (options.regime == PsSyncMode::kGeo) {
     return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
   }
   if (options.average)

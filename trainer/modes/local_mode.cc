@@ -41,8 +41,9 @@ std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options) {
   return std::make_unique<LocalMode>(options);
 }
 
-StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
-                                           const ModeOptions& options) {
+StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
+                                                  const std::vector<ParamGrad>& grads,
+                                                  const ModeOptions& options) {
   const auto sparse = std::count_if(grads.begin(), grads.end(),
                                     [](const ParamGrad& pair) { return !pair.rows.empty(); });
   LOG_IF(INFO, sparse > 0 && options.rank == 0)
@@ -60,7 +61,7 @@ std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
   return groups;
 }
 
-Status LostPeer(const Status& status) {
+Status AsLostPeer(const Status& status) {
   if (status.code() != StatusCode::kUnavailable) return status;
   return Aborted("%s", std::string(status.message()));
 }
@@ -81,7 +82,7 @@ WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& sto
 
 StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience) {
   int32_t any = mine ? 1 : 0;
-  TD_RETURN_IF_ERROR(LostPeer(
+  TD_RETURN_IF_ERROR(AsLostPeer(
       communicator
           .AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
           ->Wait(SteadyNow() + patience)));

@@ -25,9 +25,9 @@
 #include "pserver/client/client.h"
 #include "pserver/client/placement/partition.h"
 #include "trainer/files/safetensors.h"
-#include "trainer/modes/return_point.h"
+#include "trainer/modes/step_rollback.h"
 #include "trainer/ps/async_communicator.h"
-#include "trainer/ps/next_data.h"
+#include "trainer/ps/next_batch_hint.h"
 
 namespace tandem {
 
@@ -36,7 +36,7 @@ struct WorldConfig;
 class RpcLog;
 
 // When a trainer's gradients change the parameters on the servers, and for what it waits.
-enum class PsRegime : uint8_t {
+enum class PsSyncMode : uint8_t {
   kSync,       // once per step, when all trainers' are there; everybody waits for it
   kHalfAsync,  // at once; a trainer waits for its own push and pull
   kASync,      // at once; a trainer waits for nothing (async_communicator.h)
@@ -72,7 +72,7 @@ struct ModeOptions {
   Duration step_timeout = std::chrono::seconds(60);
   // pserver
   std::vector<std::string> servers;  // host:port
-  PsRegime regime = PsRegime::kSync;
+  PsSyncMode regime = PsSyncMode::kSync;
   AsyncOptions async;          // of kASync
   int64_t geo_steps = 0;       // of kGeo: steps between two exchanges
   int64_t max_staleness = -1;  // of kHalfAsync; -1: no bound
@@ -95,21 +95,22 @@ struct ModeOptions {
   std::string rendezvous;  // these three: WorldConfig, collective/rendezvous/rendezvous.h
   std::string listen_host;
   bool network_allowed = false;
-  bool peers_return = false;         // who is killed is started again (tandemrun --max_restarts)
-  bool restarted = false;            // and this rank was
-  std::string launcher;              // who is told of processes that do not answer
-  bool replaces = false;             // ... and starts them again (pserver, hybrid)
-  std::vector<int> members;          // the ranks by their numbers there; empty: the same
-  int64_t world_version = 0;         // ranks with another one are not met; 0: there is one alone
-  bool has_state = false;            // this rank goes on from what it has in memory
-  Carrier carrier = Carrier::kAuto;  // what connects the ranks (collective/host/connect.h)
-  int comm_num = 1;                  // communicators; bucket i travels on number i modulo this
-  bool one_comm_at_a_time = true;    // whatever their number
-  int group = 1;                     // ranks of a group of the hierarchical allreduce; 1: none
-  bool group_by_leaders = false;     // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
-  bool choose_by_model = false;      // algorithms of allreduces (trainer/modes/allreduce_choice.h)
-  int sections = 1;                  // of the program, with ranks of their own (pipeline_mode.cc)
-  int micro_batches = 1;             // of a pipeline
+  bool peers_return = false;  // who is killed is started again (tandemrun --max_restarts)
+  bool restarted = false;     // and this rank was
+  std::string launcher;       // who is told of processes that do not answer
+  bool replaces = false;      // ... and starts them again (pserver, hybrid)
+  std::vector<int> members;   // the ranks by their numbers there; empty: the same
+  int64_t world_version = 0;  // ranks with another one are not met; 0: there is one alone
+  bool has_state = false;     // this rank goes on from what it has in memory
+  TransportKind carrier =
+      TransportKind::kAuto;        // what connects the ranks (collective/host/connect.h)
+  int comm_num = 1;                // communicators; bucket i travels on number i modulo this
+  bool one_comm_at_a_time = true;  // whatever their number
+  int group = 1;                   // ranks of a group of the hierarchical allreduce; 1: none
+  bool group_by_leaders = false;   // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
+  bool choose_by_model = false;    // algorithms of allreduces (trainer/modes/allreduce_choice.h)
+  int sections = 1;                // of the program, with ranks of their own (pipeline_mode.cc)
+  int micro_batches = 1;           // of a pipeline
   // hybrid
   int heter_workers = 0;     // the last of the ranks (heter_mode.cc)
   std::string device_guard;  // "cpu" or "gpu": what they run
@@ -152,7 +153,7 @@ class ModeDriver {
   // When a step or Finish failed with `why`: waits until those who were lost have come again, and
   // brings everybody to the same state, this rank's being undone to `point` if need be. Returns the
   // step to go on with; `why` where that is no help, or once `stop` says so.
-  virtual StatusOr<int64_t> Recover(const Status& why, const Program&, ReturnPoint&,
+  virtual StatusOr<int64_t> Recover(const Status& why, const Program&, StepRollback&,
                                     const std::function<bool()>&) {
     return why;
   }
@@ -164,7 +165,7 @@ class ModeDriver {
   // Whether the mode has a use for the data of the next step; then it is told before each step what
   // the reader knows of it.
   virtual bool looks_ahead() const { return false; }
-  virtual void Foresee(const NextData&) {}
+  virtual void Foresee(const NextBatchHint&) {}
   // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,
   // behind the same step: they call Stopping behind each.
   virtual bool state_is_spread() const { return false; }
@@ -205,7 +206,7 @@ class ModeDriver {
   // has decided since it was last asked; "" for nothing.
   virtual std::string News(int64_t) { return ""; }
   // The scope's device is about to go: what the mode has there goes first. Called once, last.
-  virtual void LeaveDevice() {}
+  virtual void ReleaseDeviceResources() {}
   // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
   // one call at most.
   virtual void Abort(const Status& why) = 0;
@@ -232,8 +233,9 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options);
 // ---- Shared by the modes that communicate ------------------------------------------------------
 
 // DensifyAll; rank 0 says so in the log where that changes anything.
-StatusOr<std::vector<ParamGrad>> SendWhole(Program& program, const std::vector<ParamGrad>& grads,
-                                           const ModeOptions& options);
+StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
+                                                  const std::vector<ParamGrad>& grads,
+                                                  const ModeOptions& options);
 
 // What travels in one collective each: groups, or with fuse_all_reduce off each gradient alone.
 std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
@@ -242,7 +244,7 @@ std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
 
 // A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
 // a service that never answered (UNAVAILABLE). Any other status as it is.
-Status LostPeer(const Status& status);
+Status AsLostPeer(const Status& status);
 
 // This rank in the world of the job, which is met within start_timeout.
 WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop);
@@ -252,7 +254,7 @@ StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience)
 
 // Whether tables on pservers and dense parameters on ranks stand before the same step, or the
 // tables before the next. In sync mode the servers' version is the step that is next.
-Status CheckTogether(PsRegime regime, int64_t of_tables, int64_t of_dense);
+Status CheckTogether(PsSyncMode regime, int64_t of_tables, int64_t of_dense);
 
 // UNIMPLEMENTED naming a table with table_rules: this mode keeps tables whole.
 Status RefuseTableRules(const Program& program);

@@ -10,16 +10,16 @@
 namespace tandem {
 namespace {
 
-Carrier CarrierOf(DistributedStrategy::CollectiveTransport transport) {
+TransportKind TransportKindOf(DistributedStrategy::CollectiveTransport transport) {
   switch (transport) {
     case DistributedStrategy::Auto:
-      return Carrier::kAuto;
+      return TransportKind::kAuto;
     case DistributedStrategy::Tcp:
-      return Carrier::kTcp;
+      return TransportKind::kTcp;
     case DistributedStrategy::Shm:
-      return Carrier::kSharedMemory;
+      return TransportKind::kSharedMemory;
   }
-  return Carrier::kAuto;
+  return TransportKind::kAuto;
 }
 
 PsTransport TransportOf(RuntimeFlags::PserverTransport transport) {
@@ -63,9 +63,9 @@ void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
   if (strategy.a_sync()) {
     const bool waits = c.half_async() || c.max_staleness() >= 0;
-    options->regime = c.k_steps() > 0 ? PsRegime::kGeo
-                      : waits         ? PsRegime::kHalfAsync
-                                      : PsRegime::kASync;
+    options->regime = c.k_steps() > 0 ? PsSyncMode::kGeo
+                      : waits         ? PsSyncMode::kHalfAsync
+                                      : PsSyncMode::kASync;
   }
   options->geo_steps = c.k_steps();
   options->max_staleness = c.max_staleness();
@@ -157,7 +157,7 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
   options.members = rank.members;
   options.world_version = rank.world_version;
   options.has_state = rank.has_state;
-  options.carrier = CarrierOf(strategy.collective_transport());
+  options.carrier = TransportKindOf(strategy.collective_transport());
   options.comm_num = strategy.nccl_comm_num();
   options.one_comm_at_a_time = strategy.sync_nccl_allreduce();
   if (strategy.pipeline()) {

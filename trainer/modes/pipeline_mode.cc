@@ -16,7 +16,7 @@
 #include "trainer/modes/comm_bucket.h"
 #include "trainer/modes/mode.h"
 #include "trainer/modes/rank_waits.h"
-#include "trainer/modes/spread_state.h"
+#include "trainer/modes/sharded_state.h"
 #include "trainer/modes/staged_comm.h"
 
 namespace tandem {
@@ -72,14 +72,14 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   Status KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads);
   Status ConnectAll(const std::function<bool()>& stop);
   Status GiveMemory(CommBucket& bucket);
-  StatusOr<TensorMap> Gather(const SpreadState& spread, TensorMap own, const Scope& scope,
+  StatusOr<TensorMap> Gather(const ShardedState& spread, TensorMap own, const Scope& scope,
                              Device& host);
 
   const ModeOptions options_;
   const PipelineRank rank_;
   StagedComm staged_{*this};  // a heter worker may be on a device
   Scope* scope_ = nullptr;
-  SpreadState params_, state_;
+  ShardedState params_, state_;
   TensorMap last_params_;  // of rank 0, behind Finish
   bool finished_ = false;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
@@ -129,8 +129,8 @@ Communicator& PipelineMode::CommunicatorOf(const CommBucket& bucket) const {
 }
 
 Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(options_.optimizer));
-  if (reach == UpdateReach::kAll) {
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.optimizer));
+  if (reach == UpdateScope::kAll) {
     return Unimplemented(
         "clip_global_norm is not built yet with pipeline or heter workers: no rank has all "
         "gradients; hint: clip each gradient by its own norm (clip_norm)");
@@ -156,7 +156,7 @@ Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGra
   std::vector<int> owners;
   for (const ParamGrad& pair : grads) owners.push_back(OwnerOf(cut.homes.at(pair.param)));
   TD_ASSIGN_OR_RETURN(
-      state_, SpreadState::Make(whole, options_.optimizer, grads, owners, options_.sections));
+      state_, ShardedState::Make(whole, options_.optimizer, grads, owners, options_.sections));
   std::map<std::string, int> params;
   for (const Var& var : whole.vars()) {
     const auto home = cut.homes.find(var.name);
@@ -167,9 +167,9 @@ Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGra
       state_.Add(var.name, var.desc, OwnerOf(home->second));
     }
   }
-  params_ = SpreadState::OfParams(whole, params, options_.sections);
+  params_ = ShardedState::OfParams(whole, params, options_.sections);
   if (kinds()) {
-    for (SpreadState* spread : {&state_, &params_}) spread->SetRuns(trainers());
+    for (ShardedState* spread : {&state_, &params_}) spread->SetRuns(trainers());
   }
   return OkStatus();
 }
@@ -238,9 +238,9 @@ StatusOr<int64_t> PipelineMode::Start(const Program& program, Scope& scope, cons
   return agreed;
 }
 
-StatusOr<TensorMap> PipelineMode::Gather(const SpreadState& spread, TensorMap own,
+StatusOr<TensorMap> PipelineMode::Gather(const ShardedState& spread, TensorMap own,
                                          const Scope& scope, Device& host) {
-  TD_RETURN_IF_ERROR(LostPeer(
+  TD_RETURN_IF_ERROR(AsLostPeer(
       spread.Gather(*world_, scope, host, leader() ? &own : nullptr, SteadyNow() + timeout())));
   return own;
 }
@@ -278,7 +278,7 @@ StatusOr<int> PipelineMode::Register(const CommNode& node) {
 void PipelineMode::Start(int index, int64_t step, CommDone* done) {
   CommBucket* bucket = buckets_[static_cast<size_t>(index)].get();
   const auto end = [done, step](const Status& status) {
-    done->Complete(LostPeer(Annotate(status, absl::StrFormat("step %d", ShownStep(step)))));
+    done->Complete(AsLostPeer(Annotate(status, absl::StrFormat("step %d", DisplayStep(step)))));
   };
   const StatusOr<size_t> given = bucket->Gather();
   if (!given.ok()) return end(given.status());

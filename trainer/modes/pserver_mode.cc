@@ -41,7 +41,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     return geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
   bool looks_ahead() const override { return sync() && !tensors_.empty() && !tables_.empty(); }
-  void Foresee(const NextData& next) override { next_ = next; }
+  void Foresee(const NextBatchHint& next) override { next_ = next; }
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Gather() override {
     if (tables_.empty()) return OkStatus();
@@ -76,8 +76,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return PserverTimeout(options_); }
 
  private:
-  bool sync() const { return options_.regime == PsRegime::kSync; }
-  bool geo() const { return options_.regime == PsRegime::kGeo; }
+  bool sync() const { return options_.regime == PsSyncMode::kSync; }
+  bool geo() const { return options_.regime == PsSyncMode::kGeo; }
   PsOptions ClientOptions();
   Status CountSlices(const std::vector<PsVariable>& variables);
   StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
@@ -95,7 +95,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   const ModeOptions options_;
   PrefetchHandler evaluation_;
   StagedComm staged_{*this}, staged_evaluation_{evaluation_};
-  UpdateReach reach_ = UpdateReach::kElement;
+  UpdateScope reach_ = UpdateScope::kElement;
   std::vector<std::string> params_;  // trained ones but tables, in the order of the program
   PsTables tables_;
   std::string table_file_;  // of the checkpoint to go on from
@@ -103,7 +103,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
   std::vector<Node> nodes_;
   std::vector<CommDone*> pulling_;
-  NextData next_;                // Foresee's
+  NextBatchHint next_;           // Foresee's
   std::vector<RowSet> pushing_;  // what the push_rows of this step gave, to go with push_pull
   // The push_pull or geo_exchange of the plan.
   std::vector<PsConstTensor> gradients_;
@@ -124,7 +124,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
 
 Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
   TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.optimizer));
-  if (reach_ == UpdateReach::kAll && !geo()) {
+  if (reach_ == UpdateScope::kAll && !geo()) {
     return Unimplemented(
         "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
         "apart: use clip_norm, or mode collective");
@@ -144,7 +144,7 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
     TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, given));
     return AppendGeoExchange(program, params_);
   }
-  TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads, SendWhole(program, dense, options_));
+  TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads, DensifyGradients(program, dense, options_));
   for (ParamGrad& pair : grads) {  // pservers keep f32
     TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
   }
@@ -159,7 +159,7 @@ Status PserverMode::DistributeForward(Program& program) {
 }
 
 void PserverMode::PullToEvaluate(PsRows rows, CommDone* done) {
-  const PsWhen when{.version = sync() ? behind_ : 0, .exactly = sync()};
+  const PullCondition when{.version = sync() ? behind_ : 0, .exactly = sync()};
   std::vector<PsRows> one;
   one.push_back(std::move(rows));
   client_->PullRows(when, std::move(one), [done](const StatusOr<uint64_t>& version) {
@@ -233,7 +233,7 @@ PsOptions PserverMode::ClientOptions() {
   ps.row_cache_bytes = static_cast<size_t>(options_.row_cache_bytes);
   ps.row_cache_versions = static_cast<uint64_t>(options_.row_cache_versions);
   // An update that needs the norm of its parameter needs it whole, on one server.
-  const bool whole = reach_ != UpdateReach::kElement && !geo();
+  const bool whole = reach_ != UpdateScope::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
       << "slice_var_up has no effect: the update by " << options_.optimizer.type
       << " needs norms of whole parameters";
@@ -248,9 +248,9 @@ PsOptions PserverMode::ClientOptions() {
 Status PserverMode::CountSlices(const std::vector<PsVariable>& variables) {
   PartitionOptions options = ClientOptions().partition;
   options.servers = static_cast<int>(options_.servers.size());
-  TD_ASSIGN_OR_RETURN(const std::vector<PsBlock> blocks, Partition(variables, options));
+  TD_ASSIGN_OR_RETURN(const std::vector<PsSlice> blocks, Partition(variables, options));
   std::vector<int64_t> elements(options_.servers.size());
-  for (const PsBlock& block : blocks) elements[static_cast<size_t>(block.server)] += block.numel;
+  for (const PsSlice& block : blocks) elements[static_cast<size_t>(block.server)] += block.numel;
   slices_ = static_cast<int64_t>(blocks.size());
   largest_share_ = *std::max_element(elements.begin(), elements.end());
   return OkStatus();
@@ -307,7 +307,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
   for (const PsTensor& t : tensors_) std::ranges::copy(values.at(t.variable).span<float>(), t.data);
   if (geo()) geo_params_ = GeoParameters(tensors_, options_.ranks);
-  if (options_.regime == PsRegime::kASync) {
+  if (options_.regime == PsSyncMode::kASync) {
     communicator_ = std::make_unique<AsyncCommunicator>(
         options_.async, sizes,
         [this](const GradientSet* push, ValueSets* pull) { return Exchange(push, pull); });
@@ -387,7 +387,7 @@ void PserverMode::Start(int index, int64_t, CommDone* done) {
 
 // Steps that everybody must have pushed when this trainer has pushed `done`.
 uint64_t PserverMode::StepBound(uint64_t done) const {
-  const int64_t bound = options_.regime == PsRegime::kHalfAsync ? options_.max_staleness : -1;
+  const int64_t bound = options_.regime == PsSyncMode::kHalfAsync ? options_.max_staleness : -1;
   if (bound < 0) return 0;
   return done - std::min(done, static_cast<uint64_t>(bound));
 }
@@ -402,7 +402,8 @@ void PserverMode::StartPullRows(CommDone* done) {
   StatusOr<std::vector<PsRows>> rows = tables_.Batch();
   if (!rows.ok()) return complete(rows.status());
   const auto step = static_cast<uint64_t>(step_);
-  const PsWhen when{.version = sync() ? step : 0, .step = StepBound(step), .exactly = sync()};
+  const PullCondition when{
+      .version = sync() ? step : 0, .step = StepBound(step), .exactly = sync()};
   if (!sync() || !tables_.GiveAhead(step, *rows, complete)) {
     client_->PullRows(when, *std::move(rows), [complete](const StatusOr<uint64_t>& version) {
       complete(version.status());
@@ -422,7 +423,7 @@ void PserverMode::StartPushRows(CommDone* done) {
 
 void PserverMode::StartPushPull(CommDone* done) {
   const auto step = static_cast<uint64_t>(step_);
-  if (options_.regime == PsRegime::kASync) return done->Complete(SendAndReceive());
+  if (options_.regime == PsSyncMode::kASync) return done->Complete(SendAndReceive());
   if (geo()) {
     if (++geo_pending_ < options_.geo_steps) return done->Complete(OkStatus());
     return GeoExchange(done);
@@ -435,7 +436,7 @@ void PserverMode::StartPushPull(CommDone* done) {
         step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows);
   }
   ++pulls_;
-  const PsWhen when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
+  const PullCondition when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,
       [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);

@@ -90,7 +90,7 @@ std::string ClockText(double seconds) {
 
 std::string PlainText(const Line& line) {
   const StepReport& r = line.report;
-  std::string out = absl::StrFormat("step=%d", ShownStep(r.step));
+  std::string out = absl::StrFormat("step=%d", DisplayStep(r.step));
   if (line.steps_total > 0) out += absl::StrFormat(" total=%d", line.steps_total);
   out += absl::StrFormat(" epoch=%d loss=%.6f", r.epoch, r.loss);
   if (!r.metric_name.empty()) {
@@ -113,7 +113,7 @@ std::string Dump(const nlohmann::ordered_json& json) {
 
 std::string JsonText(const Line& line) {
   const StepReport& r = line.report;
-  nlohmann::ordered_json json = {{"step", ShownStep(r.step)}};
+  nlohmann::ordered_json json = {{"step", DisplayStep(r.step)}};
   if (line.steps_total > 0) json["total"] = line.steps_total;
   json["epoch"] = r.epoch;
   json["loss"] = r.loss;
@@ -131,7 +131,7 @@ std::string JsonText(const Line& line) {
 std::string BarText(const Line& line, const std::string& name, int columns, int* bar_begin,
                     int* bar_end) {
   const StepReport& r = line.report;
-  const int64_t done = ShownStep(r.step);
+  const int64_t done = DisplayStep(r.step);
   const bool known = line.steps_total > 0;
   const double share =
       known ? static_cast<double>(done) / static_cast<double>(line.steps_total) : 0;

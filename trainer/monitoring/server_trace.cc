@@ -34,9 +34,9 @@ std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls) {
   return clocks;
 }
 
-std::vector<GradientWay> GradientWays(const std::vector<PsCall>& calls) {
+std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
   const std::vector<size_t> ended = InOrder(calls, &PsCall::end);
-  std::vector<GradientWay> ways;
+  std::vector<GradientFlow> ways;
   for (size_t p = 0; p < calls.size(); ++p) {
     const PsCall& push = calls[p];
     if (!Timed(push) || std::string_view(push.method) != "Push") continue;

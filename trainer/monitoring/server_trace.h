@@ -22,12 +22,12 @@ std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls);
 
 // A way of a gradient: sent by call `push`, part of the newest update that `update` tells of, and
 // back as parameters in the answer to `pull`. Indices of calls.
-struct GradientWay {
+struct GradientFlow {
   size_t push = 0, update = 0, pull = 0;
 };
 
 // Of every push whose parameters came back. `calls` in any order.
-std::vector<GradientWay> GradientWays(const std::vector<PsCall>& calls);
+std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls);
 
 // For each call the number of a lane of its server, so that no two in a lane overlap.
 std::vector<int> CallLanes(const std::vector<PsCall>& calls);

@@ -18,15 +18,15 @@ namespace {
 
 using nlohmann::json;
 
-const char* NameOf(Lane lane) {
+const char* NameOf(TraceTrack lane) {
   switch (lane) {
-    case Lane::kCompute:
+    case TraceTrack::kCompute:
       return "compute";
-    case Lane::kComm:
+    case TraceTrack::kComm:
       return "communication";
-    case Lane::kFeed:
+    case TraceTrack::kFeed:
       return "data";
-    case Lane::kDevice:
+    case TraceTrack::kDevice:
       return "device";
   }
   return "";
@@ -64,8 +64,9 @@ json EventOf(const Program& program, const Span& span, int rank) {
   if (span.op >= 0) {
     const Op& op = program.ops[static_cast<size_t>(span.op)];
     event["name"] = *span.what == '\0' ? op.type : absl::StrFormat("%s %s", span.what, op.type);
-    if (span.lane == Lane::kDevice) event["name"] = span.what;
-    if (span.lane == Lane::kCompute || span.lane == Lane::kDevice) event["cat"] = NameOf(op.role);
+    if (span.lane == TraceTrack::kDevice) event["name"] = span.what;
+    if (span.lane == TraceTrack::kCompute || span.lane == TraceTrack::kDevice)
+      event["cat"] = NameOf(op.role);
     args["op"] = span.op;
     if (!op.source.empty()) args["source"] = op.source;
     if (!op.outputs.empty() && !op.outputs[0].empty()) args["out"] = op.outputs[0][0];
@@ -175,7 +176,7 @@ void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes,
   }
   std::set<std::pair<int, uint64_t>> seen;
   int64_t arrows = 0;
-  for (const GradientWay& way : GradientWays(calls)) {
+  for (const GradientFlow& way : GradientWays(calls)) {
     const PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
     const PsCall::Server& at = told.at_server;
     const double clock = clocks.at(push.server).middle();
@@ -232,17 +233,17 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& cal
                         const std::string& job, int rank) {
   TraceEvents events(Extent(profiler).first, rank);
   events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
-  for (const Lane lane : {Lane::kCompute, Lane::kComm, Lane::kFeed}) {
+  for (const TraceTrack lane : {TraceTrack::kCompute, TraceTrack::kComm, TraceTrack::kFeed}) {
     events.Name("thread_name", static_cast<int>(lane), NameOf(lane));
   }
   std::set<int> streams;
   for (const Span& span : profiler.spans()) {
-    if (span.lane != Lane::kDevice || !streams.insert(ThreadOf(span)).second) continue;
+    if (span.lane != TraceTrack::kDevice || !streams.insert(ThreadOf(span)).second) continue;
     events.Name("thread_name", ThreadOf(span), absl::StrFormat("device, stream %d", span.stream));
   }
   for (const Span& span : profiler.spans()) {
     json event = EventOf(profiler.plan().program(), span, rank);
-    if (span.lane == Lane::kComm) {
+    if (span.lane == TraceTrack::kComm) {
       events.AddAsync(std::move(event), span.begin, span.end);
     } else {
       events.AddSpan(std::move(event), span.begin, span.end);
@@ -298,7 +299,7 @@ StatusOr<std::string> StepProfile::Write() {
   if (place_.bubble > 0) {
     double total = 0;  // waits among it
     for (const Span& span : profiler_.spans()) {
-      if (span.lane == Lane::kCompute) total += Seconds(span.end - span.begin);
+      if (span.lane == TraceTrack::kCompute) total += Seconds(span.end - span.begin);
     }
     table += absl::StrFormat(
         "pipeline: %.0f %% of a step is waiting; %.0f %% where all sections take equally long\n",
@@ -316,7 +317,7 @@ StatusOr<std::string> StepProfile::Write() {
   TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, calls, place_.job, place_.rank)));
   int64_t steps = 0, run = -1;
   for (const Span& span : profiler_.spans()) {
-    if (span.lane == Lane::kDevice) continue;
+    if (span.lane == TraceTrack::kDevice) continue;
     steps += span.run != run ? 1 : 0;
     run = span.run;
   }

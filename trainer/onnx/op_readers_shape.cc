@@ -15,7 +15,7 @@ using Slots = std::vector<std::vector<std::string>>;
 constexpr size_t kPartsMax = 64;  // of elements in a row that a Gather takes
 
 // A list stays the list that it is, whatever dimensions of size 1 it has.
-Status KnowAgain(const OnnxNode& n, const Ints& known) {
+Status PropagateConstant(const OnnxNode& n, const Ints& known) {
   n.Ints("axes", {});
   return n.Know(known);
 }
@@ -72,7 +72,7 @@ Status Reshape(const OnnxNode& n) {
 }
 
 Status Squeeze(const OnnxNode& n) {
-  if (const auto known = n.Known(0)) return KnowAgain(n, *known);
+  if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape shape = n.graph().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(12, shape.rank()));
@@ -90,7 +90,7 @@ Status Squeeze(const OnnxNode& n) {
 }
 
 Status Unsqueeze(const OnnxNode& n) {
-  if (const auto known = n.Known(0)) return KnowAgain(n, *known);
+  if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   size_t more = n.Ints("axes", {}).size();
   if (n.has(1)) {

@@ -101,7 +101,7 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
       return OkStatus();
     case PushResult::kFull:
       return DeadlineExceeded("step %d: %d steps wait to be sent (send_queue_size), for %s",
-                              ShownStep(step), options_.queue_max,
+                              DisplayStep(step), options_.queue_max,
                               FormatDuration(options_.timeout));
     case PushResult::kClosed:
       break;

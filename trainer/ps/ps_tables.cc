@@ -16,10 +16,10 @@ namespace {
 
 // Why the optimizer does not fit a table; empty when it does.
 StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
-  TD_ASSIGN_OR_RETURN(const UpdateReach reach, ReachOf(optimizer));
-  if (reach != UpdateReach::kElement) return std::string("needs norms of whole parameters");
-  TD_ASSIGN_OR_RETURN(const IdleRows idle, IdleRowsOf(optimizer, table));
-  if (idle == IdleRows::kMove) {
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
+  if (reach != UpdateScope::kElement) return std::string("needs norms of whole parameters");
+  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, table));
+  if (idle == UntouchedRowPolicy::kMove) {
     return std::string("changes rows without a gradient (lazy_mode would not)");
   }
   return std::string();
@@ -185,7 +185,7 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
 }
 
 // An id that is no row is said in the step that has it.
-void PsTables::Foresee(const NextData& next) {
+void PsTables::Foresee(const NextBatchHint& next) {
   foreseen_.clear();
   for (Table& table : tables_) {
     std::optional<PsRows> rows;
@@ -202,7 +202,8 @@ void PsTables::AskAhead(PsClient& client, uint64_t version) {
   ahead_.Ask(client, version, std::exchange(foreseen_, {}), dims);
 }
 
-bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowsAhead::Done done) {
+bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows,
+                         RowPrefetcher::Done done) {
   const bool given = ahead_.Give(version, rows, std::move(done));
   given_ahead_ += given ? 1 : 0;
   return given;

@@ -19,7 +19,7 @@
 #include "trainer/files/safetensors.h"
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/row_prefetch.h"
-#include "trainer/ps/rows_ahead.h"
+#include "trainer/ps/row_prefetcher.h"
 
 namespace tandem {
 
@@ -44,11 +44,11 @@ class PsTables {
   StatusOr<std::vector<PsRows>> Batch();
   // Looks which rows the next batch has, where that is known and all tables are distributed. Behind
   // Batch.
-  void Foresee(const NextData& next);
+  void Foresee(const NextBatchHint& next);
   // Asks for those that were foreseen last, if any were, as they are in `version`.
   void AskAhead(PsClient& client, uint64_t version);
-  // RowsAhead::Give
-  bool GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowsAhead::Done done);
+  // RowPrefetcher::Give
+  bool GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
   // The gradient of the table whose push_rows was registered as number `i`, of the last Batch.
   StatusOr<RowSet> CopyGradient(size_t i) const;
@@ -106,7 +106,7 @@ class PsTables {
 
   std::vector<Table> tables_;
   std::vector<PsRows> foreseen_;
-  RowsAhead ahead_;
+  RowPrefetcher ahead_;
   int64_t given_ahead_ = 0;  // times
   std::map<std::string, double> counts_;
 };

@@ -30,10 +30,10 @@ Status PrefetchNode::Index(std::span<const std::span<const int64_t>> ids, RowInd
   return OkStatus();
 }
 
-std::optional<PsRows> PrefetchNode::Foresee(const NextData& next) {
+std::optional<PsRows> PrefetchNode::Foresee(const NextBatchHint& next) {
   next_ids_.clear();
   for (const auto& ids : ids_) {
-    const auto data = std::ranges::find(next, ids.data(), &NextData::value_type::first);
+    const auto data = std::ranges::find(next, ids.data(), &NextBatchHint::value_type::first);
     if (data == next.end()) break;
     const auto* const from = static_cast<const int64_t*>(data->second);
     next_ids_.emplace_back(from, from + ids.size());

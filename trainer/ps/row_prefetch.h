@@ -9,7 +9,7 @@
 
 #include "kernels/exec/comm.h"
 #include "pserver/client/client.h"
-#include "trainer/ps/next_data.h"
+#include "trainer/ps/next_batch_hint.h"
 #include "trainer/ps/row_index.h"
 
 namespace tandem {
@@ -24,7 +24,7 @@ class PrefetchNode {
   StatusOr<PsRows> Ask();
   // What the next Ask gives, but for the places, if it is for the ids that `next` tells; and makes
   // that one short. Nullopt: they are not told, or one of them is no row. Behind Ask.
-  std::optional<PsRows> Foresee(const NextData& next);
+  std::optional<PsRows> Foresee(const NextBatchHint& next);
   // Where in Rows the first id of PsRows lies.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
   // Of each row of the last Ask how often it was asked for, and how often by a record that was

@@ -15,7 +15,7 @@ constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
 bool IsWhole(const TableRecord& record) {
   const TableRows& rows = record.rows();
   const int used = rows.show_size();
-  if (!ListsFit(rows) || used != rows.id_size()) return false;
+  if (!HasConsistentLengths(rows) || used != rows.id_size()) return false;
   const auto brief =
       static_cast<size_t>(std::count(rows.brief().begin(), rows.brief().end(), true));
   const size_t weights = (static_cast<size_t>(used) - brief) * record.dim() + brief;

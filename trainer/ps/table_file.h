@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "pserver/client/client.h"
 #include "common/base/files.h"
+#include "pserver/client/client.h"
 
 namespace tandem {
 

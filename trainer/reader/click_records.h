@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/reader/kept_memory.h"
+#include "trainer/reader/dataset_arena.h"
 #include "trainer/reader/record_files.h"
 
 namespace tandem {
@@ -30,7 +30,7 @@ class ClickRecords {
  public:
   explicit ClickRecords(ClickColumns columns);
 
-  KeptMemory* memory() { return &memory_; }
+  DatasetArena* memory() { return &memory_; }
   void Add(ClickPiece piece);
   uint64_t size() const { return index_.size(); }
 
@@ -44,7 +44,7 @@ class ClickRecords {
   friend class ClickView;
 
   const ClickColumns columns_;
-  KeptMemory memory_;
+  DatasetArena memory_;
   std::vector<int64_t> base_;  // the first id of each column
   PieceIndex index_;
   std::vector<ClickPiece> pieces_;

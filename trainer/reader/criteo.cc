@@ -55,7 +55,7 @@ class CriteoSink final : public LineSink {
  public:
   // What is kept goes to `memory`.
   CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes,
-             KeptMemory* memory)
+             DatasetArena* memory)
       : separator_(options.separator),
         dense_(options.dense),
         columns_(options.dense ? kCriteoCategories : kFields - 1),
@@ -77,7 +77,7 @@ class CriteoSink final : public LineSink {
   const size_t columns_;
   const uint64_t buckets_;
   const Transform& transform_;
-  KeptMemory* const memory_;
+  DatasetArena* const memory_;
   std::vector<uint8_t> labels_;
   std::vector<uint32_t> ids_;
   std::vector<float> numbers_;

@@ -25,7 +25,7 @@ struct CsvPlaces {
 class CsvSink final : public LineSink {
  public:
   // What is kept goes to `memory`.
-  CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, KeptMemory* memory)
+  CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, DatasetArena* memory)
       : options_(options),
         places_(places),
         bytes_(bytes),
@@ -50,7 +50,7 @@ class CsvSink final : public LineSink {
   const CsvOptions& options_;
   const CsvPlaces& places_;
   const size_t bytes_;  // of the piece
-  KeptMemory* const memory_;
+  DatasetArena* const memory_;
   std::vector<std::string_view> fields_;
   std::string quoted_;  // texts of fields_
   std::vector<uint32_t> values_;

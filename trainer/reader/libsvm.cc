@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "trainer/reader/kept_memory.h"
+#include "trainer/reader/dataset_arena.h"
 #include "trainer/reader/text_values.h"
 
 namespace tandem {
@@ -27,7 +27,7 @@ struct LibSvmPiece {
 class LibSvmSink final : public LineSink {
  public:
   // What is kept goes to `memory`.
-  LibSvmSink(const LibSvmOptions& options, size_t bytes, KeptMemory* memory)
+  LibSvmSink(const LibSvmOptions& options, size_t bytes, DatasetArena* memory)
       : options_(options), memory_(memory) {
     ids_.reserve(bytes / kFeatureBytes + 1);
     values_.reserve(bytes / kFeatureBytes + 1);
@@ -41,7 +41,7 @@ class LibSvmSink final : public LineSink {
   Status AddFeatures(std::string_view text);
 
   const LibSvmOptions& options_;
-  KeptMemory* const memory_;
+  DatasetArena* const memory_;
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> labels_, ids_;
   std::vector<float> values_;
@@ -162,7 +162,7 @@ Status LibSvmSink::Add(std::string_view line) {
 }
 
 struct LibSvmRecords {
-  KeptMemory memory;  // of the pieces
+  DatasetArena memory;  // of the pieces
   PieceIndex index;
   std::vector<LibSvmPiece> pieces;
 };

@@ -27,7 +27,8 @@ Status CheckTestData(const DataConfig& config);
 
 // `job_dir`: where relative paths of the job begin. The test data is opened only `with_test`.
 // `raw_images`: of format "images" pixels, of which the program makes the samples
-// (trainer/job/sample_images.h). INVALID_ARGUMENT for a format that there is not, with the nearest one.
+// (trainer/job/sample_images.h). INVALID_ARGUMENT for a format that there is not, with the nearest
+// one.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 

@@ -100,19 +100,19 @@ Status BatchFeed::WaitForCopy() {
 Status BatchFeed::CopyAhead(int part) {
   staged_.reset();
   // The memory beside the variables is in use until then.
-  TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->MarkCompute());
-  TD_RETURN_IF_ERROR(side_->StartBehind(mark));
+  TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->RecordComputeEvent());
+  TD_RETURN_IF_ERROR(side_->WaitOn(mark));
   if (part + 1 < parts_) return StartCopy({batch_, part + 1});
   if (reader_.queue_size() == 0) return OkStatus();
   next_ = reader_.Next(SteadyNow() + kCopyTimeout);
   return next_->ok() && **next_ != nullptr ? StartCopy({**next_, 0}) : OkStatus();
 }
 
-NextData BatchFeed::LookAhead() {
+NextBatchHint BatchFeed::LookAhead() {
   if (parts_ > 1) return {};
   if (!next_ && reader_.queue_size() > 0) next_ = reader_.Next(SteadyNow() + kCopyTimeout);
   if (!next_ || !next_->ok() || **next_ == nullptr) return {};
-  NextData next;
+  NextBatchHint next;
   for (size_t f = 0; f < inputs_.size(); ++f) {
     next.emplace_back(inputs_[f].data(), (**next_)->fields[f].data());
   }

@@ -11,7 +11,7 @@
 
 #include "kernels/exec/plan.h"
 #include "trainer/job/job_device.h"
-#include "trainer/ps/next_data.h"
+#include "trainer/ps/next_batch_hint.h"
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
@@ -39,7 +39,7 @@ class BatchFeed {
   Status Bring(int part);
   // The batch behind the present one, as far as the reader has it ready: behind the last Bring of
   // this one. Empty with several parts.
-  NextData LookAhead();
+  NextBatchHint LookAhead();
   int64_t bytes() const { return bytes_; }  // brought until now
 
  private:

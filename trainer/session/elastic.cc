@@ -12,8 +12,8 @@
 #include "trainer/job/job_checks.h"
 #include "trainer/job/sample_images.h"
 #include "trainer/monitoring/event_file.h"
-#include "trainer/monitoring/status_board.h"
-#include "trainer/session/kept_state.h"
+#include "trainer/monitoring/status_reporter.h"
+#include "trainer/session/elastic_state.h"
 
 namespace tandem {
 namespace {
@@ -110,7 +110,7 @@ class ElasticRun {
   const Clock& clock_;
   TrainAndTest data_;
   std::unique_ptr<EventFile> events_;  // once this process has been rank 0
-  std::shared_ptr<const KeptState> kept_;
+  std::shared_ptr<const ElasticState> kept_;
   std::vector<int> members_;  // of the world that this process knew last
   std::string news_;          // what has changed in it
 };
@@ -148,8 +148,9 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   options.kept = kept_;
   options.superseded = [this, version = world.version] { return Superseded(version); };
   options.news = news_;
-  TD_ASSIGN_OR_RETURN(const auto places,
-                      Places::Make(*division.job.config, std::move(options), job_.secrets, clock_));
+  TD_ASSIGN_OR_RETURN(
+      const auto places,
+      LocalReplicas::Make(*division.job.config, std::move(options), job_.secrets, clock_));
   StatusOr<SessionResult> result = stop_.Run(*places);
   if (auto kept = places->TakeKept()) kept_ = std::move(kept);
   return result;

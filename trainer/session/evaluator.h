@@ -25,9 +25,9 @@ struct Evaluation {
 // Where parameters are spread over the ranks, all evaluate together: rank 0 runs the program, and
 // the others give it their parameters, batch after batch.
 //
-// Places predict independently of each other: each has plans of its own and takes the next batch,
-// in threads of their own. Results are put together in the order of the batches, so that their
-// number changes no bit. A metric that runs over batches needs them in order, in one place.
+// LocalReplicas predict independently of each other: each has plans of its own and takes the next
+// batch, in threads of their own. Results are put together in the order of the batches, so that
+// their number changes no bit. A metric that runs over batches needs them in order, in one place.
 class Evaluator {
  public:
   using Part = std::function<StatusOr<Program>(const Program& bound)>;

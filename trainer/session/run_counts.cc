@@ -33,7 +33,7 @@ void CountHeld(const Program& program, const Scope& scope, RunCounts* counts) {
   }
   (*counts)["held_bytes"] = held;
   (*counts)["passing_bytes"] =
-      static_cast<double>(LargestLive(program, FindFlights(program), PassingParams(program)));
+      static_cast<double>(LargestLive(program, FindCommIntervals(program), PassingParams(program)));
 }
 
 // Largest resident memory of this process so far; 0 where the system does not tell.

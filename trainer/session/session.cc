@@ -8,10 +8,10 @@
 #include "absl/strings/str_split.h"
 #include "common/base/step_number.h"
 #include "proto/job.pb.h"
-#include "trainer/files/furthest_step.h"
+#include "trainer/files/step_high_water_mark.h"
 #include "trainer/job/job.h"
-#include "trainer/monitoring/status_board.h"
-#include "trainer/session/kept_state.h"
+#include "trainer/monitoring/status_reporter.h"
+#include "trainer/session/elastic_state.h"
 #include "trainer/session/programs.h"
 #include "trainer/session/session_checkpoints.h"
 #include "trainer/session/session_parts.h"
@@ -27,7 +27,7 @@ class Session::Impl {
 
   Status Open();
   StatusOr<SessionResult> Run();
-  std::shared_ptr<const KeptState> TakeKept() { return std::move(kept_); }
+  std::shared_ptr<const ElasticState> TakeKept() { return std::move(kept_); }
 
  private:
   void OpenProgress();
@@ -69,10 +69,10 @@ class Session::Impl {
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   std::unique_ptr<StepRunner> runner_;
   std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
-  std::optional<FurthestStep> furthest_;           // where the job has checkpoints
+  std::optional<StepHighWaterMark> furthest_;      // where the job has checkpoints
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
-  std::shared_ptr<const KeptState> kept_;
+  std::shared_ptr<const ElasticState> kept_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t done_before_ = 0;  // steps that processes which are gone had done
@@ -127,7 +127,7 @@ Status Session::Impl::Open() {
 }
 
 Status Session::Impl::StartMode() {
-  const KeptState* kept = options_.kept.get();
+  const ElasticState* kept = options_.kept.get();
   TD_ASSIGN_OR_RETURN(const int64_t next,
                       mode_.Start(program(), runner_->scope(), std::exchange(restored_state_, {}),
                                   kept != nullptr ? kept->step : first_step_, told_));
@@ -155,7 +155,7 @@ Status Session::Impl::StartMode() {
   const Time begin = kept != nullptr ? kept->done.until : begin_;
   if (!options_.news.empty())
     progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news,
-                                       ShownStep(next), Seconds(clock_.Now() - begin)));
+                                       DisplayStep(next), Seconds(clock_.Now() - begin)));
   else if (next > 0)
     progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
   return OkStatus();
@@ -228,7 +228,7 @@ Status Session::Impl::AfterStep(int64_t step, bool stopping) {
         step + 1, steps_per_epoch(), program(), runner_->scope(),
         [this](const std::string& warning) { progress_->Message("warning: " + warning); });
   }
-  return GiveState(mode_, program(), runner_->scope(), runner_->host());
+  return SendStateToRank0(mode_, program(), runner_->scope(), runner_->host());
 }
 
 Status Session::Impl::Evaluate(int64_t epoch) {
@@ -278,7 +278,7 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
   TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, program(), *runner_->point(), told_));
   progress_->Message(absl::StrFormat(
       "%s; all %d ranks are there again after %.1f s, step %d is next", ToString(why),
-      options_.rank.size, Seconds(clock_.Now() - begin), ShownStep(step)));
+      options_.rank.size, Seconds(clock_.Now() - begin), DisplayStep(step)));
   const bool ended_by_peers = step > *next;
   *next = step;
   steps_done_ = step - first_step_;
@@ -365,6 +365,6 @@ StatusOr<std::unique_ptr<Session>> Session::Make(const JobConfig& config, Sessio
 
 StatusOr<SessionResult> Session::Run() { return impl_->Run(); }
 
-std::shared_ptr<const KeptState> Session::TakeKept() { return impl_->TakeKept(); }
+std::shared_ptr<const ElasticState> Session::TakeKept() { return impl_->TakeKept(); }
 
 }  // namespace tandem

@@ -20,8 +20,8 @@ namespace tandem {
 
 class Dataset;
 class JobConfig;
-class StatusBoard;
-struct KeptState;
+class StatusReporter;
+struct ElasticState;
 
 struct SessionOptions {
   std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
@@ -32,11 +32,11 @@ struct SessionOptions {
   const Dataset* test = nullptr;   // not owned; what rank 0 evaluates, others may have none
   ProgressOptions progress;        // steps and worker are filled in by the session
   Progress::Sink sink;
-  StatusBoard* board = nullptr;  // not owned; nullptr: nobody watches
+  StatusReporter* board = nullptr;  // not owned; nullptr: nobody watches
   // Of a job whose ranks change (trainer/session/elastic.h):
-  std::shared_ptr<const KeptState> kept;  // what to go on from; nullptr: nothing
-  std::function<bool()> superseded;       // whether there is another world; empty: never
-  std::string news;                       // what is told of this one
+  std::shared_ptr<const ElasticState> kept;  // what to go on from; nullptr: nothing
+  std::function<bool()> superseded;          // whether there is another world; empty: never
+  std::string news;                          // what is told of this one
 };
 
 struct SessionResult {
@@ -72,7 +72,7 @@ class Session {
   void RequestStop() { stop_.store(true); }
   // Behind a Run that failed because there is another world: what to go on from there. nullptr:
   // nothing new.
-  std::shared_ptr<const KeptState> TakeKept();
+  std::shared_ptr<const ElasticState> TakeKept();
 
  private:
   class Impl;

@@ -5,7 +5,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/job_changes.h"
-#include "trainer/monitoring/status_board.h"
+#include "trainer/monitoring/status_reporter.h"
 
 namespace tandem {
 
@@ -37,7 +37,7 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   return OkStatus();
 }
 
-Status GiveState(ModeDriver& mode, const Program& program, Scope& scope, Device& host) {
+Status SendStateToRank0(ModeDriver& mode, const Program& program, Scope& scope, Device& host) {
   if (!mode.state_is_spread()) return OkStatus();
   TD_RETURN_IF_ERROR(mode.State(program, scope, host).status());
   return mode.params_are_spread() ? mode.Params(program, scope, host).status() : OkStatus();

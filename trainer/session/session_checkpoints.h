@@ -21,7 +21,7 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                       const Program& program, Scope& scope, Device& host, std::string* notes);
 
 // The other ranks' part of a Save: what rank 0 needs of the state that is spread over them.
-Status GiveState(ModeDriver& mode, const Program& program, Scope& scope, Device& host);
+Status SendStateToRank0(ModeDriver& mode, const Program& program, Scope& scope, Device& host);
 
 // Rank 0's. One thread.
 class SessionCheckpoints {
@@ -43,7 +43,7 @@ class SessionCheckpoints {
   // FAILED_PRECONDITION for one of another job, and where the job says that there must be none.
   StatusOr<Resumed> Resume(int64_t steps_per_epoch, Scope& scope, const Warn& warn);
 
-  // Called while all others are in GiveState, where the state is spread over the ranks.
+  // Called while all others are in SendStateToRank0, where the state is spread over the ranks.
   Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,
               const Warn& warn);
 

@@ -15,12 +15,12 @@ int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
   return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
 }
 
-StatusOr<ReturnPoint> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
-                                    Device& host) {
+StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
+                                     Device& host) {
   const DistributedStrategy& strategy = config.strategy();
   const int64_t period =
       strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
-  return ReturnPoint::Make(program, scope, period, period * strategy.batch_merge_repeats(), host);
+  return StepRollback::Make(program, scope, period, period * strategy.batch_merge_repeats(), host);
 }
 
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,

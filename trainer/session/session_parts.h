@@ -7,8 +7,8 @@
 #include "kernels/exec/scope.h"
 #include "kernels/graph/program.h"
 #include "kernels/ops/conv/conv_search.h"
-#include "trainer/modes/return_point.h"
-#include "trainer/monitoring/status_board.h"
+#include "trainer/modes/step_rollback.h"
+#include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/session.h"
 
 namespace tandem {
@@ -18,9 +18,9 @@ namespace tandem {
 int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
                     int64_t steps_per_epoch);
 
-// Where a broken step can go back to. As ReturnPoint::Make.
-StatusOr<ReturnPoint> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
-                                    Device& host);
+// Where a broken step can go back to. As StepRollback::Make.
+StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
+                                     Device& host);
 
 // What a status page says of the session from step `next` on.
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,

@@ -6,7 +6,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/reader/dataset.h"
-#include "trainer/session/dropout_place.h"
+#include "trainer/session/dropout_offset.h"
 #include "trainer/session/session_checkpoints.h"
 #include "trainer/session/session_parts.h"
 
@@ -77,13 +77,14 @@ Status StepRunner::BuildPlan() {
         [this](const Program& bound) { return mode_.Evaluated(bound); });
   }
   const std::string& profiles = config_.profile().dir();
-  TD_ASSIGN_OR_RETURN(watch_, StepWatch::Make(config_,
-                                              {.dir = InJobDir(options_.job_dir, profiles),
-                                               .job = config_.name(),
-                                               .rank = options_.rank.rank,
-                                               .threads = threads,
-                                               .calls = mode_.rpc_log()},
-                                              *plan_, place_->backend));
+  TD_ASSIGN_OR_RETURN(watch_,
+                      StepInstrumentation::Make(config_,
+                                                {.dir = InJobDir(options_.job_dir, profiles),
+                                                 .job = config_.name(),
+                                                 .rank = options_.rank.rank,
+                                                 .threads = threads,
+                                                 .calls = mode_.rpc_log()},
+                                                *plan_, place_->backend));
   return OkStatus();
 }
 
@@ -111,7 +112,7 @@ Status StepRunner::NextBatch(int64_t step) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const Batch* const data, feed_->Next(begin + std::chrono::minutes(10)));
   if (data == nullptr)
-    return Internal("the data ended at step %d of %d", ShownStep(step), steps_total_);
+    return Internal("the data ended at step %d of %d", DisplayStep(step), steps_total_);
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);
   if (watch_.profiler())
@@ -139,7 +140,7 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
   wait_seconds_ = 0;
   const Time begin = clock_.Now();
   const Status status = executor_->Run(static_cast<int>(run.steps) * parts, before);
-  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", ShownStep(step)));
+  if (!status.ok()) return Annotate(status, absl::StrFormat("step %d", DisplayStep(step)));
   if (run.results) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
   ran.seconds = Seconds(clock_.Now() - begin) - wait_seconds_;
   return ran;

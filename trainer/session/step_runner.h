@@ -16,7 +16,7 @@
 #include "trainer/job/job_device.h"
 #include "trainer/job/lr_schedule.h"
 #include "trainer/modes/mode.h"
-#include "trainer/modes/return_point.h"
+#include "trainer/modes/step_rollback.h"
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/session/batch_feed.h"
@@ -24,7 +24,7 @@
 #include "trainer/session/programs.h"
 #include "trainer/session/run_counts.h"
 #include "trainer/session/session.h"
-#include "trainer/session/step_watch.h"
+#include "trainer/session/step_instrumentation.h"
 
 namespace tandem {
 
@@ -48,7 +48,7 @@ class StepRunner {
                                                     const SessionOptions& options, ModeDriver& mode,
                                                     const Clock& clock);
   // The mode leaves the device first.
-  ~StepRunner() { mode_.LeaveDevice(); }
+  ~StepRunner() { mode_.ReleaseDeviceResources(); }
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
@@ -62,7 +62,7 @@ class StepRunner {
   CpuDevice& host() { return host_; }
   const Prefetcher& reader() const { return *reader_; }
   Executor& executor() { return *executor_; }
-  ReturnPoint* point() { return point_ ? &*point_ : nullptr; }  // nullptr: lost peers end the job
+  StepRollback* point() { return point_ ? &*point_ : nullptr; }  // nullptr: lost peers end the job
   RunCounts Counts(const RunHistory& history) const;
   // What there is to tell the user since it was asked last, a line each.
   std::string TakeNotes() { return std::exchange(notes_, ""); }
@@ -105,13 +105,13 @@ class StepRunner {
   JobPrograms programs_;
   std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
   std::unique_ptr<Plan> plan_;
-  std::optional<ReturnPoint> point_;
+  std::optional<StepRollback> point_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<ConvSearch> conv_search_;
   int64_t searched_ = -1;  // its problems, as kept
   std::string notes_;
-  StepWatch watch_;
+  StepInstrumentation watch_;
   std::unique_ptr<Evaluator> evaluator_;  // nullptr: others evaluate
   std::optional<LrSchedule> schedule_;
   std::string metric_name_;

@@ -77,11 +77,11 @@ Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable
 
 // ---- What ranks agree on ------------------------------------------------------------------------
 
-class Council {
+class TrialBarrier {
  public:
   // Alone when `world` has one rank.
-  static StatusOr<Council> Meet(const ModeOptions& world) {
-    Council council;
+  static StatusOr<TrialBarrier> Meet(const ModeOptions& world) {
+    TrialBarrier council;
     if (world.ranks == 1) return council;
     WorldConfig config;
     config.job = world.job;
@@ -94,7 +94,7 @@ class Council {
     config.timeout = world.start_timeout;
     HostCommunicatorConfig calls;
     calls.operation_timeout = world.start_timeout + world.step_timeout;
-    TD_ASSIGN_OR_RETURN(council.ranks_, Connect(config, calls, {Carrier::kTcp}));
+    TD_ASSIGN_OR_RETURN(council.ranks_, Connect(config, calls, {TransportKind::kTcp}));
     // Nobody asks for the trial's communicator before rank 0 has closed this one's door.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
@@ -131,7 +131,8 @@ class Council {
 
 class JobTrials {
  public:
-  JobTrials(const AutoTuneContext& context, Council& council, StopSwitch& stop, const Clock& clock)
+  JobTrials(const AutoTuneContext& context, TrialBarrier& council, StopSwitch& stop,
+            const Clock& clock)
       : context_(context), council_(council), stop_(stop), clock_(clock) {}
 
   // The first one finds out how many steps make a trial.
@@ -176,7 +177,7 @@ class JobTrials {
     options.sink = [](std::string_view) {};
     options.board = nullptr;
     TD_ASSIGN_OR_RETURN(const auto places,
-                        Places::Make(config, std::move(options), context_.secrets, clock_));
+                        LocalReplicas::Make(config, std::move(options), context_.secrets, clock_));
     TD_ASSIGN_OR_RETURN(const SessionResult result, stop_.Run(*places));
     double seconds = 0;
     int64_t steps = 0;
@@ -209,7 +210,7 @@ class JobTrials {
   }
 
   const AutoTuneContext& context_;
-  Council& council_;
+  TrialBarrier& council_;
   StopSwitch& stop_;
   const Clock& clock_;
   int steps_ = 0;  // that count, of a trial
@@ -265,7 +266,7 @@ StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job
   if (job.mode() == COLLECTIVE) {
     TD_ASSIGN_OR_RETURN(world, ModeOptionsOf(job, rank, context.secrets.job));
   }
-  TD_ASSIGN_OR_RETURN(Council council, Council::Meet(world));
+  TD_ASSIGN_OR_RETURN(TrialBarrier council, TrialBarrier::Meet(world));
   const bool leader = rank.rank == 0;
   const std::string path = ChoicePath(context, job);
   if (!path.empty()) {

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "trainer/job/job.h"
-#include "trainer/session/places.h"
+#include "trainer/session/local_replicas.h"
 
 namespace tandem {
 

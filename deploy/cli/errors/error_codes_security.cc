@@ -99,7 +99,7 @@ std::vector<ErrorCode> SocketErrors() {
 }
 
 // Who may what, and with which papers.
-std::vector<ErrorCode> PaperErrors() {
+std::vector<ErrorCode> CertificateErrors() {
   return {
       {6008, "a certificate that is over, or not valid yet", "certificates are valid for a time",
        "nobody renewed it; the clock of this machine is wrong",
@@ -159,7 +159,8 @@ std::vector<ErrorCode> PaperErrors() {
 
 std::vector<ErrorCode> SecurityErrors() {
   std::vector<ErrorCode> all = ConnectionErrors();
-  for (const std::vector<ErrorCode>& rows : {PaperErrors(), SessionErrors(), SocketErrors()}) {
+  for (const std::vector<ErrorCode>& rows :
+       {CertificateErrors(), SessionErrors(), SocketErrors()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

@@ -69,7 +69,8 @@ const std::vector<CodeRow>& CodeTable() {
        "synthetic: sample 4000 of 4000", "trainer/reader/synthetic.cc"},
       {StatusCode::kUnimplemented, "Tandem knows the setting, and cannot do it yet or not here",
        "leave it away; docs/knobs.md and docs/op_support.md say what is built",
-       "geo (a_sync_configs.k_steps) is not built yet in hybrid mode", "trainer/modes/hybrid_mode.cc"},
+       "geo (a_sync_configs.k_steps) is not built yet in hybrid mode",
+       "trainer/modes/hybrid_mode.cc"},
       {StatusCode::kFailedPrecondition,
        "it cannot be done in this state: another job, configuration or step is there",
        "make both sides agree (name of the job, number of trainers, checkpoint), or use new "

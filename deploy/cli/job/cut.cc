@@ -7,9 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/job_carrier.h"
+#include "deploy/cli/job/job_channels.h"
 #include "deploy/launch/job_record.h"
-#include "pserver/client/moves/cutter.h"
+#include "pserver/client/moves/global_snapshot.h"
 
 namespace tandem::deploy {
 namespace {
@@ -45,7 +45,7 @@ std::string VersionsOf(const std::vector<ServerCut>& servers) {
   return absl::StrFormat("versions %d to %d", lowest, highest);
 }
 
-CutterOptions OptionsFor(const JobAccess& access) {
+GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
   std::random_device random;
   return {.job = access.job,
           .call_timeout = access.timeout,
@@ -63,8 +63,8 @@ void Note(const JobAccess& access, const char* event, const std::string& text) {
 Status SaveCut(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
-  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
+  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
   const StatusOr<CutReport> report = cutter.Take();
   if (!report.ok()) {
     Note(access, "no cut", ToString(report.status()));
@@ -90,8 +90,8 @@ Status RestoreCut(const ParsedArgs& args) {
         asked);
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
-  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
+  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
   TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Restore(number));
   const std::string said = absl::StrFormat("went back to cut %d (%s) on %d pservers", report.cut,
                                            VersionsOf(report.servers), report.servers.size());
@@ -104,8 +104,8 @@ Status RestoreCut(const ParsedArgs& args) {
 Status ListCuts(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
-  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Cutter cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
+  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
   TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, cutter.Find());
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows = {{"CUT", "VERSION", "PSERVERS", ""}};

@@ -8,9 +8,9 @@
 #include "common/tensor/row_buckets.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/job_carrier.h"
+#include "deploy/cli/job/job_channels.h"
 #include "deploy/cli/job/rebalance.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/moves/bucket_migrator.h"
 
 namespace tandem::deploy {
 namespace {
@@ -119,8 +119,8 @@ struct Rebalancing {
 };
 
 Status Rebalance(const JobAccess& access, const Rebalancing& what) {
-  TD_ASSIGN_OR_RETURN(const JobCarrier job, ConnectPservers(access));
-  Mover mover(*job.carrier, job.addresses, {.job = access.job, .drained = access.drained});
+  TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
+  BucketMigrator mover(*job.carrier, job.addresses, {.job = access.job, .drained = access.drained});
   TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
   for (const std::string& address : what.added) {
     const auto known = std::find_if(servers.begin(), servers.end(),

@@ -23,8 +23,8 @@ enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };  // of loopb
 struct KnobBench {
   const char* knob;     // its path from DistributedStrategy
   const char* changed;  // the value that is compared with the default
-  // What moves: a name of RunCounts (trainer/session/run_counts.h), "loss" (of the last step), or "": time
-  // alone.
+  // What moves: a name of RunCounts (trainer/session/run_counts.h), "loss" (of the last step), or
+  // "": time alone.
   const char* counter;
   const char* network = "lenet";  // of BenchNetworks(), unless the user chose one
   BenchLaunch launch = BenchLaunch::kLocal;

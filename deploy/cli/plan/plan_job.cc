@@ -1,6 +1,6 @@
 #include "deploy/cli/plan/plan_job.h"
 
-#include "deploy/cli/tools/job_history.h"
+#include "deploy/cli/tools/program_stages.h"
 #include "trainer/modes/mode.h"
 
 namespace tandem::deploy {
@@ -23,7 +23,7 @@ PlanBucket BucketOf(const Program& program, const Op& op, bool half) {
 }  // namespace
 
 StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
-  TD_ASSIGN_OR_RETURN(const JobHistory history,
+  TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(job_path, workers, {{"mode", "collective"}}));
   const Program& program = history.points.back().second;
   PlanJob job;

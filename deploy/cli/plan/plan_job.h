@@ -23,10 +23,10 @@ struct PlanJob {
   std::vector<PlanBucket> buckets;  // allreduces, in the order of the step
   AllReduceRule rule;               // by which the job chooses an algorithm
   bool by_model = false;            // instead (allreduce_choice)
-  Carrier carrier = Carrier::kAuto;
+  TransportKind carrier = TransportKind::kAuto;
 
   // Whether the ranks of one host share memory.
-  bool shares_memory() const { return carrier != Carrier::kTcp && rule.group <= 1; }
+  bool shares_memory() const { return carrier != TransportKind::kTcp && rule.group <= 1; }
 };
 
 // The job as `workers` workers would run it, in mode=collective whatever it says.

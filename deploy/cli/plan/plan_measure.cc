@@ -67,7 +67,7 @@ Status Measuring::Probe() {
   if (job_.shares_memory()) {
     const size_t arena = std::max(kArenaMin, std::min(largest_, kBytesMax) + (1 << 20));
     TD_ASSIGN_OR_RETURN(memory_,
-                        LocalWorld::Join(plan_.ranks, {}, {Carrier::kSharedMemory, arena}));
+                        LocalWorld::Join(plan_.ranks, {}, {TransportKind::kSharedMemory, arena}));
     TD_ASSIGN_OR_RETURN(plan_.memory, ProbeSharedMemory(*memory_, kProbe / 2, largest_));
   }
   plan_.probe = Seconds(SteadyNow() - start);
@@ -87,14 +87,14 @@ StatusOr<std::optional<double>> Measuring::TimeOf(LocalWorld& world, size_t byte
 Status Measuring::TakeTcp(AllReduceAlgorithm algorithm) {
   TD_ASSIGN_OR_RETURN(LocalWorld world,
                       LocalWorld::Join(plan_.ranks, {.rule = Always(algorithm, job_.rule.group)},
-                                       {.carrier = Carrier::kTcp}));
+                                       {.carrier = TransportKind::kTcp}));
   std::map<size_t, double> known;
   for (size_t b = 0; b < job_.buckets.size(); ++b) {
     const PlanBucket& bucket = job_.buckets[b];
-    MeasuredWay way = {.name = Name(algorithm)};
+    AlgorithmTiming way = {.name = Name(algorithm)};
     TD_ASSIGN_OR_RETURN(const std::vector<double> ends,
-                        WalkAllReduce(algorithm, {plan_.ranks, plan_.ranks}, job_.rule.group,
-                                      bucket.count, bucket.element_bytes, plan_.tcp));
+                        SimulateAllReduce(algorithm, {plan_.ranks, plan_.ranks}, job_.rule.group,
+                                          bucket.count, bucket.element_bytes, plan_.tcp));
     way.predicted = *std::max_element(ends.begin(), ends.end());
     TD_ASSIGN_OR_RETURN(way.measured,
                         TimeOf(world, bucket.bytes() / 4 * 4,
@@ -110,7 +110,8 @@ Status Measuring::TakeMemory() {
   std::map<size_t, double> known;
   for (size_t b = 0; b < job_.buckets.size(); ++b) {
     const size_t bytes = job_.buckets[b].bytes();
-    MeasuredWay way = {.name = kMemory, .predicted = plan_.memory.Seconds(bytes), .chosen = true};
+    AlgorithmTiming way = {
+        .name = kMemory, .predicted = plan_.memory.Seconds(bytes), .chosen = true};
     TD_ASSIGN_OR_RETURN(way.measured, TimeOf(*memory_, bytes / 4 * 4,
                                              bytes * static_cast<size_t>(plan_.ranks), &known));
     plan_.buckets[b].push_back(way);
@@ -120,7 +121,7 @@ Status Measuring::TakeMemory() {
 
 void Measuring::Mark() {
   for (auto& ways : plan_.buckets) {
-    const auto less = [](const MeasuredWay& a, const MeasuredWay& b) {
+    const auto less = [](const AlgorithmTiming& a, const AlgorithmTiming& b) {
       return a.predicted < b.predicted;
     };
     const auto best = std::min_element(ways.begin(), ways.end(), less);
@@ -137,7 +138,7 @@ std::string Fitted(const MeasuredPlan& plan) {
       "TCP: start %s us, message %s us, way %s us, byte %.3g ns, adding %.3g ns a byte, %d cores",
       Us(thread.start), Us(thread.message), Us(plan.tcp.inside.latency), thread.byte * 1e9,
       thread.add_byte * 1e9, plan.tcp.cores);
-  if (const FarCost& far = plan.tcp.far; far.near_bytes > 0) {
+  if (const CacheMissCost& far = plan.tcp.far; far.near_bytes > 0) {
     text += absl::StrFormat("; beyond %d bytes %.3g ns and %.3g ns a byte", far.near_bytes,
                             far.byte * 1e9, far.add_byte * 1e9);
   }
@@ -150,7 +151,7 @@ std::string Fitted(const MeasuredPlan& plan) {
   return text;
 }
 
-std::string Marks(const MeasuredWay& way) {
+std::string Marks(const AlgorithmTiming& way) {
   return way.best && way.chosen ? "best, chosen" : way.best ? "best" : way.chosen ? "chosen" : "";
 }
 
@@ -168,7 +169,7 @@ std::string MeasuredText(const PlanJob& job, const MeasuredPlan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"bucket", "bytes", "way", "predicted us", "measured us", "predicted / measured"}};
   for (size_t b = 0; b < job.buckets.size(); ++b) {
-    for (const MeasuredWay& way : plan.buckets[b]) {
+    for (const AlgorithmTiming& way : plan.buckets[b]) {
       const bool first = &way == &plan.buckets[b].front();
       rows.push_back({first ? job.buckets[b].name : "",
                       first ? std::to_string(job.buckets[b].bytes()) : "", way.name,
@@ -202,7 +203,7 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
   }
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     nlohmann::json bucket = {{"name", job.buckets[b].name}, {"bytes", job.buckets[b].bytes()}};
-    for (const MeasuredWay& way : plan.buckets[b]) {
+    for (const AlgorithmTiming& way : plan.buckets[b]) {
       nlohmann::json row = {{"way", way.name},
                             {"predicted_s", way.predicted},
                             {"best", way.best},
@@ -218,7 +219,7 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
 std::string MeasuredSvg(const PlanJob& job, const MeasuredPlan& plan) {
   std::map<std::string, std::map<double, std::pair<double, double>>> ways;  // by bytes
   for (size_t b = 0; b < job.buckets.size(); ++b) {
-    for (const MeasuredWay& way : plan.buckets[b]) {
+    for (const AlgorithmTiming& way : plan.buckets[b]) {
       ways[way.name][static_cast<double>(job.buckets[b].bytes())] = {
           way.predicted * 1e6, way.measured.value_or(0) * 1e6};
     }

@@ -11,7 +11,7 @@
 
 namespace tandem::deploy {
 
-struct MeasuredWay {
+struct AlgorithmTiming {
   std::string name;                // "ring", ...: over TCP; "shared memory"
   double predicted = 0;            // seconds
   std::optional<double> measured;  // none: too large for this
@@ -23,8 +23,8 @@ struct MeasuredPlan {
   int ranks = 0;
   CostModel tcp;
   SharedMemoryCost memory;
-  double probe = 0;                               // seconds
-  std::vector<std::vector<MeasuredWay>> buckets;  // of the job, in its order
+  double probe = 0;                                   // seconds
+  std::vector<std::vector<AlgorithmTiming>> buckets;  // of the job, in its order
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

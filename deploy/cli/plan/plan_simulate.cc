@@ -26,14 +26,14 @@ class Scale {
   StatusOr<AlgorithmSeconds> Alone(const PlanBucket& bucket);
   StatusOr<double> Step(const PlanJob& job, const ScalePoint& point) const;
   StatusOr<std::vector<double>> Ends(AllReduceAlgorithm algorithm, const PlanBucket& bucket,
-                                     const WalkStarts& starts) const {
-    return WalkAllReduce(algorithm, layout_, layout_.ranks_per_host, bucket.count,
-                         bucket.element_bytes, request_.model, starts);
+                                     const RankSkew& starts) const {
+    return SimulateAllReduce(algorithm, layout_, layout_.ranks_per_host, bucket.count,
+                             bucket.element_bytes, request_.model, starts);
   }
 
   const SimulationRequest& request_;
   const RankLayout layout_;
-  WalkStarts starts_;
+  RankSkew starts_;
   std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;  // by elements and their size
 };
 
@@ -57,7 +57,7 @@ StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
 StatusOr<double> Scale::Step(const PlanJob& job, const ScalePoint& point) const {
   const bool alike = starts_.slow_rank < 0;
   std::vector<double> at(alike ? 1 : static_cast<size_t>(layout_.ranks), 0.0);
-  WalkStarts starts = starts_;
+  RankSkew starts = starts_;
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     const AllReduceAlgorithm best = BestOf(point.buckets[b]);
     for (size_t r = 0; r < at.size(); ++r) {

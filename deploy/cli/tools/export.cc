@@ -11,7 +11,7 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/tools/export_rows.h"
-#include "deploy/cli/tools/job_history.h"
+#include "deploy/cli/tools/program_stages.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/npz.h"
 #include "trainer/onnx/export.h"
@@ -149,7 +149,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Check
     return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",
                            out);
   }
-  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
+  TD_ASSIGN_OR_RETURN(const ProgramStages history,
+                      HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
   const Program& program = history.points.front().second;  // before all passes
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
   TensorMap tensors = checkpoint.params;

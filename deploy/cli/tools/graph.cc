@@ -9,7 +9,7 @@
 #include "common/base/nearest.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/tools/job_history.h"
+#include "deploy/cli/tools/program_stages.h"
 #include "kernels/graph/draw.h"
 
 extern char** environ;
@@ -22,7 +22,7 @@ constexpr char kUsage[] =
     "                    passes that its strategy asks for did to it\n";
 
 // The point that --before or --after names, as an index; the last one when neither is given.
-StatusOr<size_t> PointOf(const ParsedArgs& parsed, const JobHistory& history) {
+StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
     return InvalidArgument("one of --before and --after [TD1005]");
   }
@@ -71,7 +71,7 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
 }
 
 nlohmann::ordered_json Json(const Program& program, const std::string& point,
-                            const JobHistory& history) {
+                            const ProgramStages& history) {
   auto operators = nlohmann::ordered_json::array(), passes = operators;
   for (const Op& op : program.ops) {
     auto reads = nlohmann::ordered_json::array(), writes = reads;
@@ -88,7 +88,7 @@ nlohmann::ordered_json Json(const Program& program, const std::string& point,
       {"program", program.name}, {"after", point}, {"operators", operators}, {"passes", passes}};
 }
 
-Status Show(const ParsedArgs& parsed, const JobHistory& history) {
+Status Show(const ParsedArgs& parsed, const ProgramStages& history) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
   TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
   const auto& [point, program] = history.points[at];

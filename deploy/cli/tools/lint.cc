@@ -86,7 +86,7 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
   if (kind != "job")
     return InvalidArgument(
         "--memory: %s is a strategy, not a job [TD1005]; hint: the memory of a job is known", path);
-  TD_ASSIGN_OR_RETURN(const JobHistory history, HistoryOf(path, workers, {}, rank));
+  TD_ASSIGN_OR_RETURN(const ProgramStages history, HistoryOf(path, workers, {}, rank));
   TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
   if (json == nullptr) {
     std::fputs(MemoryText(report).c_str(), stdout);

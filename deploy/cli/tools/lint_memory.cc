@@ -8,7 +8,7 @@ namespace {
 StatusOr<MemoryPlan> PlanAt(const Program& program, const MemoryOptions& options) {
   std::vector<std::string> fetch = program.metrics;
   if (!program.loss.empty()) fetch.push_back(program.loss);
-  return PlanMemory(program, FindFlights(program), fetch, options);
+  return PlanMemory(program, FindCommIntervals(program), fetch, options);
 }
 
 MemoryRow RowOf(const std::string& point, const Program& program, const MemoryPlan& plan) {
@@ -23,7 +23,7 @@ size_t BytesOf(const Program& program, VarKind kind) {
 
 }  // namespace
 
-StatusOr<MemoryReport> MemoryOf(const JobHistory& history) {
+StatusOr<MemoryReport> MemoryOf(const ProgramStages& history) {
   MemoryReport report{.job = history.job, .batch = history.batch};
   // Each as if it were the last: what a pass gains or costs is the difference to the row before.
   for (const auto& [point, program] : history.points) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/cli/tools/job_history.h"
+#include "deploy/cli/tools/program_stages.h"
 
 namespace tandem::deploy {
 
@@ -27,7 +27,7 @@ struct MemoryReport {
 // For the program at each point of its making the sum of its temporaries, the peak (size
 // of the arena, without and with what the memory passes of the strategy do), and the lower bound,
 // the most that is alive at once; then what lives from step to step.
-StatusOr<MemoryReport> MemoryOf(const JobHistory& history);
+StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 
 // As a table.
 std::string MemoryText(const MemoryReport& report);

@@ -192,7 +192,7 @@ StatusOr<int64_t> Rewriter::Run() {
     });
     const bool asked = custom_.contains(op.type);
     const std::string type = op.type;
-    const Status status = AppendOpAnew(program_, std::move(op));
+    const Status status = AppendOpReinferred(program_, std::move(op));
     if (!status.ok() && asked && width == Width::kHalf) {
       return Annotate(status, "custom_white_list: " + type + " has no 16-bit form");
     }

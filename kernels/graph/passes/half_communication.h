@@ -1,5 +1,6 @@
 // f32 gradients travel as f16 between devices (fp16_allreduce). Between hosts the buffer that
-// gathers them converts them on the way (trainer/modes/comm_bucket.h), and nothing is in the program.
+// gathers them converts them on the way (trainer/modes/comm_bucket.h), and nothing is in the
+// program.
 #pragma once
 
 #include "kernels/graph/program.h"

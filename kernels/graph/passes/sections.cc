@@ -224,9 +224,10 @@ Status AssignGuard(Program& forward, const std::string& device) {
 
 namespace {
 
-class Cutter {
+class PipelinePartitioner {
  public:
-  explicit Cutter(const Program& program) : program_(program), uses_(FindUses(program)) {}
+  explicit PipelinePartitioner(const Program& program)
+      : program_(program), uses_(FindUses(program)) {}
 
   StatusOr<Sections> Run() {
     FindSections();
@@ -309,6 +310,8 @@ class Cutter {
 
 }  // namespace
 
-StatusOr<Sections> CutSections(const Program& program) { return Cutter(program).Run(); }
+StatusOr<Sections> CutSections(const Program& program) {
+  return PipelinePartitioner(program).Run();
+}
 
 }  // namespace tandem

@@ -35,11 +35,11 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
 
 // ---- And relu, in place -------------------------------------------------------------------------
 
-struct ReluBehind {
+struct ReluEpilogue {
   Kernel conv, relu;
 };
 
-Status RunBoth(ReluBehind& s, const KernelArgs& args) {
+Status RunBoth(ReluEpilogue& s, const KernelArgs& args) {
   KernelArgs inner = args;
   inner.state = s.conv.state.get();
   TD_RETURN_IF_ERROR(s.conv.run(inner));
@@ -50,13 +50,13 @@ Status RunBoth(ReluBehind& s, const KernelArgs& args) {
 
 template <PrepareFn conv>
 StatusOr<Kernel> WithRelu(const OpView& view, const PrepareContext& ctx) {
-  ReluBehind both;
+  ReluEpilogue both;
   TD_ASSIGN_OR_RETURN(both.conv, conv(view, ctx));
   const Op relu{.type = "relu"};
   const TensorDesc* const image[] = {&view.out(0)};
   TD_ASSIGN_OR_RETURN(both.relu, ReluCpu()[0].prepare(OpView(relu, kRelu, image, image), ctx));
   const size_t scratch = std::max(both.conv.scratch_bytes, both.relu.scratch_bytes);
-  return MakeKernel<ReluBehind, RunBoth>(std::move(both), scratch);
+  return MakeKernel<ReluEpilogue, RunBoth>(std::move(both), scratch);
 }
 
 }  // namespace

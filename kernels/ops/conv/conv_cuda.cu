@@ -175,7 +175,7 @@ struct TransposeBackward {
 };
 
 template <typename Body, StatusOr<ConvShape> (*shape)(const OpView&)>
-KernelRow Row(const char* op) {
+KernelRegistration Row(const char* op) {
   using Half = __half;
   using Brain = __nv_bfloat16;
   using Dnn32 = DnnOrPlain<float>;
@@ -196,7 +196,7 @@ KernelRow Row(const char* op) {
 
 }  // namespace
 
-std::vector<KernelRow> ConvCudaRows() {
+std::vector<KernelRegistration> ConvCudaRows() {
   return {Row<Forward<false>, ConvShapeOf>("conv2d"),
           Row<Forward<true>, ConvShapeOf>("conv2d_relu"), Row<Backward, ConvShapeOf>("conv2d_grad"),
           Row<Transpose, ConvTransposeShapeOf>("conv2d_transpose"),

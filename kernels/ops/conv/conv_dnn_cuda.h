@@ -2,7 +2,8 @@
 // do not serve, one by one. Its descriptors and plans are made when a kernel is prepared. Which of
 // its algorithms serves is chosen among those that give the same bits each time and whose workspace
 // fits: by its heuristics, for single calls at the first run, or by a search
-// (kernels/ops/conv/conv_search.h), which measures them on the device, and several plans of a graph.
+// (kernels/ops/conv/conv_search.h), which measures them on the device, and several plans of a
+// graph.
 #pragma once
 
 #include <optional>
@@ -37,7 +38,7 @@ struct DnnOutput {
   using Proposal = cudnnConvolutionFwdAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind) {
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind) {
     return ConvOutputGraph(s, type, behind);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
@@ -63,7 +64,7 @@ struct DnnInputGrad {
   using Proposal = cudnnConvolutionBwdDataAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind&) {
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue&) {
     return ConvInputGradGraph(s, type);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
@@ -90,7 +91,7 @@ struct DnnFilterGrad {
   using Proposal = cudnnConvolutionBwdFilterAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvBehind&) {
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue&) {
     return ConvFilterGradGraph(s, type);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
@@ -116,7 +117,7 @@ struct DnnFilterGrad {
 // Which parts an operator has.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
-  ConvBehind behind;  // the output
+  ConvEpilogue behind;  // the output
 };
 
 // What is to be prepared.
@@ -149,7 +150,7 @@ class DnnConvPart {
  public:
   // Chooses, unless that is for the first run: with `behind` if there are plans for all of it, else
   // without. UNIMPLEMENTED when a search finds that nothing serves.
-  Status Prepare(const DnnConvProblem& p, const ConvBehind& behind = {});
+  Status Prepare(const DnnConvProblem& p, const ConvEpilogue& behind = {});
   // Within `work`. UNIMPLEMENTED when cuDNN does not serve it: nothing was begun. `bias`: where
   // fused() and there is one.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
@@ -181,9 +182,9 @@ class DnnConvPart {
                                                         const DnnConvProblem& p);
   // OK without a choice: it is for the first run. UNIMPLEMENTED: a search found nothing that
   // serves, or nothing does what is behind.
-  Status Choose(const DnnConvProblem& p, const ConvBehind& behind);
+  Status Choose(const DnnConvProblem& p, const ConvEpilogue& behind);
   // OK without a choice: what was the fastest is not to be had any more.
-  Status Search(const DnnConvProblem& p, const ConvBehind& behind);
+  Status Search(const DnnConvProblem& p, const ConvEpilogue& behind);
 
   std::optional<Algorithm> chosen_;
   bool fused_ = false;
@@ -256,7 +257,7 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvBehind& behind) {
+Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& behind) {
   const PrepareContext& ctx = p.ctx;
   if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
   std::vector<Algorithm> algorithms;
@@ -295,7 +296,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvBehind& behi
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvBehind& behind) {
+Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& behind) {
   if (!p.graphs && !behind.nothing()) return Unimplemented("single calls do no more");
   if (p.ctx.conv_search != nullptr) {
     TD_RETURN_IF_ERROR(Search(p, behind));
@@ -311,7 +312,7 @@ Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvBehind& behi
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p, const ConvBehind& behind) {
+Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p, const ConvEpilogue& behind) {
   fused_ = !behind.nothing() && Choose(p, behind).ok();
   if (!fused_) TD_RETURN_IF_ERROR(Choose(p, {}));
   workspace_ = chosen_.has_value() ? chosen_->workspace : p.workspace_by_rule();
@@ -337,7 +338,7 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
 // ---- All of a convolution -----------------------------------------------------------------------
 
 // Filters that lie otherwise for cuDNN: [k, c, taps] here, [k, taps, c] there.
-struct DnnTurnedFilter {
+struct FilterTransposer {
   int64_t filters = 0, channels = 0, taps = 0;
   size_t element_bytes = 0;
 
@@ -403,7 +404,7 @@ class DnnConvolution {
   Status Describe(const ConvShape& s, DType dtype, cudnnTensorFormat_t format);
 
   size_t workspace_ = 0;  // bytes for cuDNN
-  DnnTurnedFilter filter_;
+  FilterTransposer filter_;
   DnnConvDescriptors d_;
   DnnConvPart<DnnOutput> output_;
   DnnConvPart<DnnInputGrad> input_grad_;

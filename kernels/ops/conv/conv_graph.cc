@@ -17,7 +17,7 @@ DnnGraph::Window WindowOf(const ConvShape& s) {
 
 }  // namespace
 
-ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind) {
+ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind) {
   ConvGraph g;
   g.a = g.graph.Tensor(type, InputOf(s));
   g.b = g.graph.Tensor(type, FilterOf(s));

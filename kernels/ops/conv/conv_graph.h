@@ -16,12 +16,12 @@ struct ConvGraph {
   std::optional<DnnGraph::Id> bias;  // f32, of y
 };
 
-struct ConvBehind {
+struct ConvEpilogue {
   bool bias = false, relu = false;
   bool nothing() const { return !bias && !relu; }
 };
 // y = relu(x * w + bias), as far as `behind` has them.
-ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvBehind& behind);
+ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind);
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);
 

@@ -102,7 +102,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> PoolCudaRows() {
+std::vector<KernelRegistration> PoolCudaRows() {
   return {
       {"pool2d",
        {{"cuda", ByType<Prepare<Run<float>>, Prepare<Run<__half>>, Prepare<Run<__nv_bfloat16>>>}}},

@@ -86,6 +86,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> SampleImageCudaRows() { return {{"sample_image", {{"cuda", Prepare}}}}; }
+std::vector<KernelRegistration> SampleImageCudaRows() {
+  return {{"sample_image", {{"cuda", Prepare}}}};
+}
 
 }  // namespace tandem

@@ -95,8 +95,8 @@ class OpView {
   std::span<const TensorDesc*const> in_, out_;
 };
 
-// The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h): `values` [n, dim] are the
-// rows numbered `rows` [n] of the gradient of a variable [height, dim].
+// The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h): `values` [n, dim] are
+// the rows numbered `rows` [n] of the gradient of a variable [height, dim].
 struct SparseGradNames {
   std::string values, rows;
 };
@@ -160,7 +160,8 @@ struct PrepareContext {
   bool tensor_op_math = false, persistent_batch_norm = true;
   // Where the kernel is to run; nullptr: nowhere, so that nothing can be compiled or measured.
   Device* device = nullptr;
-  CodeCache* code = nullptr;  // kernels/ops/cuda/code_cache.h; nullptr: every kernel compiles its own
+  CodeCache* code =
+      nullptr;  // kernels/ops/cuda/code_cache.h; nullptr: every kernel compiles its own
 };
 
 // UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one
@@ -175,7 +176,7 @@ struct KernelImpl {
 
 // A row of a backend's kernel table (kernels/exec/backend.h): implementations in order of
 // preference, plain loops last.
-struct KernelRow {
+struct KernelRegistration {
   const char* op;
   std::vector<KernelImpl> impls;
   bool apart = false;  // no output may lie in the place of an input: OpDef::inplace does not hold

@@ -16,7 +16,7 @@ class LoopThreads {
  private:
   void Spread(int threads);
 
-  LeadingThread leader_;
+  LeaderCpuTracker leader_;
 };
 
 }  // namespace tandem

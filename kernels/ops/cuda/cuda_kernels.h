@@ -10,27 +10,27 @@
 
 namespace tandem {
 
-std::vector<KernelRow> ActivationCudaRows();     // activation_cuda.cu
-std::vector<KernelRow> AucCudaRows();            // auc_cuda.cu
-std::vector<KernelRow> BatchNormCudaRows();      // batch_norm_cuda.cu
-std::vector<KernelRow> ConvCudaRows();           // conv_cuda.cu
-std::vector<KernelRow> CopyCudaRows();           // copy_cuda.cu
-std::vector<KernelRow> DgcCudaRows();            // dgc_cuda.cu
-std::vector<KernelRow> DropoutCudaRows();        // dropout_cuda.cu
-std::vector<KernelRow> ElementwiseCudaRows();    // elementwise_cuda.cu
-std::vector<KernelRow> FusedCudaRows();          // fused_elementwise_cuda.cu
-std::vector<KernelRow> LookupCudaRows();         // lookup_table_cuda.cu
-std::vector<KernelRow> LossScalingCudaRows();    // loss_scaling_cuda.cu
-std::vector<KernelRow> LayerNormCudaRows();      // layer_norm_cuda.cu
-std::vector<KernelRow> OptimizerCudaRows();      // optimizer_cuda.cu
-std::vector<KernelRow> PoolCudaRows();           // pool2d_cuda.cu
-std::vector<KernelRow> ProductCudaRows();        // product_cuda.cu
-std::vector<KernelRow> ReduceCudaRows();         // reduce_cuda.cu
-std::vector<KernelRow> SampleImageCudaRows();    // sample_image_cuda.cu
-std::vector<KernelRow> SequencePoolCudaRows();   // sequence_pool_cuda.cu
-std::vector<KernelRow> SoftmaxCudaRows();        // softmax_cuda.cu
-std::vector<KernelRow> SparseRowsCudaRows();     // sparse_rows_cuda.cu
-std::vector<KernelRow> SyncBatchNormCudaRows();  // sync_batch_norm_cuda.cu
+std::vector<KernelRegistration> ActivationCudaRows();     // activation_cuda.cu
+std::vector<KernelRegistration> AucCudaRows();            // auc_cuda.cu
+std::vector<KernelRegistration> BatchNormCudaRows();      // batch_norm_cuda.cu
+std::vector<KernelRegistration> ConvCudaRows();           // conv_cuda.cu
+std::vector<KernelRegistration> CopyCudaRows();           // copy_cuda.cu
+std::vector<KernelRegistration> DgcCudaRows();            // dgc_cuda.cu
+std::vector<KernelRegistration> DropoutCudaRows();        // dropout_cuda.cu
+std::vector<KernelRegistration> ElementwiseCudaRows();    // elementwise_cuda.cu
+std::vector<KernelRegistration> FusedCudaRows();          // fused_elementwise_cuda.cu
+std::vector<KernelRegistration> LookupCudaRows();         // lookup_table_cuda.cu
+std::vector<KernelRegistration> LossScalingCudaRows();    // loss_scaling_cuda.cu
+std::vector<KernelRegistration> LayerNormCudaRows();      // layer_norm_cuda.cu
+std::vector<KernelRegistration> OptimizerCudaRows();      // optimizer_cuda.cu
+std::vector<KernelRegistration> PoolCudaRows();           // pool2d_cuda.cu
+std::vector<KernelRegistration> ProductCudaRows();        // product_cuda.cu
+std::vector<KernelRegistration> ReduceCudaRows();         // reduce_cuda.cu
+std::vector<KernelRegistration> SampleImageCudaRows();    // sample_image_cuda.cu
+std::vector<KernelRegistration> SequencePoolCudaRows();   // sequence_pool_cuda.cu
+std::vector<KernelRegistration> SoftmaxCudaRows();        // softmax_cuda.cu
+std::vector<KernelRegistration> SparseRowsCudaRows();     // sparse_rows_cuda.cu
+std::vector<KernelRegistration> SyncBatchNormCudaRows();  // sync_batch_norm_cuda.cu
 
 // All of them for one operator; empty when it has none. For operators that are made of others.
 std::span<const KernelImpl> CudaImplsOf(std::string_view op);

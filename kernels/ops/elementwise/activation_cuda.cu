@@ -147,7 +147,7 @@ StatusOr<Kernel> PrepareSum(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> ActivationCudaRows() {
+std::vector<KernelRegistration> ActivationCudaRows() {
   return {
       {"relu", {{"cuda", PrepareMap<Relu, 1>}}},
       {"relu_grad", {{"cuda", PrepareMap<ReluGrad, 2>}}},

@@ -84,7 +84,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> DropoutCudaRows() {
+std::vector<KernelRegistration> DropoutCudaRows() {
   return {{"dropout", {{"cuda", ByType<Prepare<float>, Prepare<__half>, Prepare<__nv_bfloat16>>}}}};
 }
 

@@ -78,14 +78,14 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 }
 
 template <typename F>
-KernelRow Forward(const char* op) {
+KernelRegistration Forward(const char* op) {
   return {
       op,
       {{"cuda",
         ByType<Prepare<Run<float, F>>, Prepare<Run<__half, F>>, Prepare<Run<__nv_bfloat16, F>>>}}};
 }
 template <typename F>
-KernelRow Backward(const char* op) {
+KernelRegistration Backward(const char* op) {
   return {op,
           {{"cuda", ByType<Prepare<RunGrad<float, F>>, Prepare<RunGrad<__half, F>>,
                            Prepare<RunGrad<__nv_bfloat16, F>>>}}};
@@ -93,7 +93,7 @@ KernelRow Backward(const char* op) {
 
 }  // namespace
 
-std::vector<KernelRow> ElementwiseCudaRows() {
+std::vector<KernelRegistration> ElementwiseCudaRows() {
   return {Forward<Add>("elementwise_add"), Backward<Add>("elementwise_add_grad"),
           Forward<Sub>("elementwise_sub"), Backward<Sub>("elementwise_sub_grad"),
           Forward<Mul>("elementwise_mul"), Backward<Mul>("elementwise_mul_grad"),

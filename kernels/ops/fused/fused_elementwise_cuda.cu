@@ -179,7 +179,7 @@ StatusOr<Kernel> PrepareAdd(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> FusedCudaRows() {
+std::vector<KernelRegistration> FusedCudaRows() {
   std::vector<KernelImpl> body = {{"sequence", PrepareFused}};
 #if CUDART_VERSION >= 12080
   body.insert(body.begin(), {"nvrtc", PrepareCompiled});

@@ -341,7 +341,8 @@ std::string Kernel(const char* name, const char* run) {
 }
 
 std::string WholeText(const std::vector<std::string>& bodies, const FusedSource& source) {
-  std::string text = "#include \"kernels/ops/fused/fused_code.h\"\n\nnamespace tandem {\nnamespace {\n\n";
+  std::string text =
+      "#include \"kernels/ops/fused/fused_code.h\"\n\nnamespace tandem {\nnamespace {\n\n";
   for (size_t i = 0; i < bodies.size(); ++i) {
     absl::StrAppend(&text, "struct Body", i, " {\n", bodies[i], "};\n\n");
   }

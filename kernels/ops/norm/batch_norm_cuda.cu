@@ -329,7 +329,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 // cuDNN says nothing of an output in the place of an input.
-std::vector<KernelRow> BatchNormCudaRows() {
+std::vector<KernelRegistration> BatchNormCudaRows() {
   constexpr bool kApart = true;
   return {
       {"batch_norm",

@@ -98,7 +98,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> LayerNormCudaRows() {
+std::vector<KernelRegistration> LayerNormCudaRows() {
   return {{"layer_norm", {{"cuda", Prepare<Run>}}},
           {"layer_norm_grad", {{"cuda", Prepare<RunGrad>}}}};
 }

@@ -91,7 +91,7 @@ StatusOr<Kernel> PrepareGradSums(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> SyncBatchNormCudaRows() {
+std::vector<KernelRegistration> SyncBatchNormCudaRows() {
   return {{"batch_norm_grad_sums", {{"cuda", PrepareGradSums}}},
           {"batch_norm_merge", {{"cuda", PrepareMerge}}},
           {"batch_norm_moments", {{"cuda", PrepareMoments}}}};

@@ -280,7 +280,7 @@ StatusOr<Kernel> PrepareFcGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelRow> ProductCudaRows() {
+std::vector<KernelRegistration> ProductCudaRows() {
   return {
       {"fc", {{"cublas", PrepareFc}}},
       {"fc_grad",

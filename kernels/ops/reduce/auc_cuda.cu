@@ -66,6 +66,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> AucCudaRows() { return {{"auc", {{"cuda", Prepare}}}}; }
+std::vector<KernelRegistration> AucCudaRows() { return {{"auc", {{"cuda", Prepare}}}}; }
 
 }  // namespace tandem

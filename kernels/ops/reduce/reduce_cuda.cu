@@ -111,7 +111,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> ReduceCudaRows() {
+std::vector<KernelRegistration> ReduceCudaRows() {
   return {
       {"mean", {{"cuda", PrepareMean}}},
       {"mean_grad", {{"cuda", PrepareMeanGrad}}},

@@ -225,7 +225,7 @@ StatusOr<Kernel> PrepareAccuracy(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> SoftmaxCudaRows() {
+std::vector<KernelRegistration> SoftmaxCudaRows() {
   return {
       {"accuracy", {{"cuda", PrepareAccuracy}}},
       {"sigmoid_cross_entropy", {{"cuda", PrepareSigmoidLoss<RunSigmoidLoss>}}},

@@ -80,7 +80,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> LookupCudaRows() {
+std::vector<KernelRegistration> LookupCudaRows() {
   return {{"lookup_table", {{"cuda", Prepare}}},
           {"lookup_table_grad", {{"cuda", PrepareGrad<RunGrad>}}},
           {"lookup_table_sparse_grad", {{"cuda", PrepareGrad<RunSparseGrad>}}}};

@@ -78,7 +78,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> SequencePoolCudaRows() {
+std::vector<KernelRegistration> SequencePoolCudaRows() {
   return {{"sequence_pool", {{"cuda", Prepare<Run>}}},
           {"sequence_pool_grad", {{"cuda", Prepare<RunGrad>}}}};
 }

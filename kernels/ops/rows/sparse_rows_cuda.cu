@@ -146,7 +146,7 @@ StatusOr<Kernel> PrepareDense(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> SparseRowsCudaRows() {
+std::vector<KernelRegistration> SparseRowsCudaRows() {
   return {{"sum_sparse_rows", {{"cuda", PrepareSum}}},
           {"sparse_rows_to_dense", {{"cuda", PrepareDense}}}};
 }

@@ -185,7 +185,7 @@ StatusOr<Kernel> PrepareCopies(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> CopyCudaRows() {
+std::vector<KernelRegistration> CopyCudaRows() {
   return {
       {"cast", {{"cuda", PrepareCast<0>}}},
       {"cast_grad", {{"cuda", PrepareCast<1>}}},

@@ -56,7 +56,8 @@ const OpDef kDgcCompress = {
         "VelocityOut = mu * Velocity + Grad; ResidualOut = Residual + VelocityOut, with "
         "use_nesterov Residual + Grad + mu * VelocityOut. Then the largest elements of ResidualOut "
         "by magnitude, of equal ones those with lower indices, go into Selected "
-        "(kernels/ops/update/dgc.h), and both are 0 there. How many: numel * (1 - Sparsity), rounded, at "
+        "(kernels/ops/update/dgc.h), and both are 0 there. How many: numel * (1 - Sparsity), "
+        "rounded, at "
         "least 1.",
     .inputs = {{"Grad"}, {"Velocity"}, {"Residual"}, {"Sparsity"}},
     .outputs = {{"VelocityOut"}, {"ResidualOut"}, {"Selected"}},

@@ -252,7 +252,7 @@ StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> DgcCudaRows() {
+std::vector<KernelRegistration> DgcCudaRows() {
   return {{"dgc_compress", {{"cuda", PrepareCompress}}}, {"dgc_update", {{"cuda", PrepareUpdate}}}};
 }
 

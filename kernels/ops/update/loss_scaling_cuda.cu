@@ -91,7 +91,7 @@ StatusOr<Kernel> PrepareAdaptiveSteps(const OpView& view, const PrepareContext&)
 
 }  // namespace
 
-std::vector<KernelRow> LossScalingCudaRows() {
+std::vector<KernelRegistration> LossScalingCudaRows() {
   return {{"adaptive_steps", {{"cuda", PrepareAdaptiveSteps}}},
           {"check_finite_and_unscale", {{"cuda", PrepareCheck}}},
           {"every_nth", {{"cuda", PrepareEveryNth}}},

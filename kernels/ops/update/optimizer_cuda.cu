@@ -343,7 +343,7 @@ StatusOr<Kernel> PrepareClipByNorm(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelRow> OptimizerCudaRows() {
+std::vector<KernelRegistration> OptimizerCudaRows() {
   return {
       {"adagrad", {{"cuda", PreparePlain<AdagradStep, AdagradArgs>}}},
       {"adam", {{"cuda", PrepareAdam}}},

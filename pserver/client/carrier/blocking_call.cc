@@ -16,7 +16,7 @@ Status BlockingCalls::Call(const std::string& method, const google::protobuf::Me
                            google::protobuf::MessageLite* reply, Time deadline) const {
   const auto ended = std::make_shared<std::promise<Status>>();
   const CallRetries once(/*retries=*/0, deadline, /*stream=*/0);
-  RawCall::Start(PsLeases::Take(leases_), server_, method, SerializeMessage(request), once,
+  RawCall::Start(WaitGroup::Take(leases_), server_, method, SerializeMessage(request), once,
                  [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
                    ended->set_value(status.ok() ? ParseMessage(bytes, reply) : status);
                  });

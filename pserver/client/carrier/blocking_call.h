@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "pserver/client/carrier/leases.h"
 #include "pserver/client/carrier/raw_call.h"
+#include "pserver/client/carrier/wait_group.h"
 
 namespace tandem {
 
@@ -25,7 +25,7 @@ class BlockingCalls {
 
  private:
   const RawServer server_;
-  const std::shared_ptr<PsLeases> leases_ = std::make_shared<PsLeases>();
+  const std::shared_ptr<WaitGroup> leases_ = std::make_shared<WaitGroup>();
 };
 
 }  // namespace tandem

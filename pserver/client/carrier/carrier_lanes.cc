@@ -1,7 +1,7 @@
-// The part of GrpcCarrier that is about shared memory.
+// The part of GrpcPsChannel that is about shared memory.
 #include <utility>
 
-#include "pserver/client/carrier/grpc_carrier.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
 
 namespace tandem {
 namespace {
@@ -13,10 +13,10 @@ bool WasLost(const Status& status) {
 
 }  // namespace
 
-StatusOr<int> GrpcCarrier::OpenLanes(const Invite& invite) {
+StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
   if (options_.transport == PsTransport::kGrpc) return 0;
   for (auto& server : servers_) {
-    server->lane = std::make_unique<ServerLane>(
+    server->lane = std::make_unique<ShmRpcConnection>(
         server->name, [invite, index = server->index] { return invite(index); });
   }
   const bool asked_for = options_.transport == PsTransport::kShm;
@@ -32,8 +32,8 @@ StatusOr<int> GrpcCarrier::OpenLanes(const Invite& invite) {
   return lanes;
 }
 
-void GrpcCarrier::CallByLane(Server& server, uint32_t lane_method, const char* method,
-                             EncodedMessage request, Time deadline, Take take) {
+void GrpcPsChannel::CallByLane(Server& server, uint32_t lane_method, const char* method,
+                               EncodedMessage request, Time deadline, Take take) {
   struct Sent {
     EncodedMessage request;
     Take take;

@@ -69,8 +69,8 @@ struct PsOptions {
   bool split_messages = false;
   // Memory for rows of tables that were pulled, to be used again while they are new enough
   // (row_cache.h); 0: none. A row is new enough that is at most `row_cache_versions` behind the
-  // version asked for (PsWhen::exactly), or else behind what the last pull of rows heard of; 0: one
-  // of that very version, and without `exactly` none.
+  // version asked for (PullCondition::exactly), or else behind what the last pull of rows heard of;
+  // 0: one of that very version, and without `exactly` none.
   size_t row_cache_bytes = 0;
   uint64_t row_cache_versions = 0;
   // The following are the same for all trainers of a job.

@@ -27,9 +27,9 @@ RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, std::strin
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawServer server,
                                         std::string method, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done) {
-  auto call = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server),
-                                                   std::move(method), std::move(request), retries,
-                                                   std::move(done)));
+  auto call =
+      std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server), std::move(method),
+                                           std::move(request), retries, std::move(done)));
   call->Attempt();
   return call;
 }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/tensor/row_buckets.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/moves/bucket_migrator.h"
 
 namespace tandem {
 namespace {

@@ -25,7 +25,7 @@ int64_t BlockSize(const Shape& shape, const PartitionOptions& options) {
   return block;
 }
 
-void Balance(int servers, std::vector<PsBlock>& blocks) {
+void Balance(int servers, std::vector<PsSlice>& blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -39,14 +39,14 @@ void Balance(int servers, std::vector<PsBlock>& blocks) {
 }
 
 void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& options,
-              std::vector<PsBlock>& blocks) {
+              std::vector<PsSlice>& blocks) {
   const auto servers = static_cast<uint64_t>(options.servers);
   switch (options.dispatcher) {
     case PsDispatcher::kRoundRobin:
       for (size_t i = 0; i < blocks.size(); ++i) blocks[i].server = static_cast<int>(i % servers);
       return;
     case PsDispatcher::kHashName:
-      for (PsBlock& b : blocks) {
+      for (PsSlice& b : blocks) {
         const std::string key = variables[b.variable].name + "@" + std::to_string(b.offset);
         // The upper bits of FNV-1a are the better mixed ones.
         b.server = static_cast<int>((StableHash(key) >> 32) % servers);
@@ -60,7 +60,7 @@ void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& 
 
 }  // namespace
 
-StatusOr<std::vector<PsBlock>> Partition(const std::vector<PsVariable>& variables,
+StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options) {
   if (options.servers < 1)
     return InvalidArgument("%d pservers; expected at least 1", options.servers);
@@ -68,7 +68,7 @@ StatusOr<std::vector<PsBlock>> Partition(const std::vector<PsVariable>& variable
     return InvalidArgument("min_block_size is %d; expected at least 1", options.min_block_size);
   }
   std::set<std::string> names;
-  std::vector<PsBlock> blocks;
+  std::vector<PsSlice> blocks;
   for (size_t v = 0; v < variables.size(); ++v) {
     const PsVariable& variable = variables[v];
     const int64_t numel = variable.shape.numel();

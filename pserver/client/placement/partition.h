@@ -32,7 +32,7 @@ struct PartitionOptions {
 };
 
 // Elements [offset, offset + numel) of variables[variable], flattened.
-struct PsBlock {
+struct PsSlice {
   int variable = 0;
   int64_t offset = 0, numel = 0;
   int server = 0;
@@ -41,7 +41,7 @@ struct PsBlock {
 // Blocks in the order of variables and offsets; every element of every variable is in exactly one.
 // A variable of two and more dimensions is cut between rows. INVALID_ARGUMENT for no servers,
 // min_block_size < 1, empty variables and names that come twice.
-StatusOr<std::vector<PsBlock>> Partition(const std::vector<PsVariable>& variables,
+StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options);
 
 }  // namespace tandem

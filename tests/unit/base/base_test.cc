@@ -156,12 +156,12 @@ std::optional<cpu_set_t> FewProcessors() {
   return StayOn(all) && chosen ? std::optional(all) : std::nullopt;
 }
 
-TEST(LeadingThread, SendsOthersAwayAndLetsThemGo) {
+TEST(LeaderCpuTracker, SendsOthersAwayAndLetsThemGo) {
   const auto few = FewProcessors();
   if (!few) GTEST_SKIP() << "one processor, or many";
   const cpu_set_t all = *few;
   const int count = CPU_COUNT(&all);
-  LeadingThread leader;
+  LeaderCpuTracker leader;
   ASSERT_TRUE(leader.Moved());
   std::latch end(1);
   std::thread other([&end] { end.wait(); });
@@ -175,14 +175,14 @@ TEST(LeadingThread, SendsOthersAwayAndLetsThemGo) {
   other.join();
 }
 
-TEST(LeadingThread, IsAloneOnOneProcessor) {
+TEST(LeaderCpuTracker, IsAloneOnOneProcessor) {
   const auto all = FewProcessors();
   if (!all) GTEST_SKIP() << "one processor, or many";
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   ASSERT_TRUE(StayOn(one));
-  EXPECT_FALSE(LeadingThread().Moved());
+  EXPECT_FALSE(LeaderCpuTracker().Moved());
   EXPECT_TRUE(StayOn(*all));
 }
 

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-Door OpenDoor() {
+Door BindLoopbackSocket() {
   Door door;
   door.fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -48,7 +48,7 @@ WorldConfig TestWorld(const Door& door, int rank, int size) {
 }
 
 World MakeTcpWorld(int size, const HostCommunicatorConfig& config, const ConnectOptions& options) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   World world(static_cast<size_t>(size));
   OnEveryRank(size, [&](int r) {
     auto made = Connect(TestWorld(door, r, size), config, options);

@@ -33,7 +33,7 @@ struct Door {
   int port = 0;
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 };
-Door OpenDoor();
+Door BindLoopbackSocket();
 
 // A connection of a stranger; blocking.
 Fd Dial(int port);
@@ -43,15 +43,15 @@ WorldConfig TestWorld(const Door& door, int rank, int size);
 
 inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
     const WorldConfig& world, const HostCommunicatorConfig& config = {}) {
-  return Connect(world, config, {.carrier = Carrier::kTcp});
+  return Connect(world, config, {.carrier = TransportKind::kTcp});
 }
 
 // All ranks of a world of sockets.
 World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {},
-                   const ConnectOptions& options = {.carrier = Carrier::kTcp});
+                   const ConnectOptions& options = {.carrier = TransportKind::kTcp});
 // All ranks of a world that shares memory, 64 MB of it a rank.
 inline World MakeShmWorld(int size, const HostCommunicatorConfig& config = {}) {
-  return MakeTcpWorld(size, config, {Carrier::kSharedMemory, size_t{64} << 20});
+  return MakeTcpWorld(size, config, {TransportKind::kSharedMemory, size_t{64} << 20});
 }
 
 }  // namespace tandem

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "common/base/check.h"
-#include "common/lane/lane_client.h"
-#include "common/lane/lane_server.h"
+#include "common/lane/shm_rpc_client.h"
+#include "common/lane/shm_rpc_server.h"
 #include "common/shm/unix_socket.h"
 #include "gmock/gmock.h"
 
@@ -37,7 +37,7 @@ EncodedMessage Message(std::string text) { return {{{std::move(text), nullptr, 0
 // Waits for the answer to one call.
 class Reply {
  public:
-  LaneClient::Reply Callback() {
+  ShmRpcClient::Reply Callback() {
     return [this](const Status& status, Fragments answer) {
       MutexLock lock(mu_);
       CHECK(!status_) << "answered twice";
@@ -66,8 +66,8 @@ class Reply {
 // A client and the thread that serves it.
 class Served {
  public:
-  explicit Served(const LaneInvitation& invitation) {
-    auto made = LaneClient::Connect(invitation, In(10));
+  explicit Served(const ShmRpcTicket& invitation) {
+    auto made = ShmRpcClient::Connect(invitation, In(10));
     CHECK(made.ok()) << made.status();
     client_ = *std::move(made);
     thread_ = std::thread([this] { ended_ = client_->Run(); });
@@ -83,7 +83,7 @@ class Served {
     thread_.join();
     return ended_;
   }
-  LaneClient* operator->() { return client_.get(); }
+  ShmRpcClient* operator->() { return client_.get(); }
   Status Call(uint32_t method, EncodedMessage message, std::string* answer = nullptr) {
     Reply reply;
     if (!client_->Call(method, message, In(60), reply.Callback())) return Internal("not sent");
@@ -91,7 +91,7 @@ class Served {
   }
 
  private:
-  std::unique_ptr<LaneClient> client_;
+  std::unique_ptr<ShmRpcClient> client_;
   Status ended_;
   std::thread thread_;
 };
@@ -102,7 +102,7 @@ class LaneTest : public testing::Test {
     auto memory = LaneMemory::Make(kServerBytes);
     ASSERT_TRUE(memory.ok()) << memory.status();
     memory_ = *memory;
-    auto server = LaneServer::Start(
+    auto server = ShmRpcServer::Start(
         memory_,
         [this](uint32_t method, Fragments message, LaneAnswer answer) {
           Handle(method, message, std::move(answer));
@@ -137,7 +137,7 @@ class LaneTest : public testing::Test {
   std::atomic<int> calls_ = 0;
   Mutex mu_;
   std::vector<LaneAnswer> kept_ TD_GUARDED_BY(mu_);
-  std::unique_ptr<LaneServer> server_;
+  std::unique_ptr<ShmRpcServer> server_;
 };
 
 TEST_F(LaneTest, CallsOfAllSizesAroundTheRing) {
@@ -187,18 +187,18 @@ TEST_F(LaneTest, ManyCallersOnManyLanes) {
 
 TEST_F(LaneTest, AnswersComeInAnyOrderFromAnyThread) {
   Served client(*server_->Invite());
-  Reply replies[LaneRing::kEntries];
+  Reply replies[ShmRpcRing::kEntries];
   for (auto& reply : replies) {
     ASSERT_TRUE(client->Call(kKeep, Message("?"), In(60), reply.Callback()));
   }
   Reply none;
   EXPECT_FALSE(client->Call(kKeep, Message("one too many"), In(60), none.Callback()));
-  auto kept = Kept(LaneRing::kEntries);
-  ASSERT_EQ(kept.size(), LaneRing::kEntries);
+  auto kept = Kept(ShmRpcRing::kEntries);
+  ASSERT_EQ(kept.size(), ShmRpcRing::kEntries);
   std::thread other([&kept] {
     for (size_t i = kept.size(); i-- > 0;) kept[i](OkStatus(), Message(std::to_string(i)));
   });
-  for (size_t i = 0; i < LaneRing::kEntries; ++i) {
+  for (size_t i = 0; i < ShmRpcRing::kEntries; ++i) {
     std::string answer;
     ASSERT_TRUE(replies[i].Get(&answer).ok());
     EXPECT_EQ(answer, std::to_string(i));
@@ -280,14 +280,14 @@ TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   int refused = 0;
   for (rlim_t more = 0; more < 12; ++more) {
-    const LaneInvitation invitation = *server_->Invite();
+    const ShmRpcTicket invitation = *server_->Invite();
     const Fd lowest(::dup(0));
     rlimit low = before;
     low.rlim_cur = static_cast<rlim_t>(lowest.get()) + 1 + more;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-    const auto client = LaneClient::Connect(invitation, SteadyNow() + milliseconds(300));
+    const auto client = ShmRpcClient::Connect(invitation, SteadyNow() + milliseconds(300));
     refused += client.ok() ? 0 : 1;
-    const auto another = LaneServer::Start(memory_, [](uint32_t, Fragments, LaneAnswer) {});
+    const auto another = ShmRpcServer::Start(memory_, [](uint32_t, Fragments, LaneAnswer) {});
     refused += another.ok() ? 0 : 1;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   }
@@ -315,7 +315,7 @@ TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
 
 // A client that does as it likes.
 struct Hostile {
-  Hostile(const LaneInvitation& invitation, size_t server_bytes) {
+  Hostile(const ShmRpcTicket& invitation, size_t server_bytes) {
     socket = *ConnectAbstract(invitation.socket);
     LaneHello hello;
     std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
@@ -326,12 +326,12 @@ struct Hostile {
     CHECK_EQ(welcome.server_bytes, server_bytes);
     memory =
         *SealedMemory::Map(std::move((*fds)[0]), welcome.lane_bytes, SealedMemory::Others::kWrite);
-    control = reinterpret_cast<LaneControl*>(memory->bytes().data());
+    control = reinterpret_cast<RingHeader*>(memory->bytes().data());
   }
   void Ring() { (void)RingBell(socket.get()); }
   Fd socket;
   std::shared_ptr<SealedMemory> memory;
-  LaneControl* control;
+  RingHeader* control;
 };
 
 TEST_F(LaneTest, AClientWithManyCallsIsWokenUpForSeveralAnswers) {
@@ -370,7 +370,7 @@ TEST_F(LaneTest, AClientWithManyCallsIsWokenUpForSeveralAnswers) {
 TEST_F(LaneTest, AClientIsWokenUpWhenHalfOfItsCallsAreAnswered) {
   std::latch second(2), go_on(1);
   int calls = 0;
-  const auto server = LaneServer::Start(
+  const auto server = ShmRpcServer::Start(
       memory_,
       [&](uint32_t, Fragments, const LaneAnswer& answer) {
         if (++calls == 2) {
@@ -399,17 +399,17 @@ TEST_F(LaneTest, AClientIsWokenUpWhenHalfOfItsCallsAreAnswered) {
 }
 
 TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
-  LaneInvitation invitation = *server_->Invite();
-  const LaneInvitation good = invitation;
+  ShmRpcTicket invitation = *server_->Invite();
+  const ShmRpcTicket good = invitation;
   invitation.ticket[3] = static_cast<char>(invitation.ticket[3] ^ 1);
-  EXPECT_FALSE(LaneClient::Connect(invitation, In(10)).ok());
+  EXPECT_FALSE(ShmRpcClient::Connect(invitation, In(10)).ok());
   invitation.ticket = "short";
-  EXPECT_FALSE(LaneClient::Connect(invitation, In(10)).ok());
+  EXPECT_FALSE(ShmRpcClient::Connect(invitation, In(10)).ok());
   const Fd garbage = *ConnectAbstract(good.socket);
   ASSERT_EQ(::send(garbage.get(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
-  EXPECT_TRUE(LaneClient::Connect(good, In(10)).ok());
-  EXPECT_FALSE(LaneClient::Connect(good, In(10)).ok()) << "a ticket is good for one";
-  EXPECT_FALSE(LaneClient::Connect({"tandem-nobody", good.ticket}, In(10)).ok());
+  EXPECT_TRUE(ShmRpcClient::Connect(good, In(10)).ok());
+  EXPECT_FALSE(ShmRpcClient::Connect(good, In(10)).ok()) << "a ticket is good for one";
+  EXPECT_FALSE(ShmRpcClient::Connect({"tandem-nobody", good.ticket}, In(10)).ok());
 }
 
 // Each row is one thing that no client does; the lane is closed for it.
@@ -417,18 +417,18 @@ TEST_F(LaneTest, GarbageClosesTheLaneAndNothingElse) {
   Served bystander(*server_->Invite());
   using Do = std::function<void(Hostile&)>;
   const uint64_t arena = kCallBytes;
-  const auto post = [](LaneEntry entry, std::vector<LanePiece> table) -> Do {
+  const auto post = [](RingEntry entry, std::vector<RingFragment> table) -> Do {
     return [entry, table](Hostile& h) {
       if (!table.empty()) {
         std::memcpy(h.memory->bytes().data() + kLaneControlBytes, table.data(),
-                    table.size() * sizeof(LanePiece));
+                    table.size() * sizeof(RingFragment));
       }
       h.control->calls.entries[0] = entry;
       h.control->calls.written = 1;
     };
   };
   const std::vector<std::pair<const char*, Do>> rows = {
-      {"too many", [](Hostile& h) { h.control->calls.written = LaneRing::kEntries + 1; }},
+      {"too many", [](Hostile& h) { h.control->calls.written = ShmRpcRing::kEntries + 1; }},
       {"backwards", [](Hostile& h) { h.control->calls.written = UINT64_MAX; }},
       {"table outside", post({1, kEcho, 1, arena}, {})},
       {"table far outside", post({1, kEcho, 1, UINT64_MAX - 15}, {})},
@@ -485,7 +485,7 @@ TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
     }
   });
   for (uint64_t i = 1; i < 2000; ++i) {
-    hostile.control->calls.entries[(i - 1) % LaneRing::kEntries] = {i, kEcho, 4, 0};
+    hostile.control->calls.entries[(i - 1) % ShmRpcRing::kEntries] = {i, kEcho, 4, 0};
     hostile.control->calls.written = i;
     hostile.Ring();
     if (server_->lanes() == 0) break;

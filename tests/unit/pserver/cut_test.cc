@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "gmock/gmock.h"
-#include "pserver/client/moves/cutter.h"
+#include "pserver/client/moves/global_snapshot.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
 #include "pserver/shard/durable_shard.h"
 #include "pserver/storage/storage.h"
@@ -34,17 +34,18 @@ class CutTest : public ShardFixture {
     return head;
   }
   Status PushOnce(const PushHead& head) { return Push(head, 1).status(); }
-  StatusOr<HeldPushes> Hold(uint64_t cut) { return shard_->HoldPushes("job", cut, seconds(2)); }
+  StatusOr<PausedState> Hold(uint64_t cut) { return shard_->HoldPushes("job", cut, seconds(2)); }
   // The answer to TakeCut comes into *answer_.
-  void Take(uint64_t cut, std::vector<CutMark> marks) {
-    answer_ = std::make_shared<StatusOr<CutImage>>(Unimplemented("pending"));
-    shard_->TakeCut("job", {cut, std::move(marks), 0, seconds(2)},
-                    [answer = answer_](StatusOr<CutImage> image) { *answer = std::move(image); });
+  void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
+    answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
+    shard_->TakeCut(
+        "job", {cut, std::move(marks), 0, seconds(2)},
+        [answer = answer_](StatusOr<PendingSnapshot> image) { *answer = std::move(image); });
   }
   std::string Said() const { return std::string(answer_->status().message()); }
 
   std::string dir_;
-  std::shared_ptr<StatusOr<CutImage>> answer_;
+  std::shared_ptr<StatusOr<PendingSnapshot>> answer_;
 };
 
 TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
@@ -60,7 +61,7 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   EXPECT_EQ(PushOnce(second).code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(Stamped(0, 1, {1, 1}, {0, 0}), 1)->duplicate);
   // Server 1 has the other half of the second push already.
-  std::vector<CutMark> marks = held->marks;
+  std::vector<SnapshotFrontier> marks = held->marks;
   marks[0].numbers.sent = {2, 2};
   Take(5, marks);
   EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
@@ -72,7 +73,7 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   const float then = Values(*PullNow(3))[0];
   EXPECT_TRUE(PushOnce(third).ok());
   EXPECT_NE(Values(*PullNow(4))[0], then);
-  const StatusOr<ShardImage> image = (*answer_)->copy();
+  const StatusOr<ShardSnapshot> image = (*answer_)->copy();
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->version, 3u);
   EXPECT_EQ(Floats(image->slices[0].param, 1)[0], then);

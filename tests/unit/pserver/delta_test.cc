@@ -232,8 +232,8 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   options.checkpoint_every_steps = 1;
   options.checkpoint_deltas = 2;
   bool kept = true;
-  options.on_checkpoint = [&](uint64_t, const ImageCopy& copy) {
-    const ShardImage image = *copy();
+  options.on_checkpoint = [&](uint64_t, const SnapshotFn& copy) {
+    const ShardSnapshot image = *copy();
     deltas.push_back(image.base.has_value());
     if (kept) shard_->Kept(image);
   };

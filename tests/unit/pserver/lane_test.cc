@@ -1,5 +1,5 @@
 // Pushes and pulls through shared memory: the bits of gRPC, and what faults and strangers do.
-#include "common/lane/lane_client.h"
+#include "common/lane/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "proto/pserver.grpc.pb.h"
-#include "pserver/client/carrier/server_lane.h"
+#include "pserver/client/carrier/shm_rpc_connection.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -38,7 +38,7 @@ class PserverLaneTest : public PserverTest {
     return all;
   }
   // Of server 0, for what it takes for a trainer's newest incarnation.
-  std::pair<grpc::Status, LaneInvitation> Invite(uint32_t trainer) {
+  std::pair<grpc::Status, ShmRpcTicket> Invite(uint32_t trainer) {
     const auto stub = ParameterServer::NewStub(
         grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
@@ -48,7 +48,7 @@ class PserverLaneTest : public PserverTest {
     request.set_trainer_id(trainer);
     request.set_incarnation(UINT64_MAX / 2);
     const grpc::Status status = stub->OpenLane(&context, request, &reply);
-    return {status, LaneInvitation{reply.socket(), reply.ticket()}};
+    return {status, ShmRpcTicket{reply.socket(), reply.ticket()}};
   }
   // Dense parameters and rows behind ten steps of two trainers, one after another.
   std::vector<std::vector<float>> Train(PsMode mode, PsTransport a, PsTransport b) {
@@ -123,7 +123,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
 
   auto [status, invitation] = Invite(0);
   ASSERT_TRUE(status.ok()) << status.error_message();
-  auto lane = LaneClient::Connect(invitation, SteadyNow() + seconds(10));
+  auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
   ASSERT_TRUE(lane.ok()) << lane.status();
   std::thread serve([&] { (void)(*lane)->Run(); });
   gradient[7] = NAN;
@@ -218,19 +218,19 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   auto client = *Client(0, 1);
   ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
   std::atomic<int> asked = 0;
-  const auto invite = [&]() -> StatusOr<LaneInvitation> {
+  const auto invite = [&]() -> StatusOr<ShmRpcTicket> {
     if (++asked < 3) return DeadlineExceeded("no answer for 5 s");
     auto [status, invitation] = Invite(0);
     if (!status.ok()) return Internal("%s", status.error_message());
     return invitation;
   };
-  ServerLane patient("patient", invite);
+  ShmRpcConnection patient("patient", invite);
   const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60));
   EXPECT_TRUE(opened.ok()) << opened;
   EXPECT_EQ(asked, 3);
-  ServerLane silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
+  ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
   EXPECT_EQ(silent.WaitForFirst(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
-  ServerLane refused("refused", [] { return FailedPrecondition("another job"); });
+  ShmRpcConnection refused("refused", [] { return FailedPrecondition("another job"); });
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
 }
 
@@ -245,7 +245,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   EXPECT_EQ(Invite(9).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   auto [invited, invitation] = Invite(0);
   ASSERT_TRUE(invited.ok()) << invited.error_message();
-  auto lane = LaneClient::Connect(invitation, SteadyNow() + seconds(10));
+  auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
   ASSERT_TRUE(lane.ok()) << lane.status();
   std::thread serve([&] { (void)(*lane)->Run(); });
   std::mt19937 random(5);

@@ -1,8 +1,8 @@
 // A server that gave everything away, and was stopped for good: its clients ask it no more.
 #include <thread>
 
-#include "pserver/client/carrier/grpc_carrier.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -33,8 +33,8 @@ class LeftServerTest : public PserverTest {
   // As `tandem drain --pserver=1` does.
   void DrainAndStop() {
     {
-      const auto carrier = *GrpcCarrier::Connect(endpoints_, {});
-      Mover mover(*carrier, endpoints_, {});
+      const auto carrier = *GrpcPsChannel::Connect(endpoints_, {});
+      BucketMigrator mover(*carrier, endpoints_, {});
       const auto before = mover.Where();
       ASSERT_TRUE(before.ok()) << before.status();
       ASSERT_TRUE(mover.Leave(1).ok());

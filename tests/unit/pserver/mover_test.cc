@@ -22,7 +22,7 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
       if (call != last) return;
       EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
     });
-    const auto servers = Mover(carrier, {"host:0", "host:1"}, {}).Where();
+    const auto servers = BucketMigrator(carrier, {"host:0", "host:1"}, {}).Where();
     ASSERT_TRUE(servers.ok()) << servers.status();
     EXPECT_THAT((*servers)[0].buckets, Contains(bucket)) << "released before call " << last;
     EXPECT_THAT((*servers)[1].buckets, Not(Contains(bucket)));
@@ -39,7 +39,8 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
     std::swap(owners[0], owners[1]);
     target = 1 - target;
   });
-  const auto servers = Mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
+  const auto servers =
+      BucketMigrator(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
   EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
   EXPECT_LE(carrier.calls(), 12);
@@ -57,7 +58,7 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
       EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
     }
   });
-  Mover mover(carrier, {"host:0", "host:1"}, {});
+  BucketMigrator mover(carrier, {"host:0", "host:1"}, {});
   ASSERT_TRUE(mover.Leave(1).ok());
   EXPECT_GE(carrier.calls(), 5);
   const auto servers = mover.Where();
@@ -91,7 +92,7 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
     EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
     EXPECT_TRUE(a->FreezeBuckets("job", {{5}, 1, "host:1", seconds(60)}).ok());
   });
-  Mover mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
+  BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("stay frozen for pserver 1"));

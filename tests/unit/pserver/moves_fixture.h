@@ -11,7 +11,7 @@
 #include "common/tensor/row_buckets.h"
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/moves/mover.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/bytes.h"
@@ -95,14 +95,14 @@ class MovesTest : public testing::Test {
     return Pull(shard, ids,
                 {.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}});
   }
-  StatusOr<BucketParcel> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
+  StatusOr<BucketMigration> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
     return shard.FreezeBuckets("job", {buckets, target, "host:1", seconds(2)});
   }
   static Status Tell(Shard& shard, const BucketMap& map) {
     return shard.ExchangeMap({"job", 0, 0}, /*observer=*/true, map).status();
   }
   Status Move(Shard& from, Shard& to, const std::vector<int>& buckets, int target) {
-    TD_ASSIGN_OR_RETURN(const BucketParcel parcel, Freeze(from, buckets, target));
+    TD_ASSIGN_OR_RETURN(const BucketMigration parcel, Freeze(from, buckets, target));
     TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
     TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
     return Tell(to, map);
@@ -117,7 +117,7 @@ class MovesTest : public testing::Test {
 };
 
 // Carries ExchangeMap and RefuseBuckets to shards, at once.
-class ShardCarrier final : public PsCarrier {
+class ShardCarrier final : public PsChannel {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
       : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}

@@ -151,7 +151,7 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Push(*a, Head(1, 1), ids).ok());
-  const StatusOr<ShardImage> before = a->Image();
+  const StatusOr<ShardSnapshot> before = a->Image();
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   const auto offered = Freeze(*a, {6}, 1);
   ASSERT_TRUE(b->OfferBuckets("job", *offered).ok());
@@ -185,7 +185,7 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
 // Who caches rows must hear of it, though the versions begin again from lower ones.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);
-  const StatusOr<ShardImage> image = a->Image();
+  const StatusOr<ShardSnapshot> image = a->Image();
   const auto incarnation = [&] {
     uint64_t number = 0;
     PullQuery query{.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}};
@@ -206,7 +206,7 @@ TEST_F(MovesTest, WhatCannotMoveIsRefused) {
   EXPECT_EQ(Freeze(*a, {600}, 1).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(Freeze(*a, {5}, 0).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Freeze(*a, {6, 5}, 1).status().code(), StatusCode::kInvalidArgument);
-  BucketParcel parcel = *Freeze(*a, {5}, 2);
+  BucketMigration parcel = *Freeze(*a, {5}, 2);
   parcel.config = {};  // trainers will configure it
   EXPECT_EQ(fresh->OfferBuckets("job", parcel).code(), StatusCode::kFailedPrecondition);
 }

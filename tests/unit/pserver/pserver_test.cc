@@ -193,7 +193,7 @@ TEST_F(PserverTest, ItIsKnownWhoWaits) {
   for (uint64_t step = 0; step < 1000 && waited[0] < waited[1] + 0.05; ++step) {
     Model early, late;
     Answer<StatusOr<uint64_t>> first, second;
-    const PsWhen when{.version = step + 1};
+    const PullCondition when{.version = step + 1};
     zero->PushPull(step, 0.1f, early.View(early.params), when, early.Tensors(), first.Callback());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     one->PushPull(step, 0.1f, late.View(late.params), when, late.Tensors(), second.Callback());

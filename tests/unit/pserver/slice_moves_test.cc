@@ -97,7 +97,7 @@ class SliceMovesTest : public MovesTest {
         state.insert(state.end(), floats.begin(), floats.end());
       };
       add(image->slices[i].param, spec.numel);
-      for (const SliceImage::Slot& slot : image->slices[i].slots) add(slot.values, slot.numel);
+      for (const SliceSnapshot::Slot& slot : image->slices[i].slots) add(slot.values, slot.numel);
     }
     return all;
   }
@@ -163,15 +163,16 @@ TEST_F(SliceMovesTest, AParcelMustHaveWhatItSaysAndFit) {
   const auto parcel = Freeze(*a, {kFirst}, 1);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   const auto refused = [&](const std::string& why, const auto& change) {
-    BucketParcel other = *parcel;
+    BucketMigration other = *parcel;
     change(other);
     const Status status = b->OfferBuckets("job", other);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
-  refused("its slice does not come", [](BucketParcel& p) { p.slices.clear(); });
-  refused("bucket 1026 does not move", [](BucketParcel& p) { p.slices[0].spec.bucket = kThird; });
-  refused("overlaps another", [](BucketParcel& p) { p.slices[0].spec.offset = 4; });
+  refused("its slice does not come", [](BucketMigration& p) { p.slices.clear(); });
+  refused("bucket 1026 does not move",
+          [](BucketMigration& p) { p.slices[0].spec.bucket = kThird; });
+  refused("overlaps another", [](BucketMigration& p) { p.slices[0].spec.offset = 4; });
   EXPECT_EQ(StateOf(*b).size(), 1u);
   EXPECT_TRUE(b->OfferBuckets("job", *parcel).ok());
 }
@@ -222,11 +223,11 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
 
 // An image is of the moment at which it was begun, whatever moves before it is copied.
 TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
-  std::vector<ImageCopy> copies;
+  std::vector<SnapshotFn> copies;
   const auto a = std::make_unique<Shard>(
       Shard::Options{.index = 0,
                      .checkpoint_every_steps = 1,
-                     .on_checkpoint = [&](uint64_t, ImageCopy copy) { copies.push_back(copy); }},
+                     .on_checkpoint = [&](uint64_t, SnapshotFn copy) { copies.push_back(copy); }},
       clock_, backend_, device_, metrics_);
   const auto b = StartWith(1, {kSecond}), alone = StartWith(0, {kFirst, kThird});
   ASSERT_TRUE(Begin(*a, {kFirst, kThird}).ok());
@@ -306,23 +307,23 @@ TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
 class StepSliceMovesTest : public SliceMovesTest {
  protected:
   StepSliceMovesTest() { mode_ = ShardMode::kSync; }
-  static BucketOrder Before(uint64_t step, int target, const std::vector<int>& buckets) {
+  static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
   // Steps 0, 1 and 2 of both, and the third slice moves before step 3, to which both come.
-  StatusOr<BucketParcel> OfferBeforeStep3(Shard& a, Shard& b) {
+  StatusOr<BucketMigration> OfferBeforeStep3(Shard& a, Shard& b) {
     for (const uint64_t step : {0, 1}) {
       Step(a, step, {kFirst, kThird});
       Step(b, step, {kSecond});
     }
-    const BucketOrder order = Before(3, 1, {kThird});
+    const FreezeRequest order = Before(3, 1, {kThird});
     for (Shard* const shard : {&a, &b}) {
       EXPECT_TRUE(shard->FreezeBuckets("job", order)->moves.empty());
     }
     Step(a, 2, {kFirst, kThird});
     Step(b, 2, {kSecond});
     EXPECT_EQ(b.FreezeBuckets("job", order)->version, 3u);
-    TD_ASSIGN_OR_RETURN(BucketParcel parcel, a.FreezeBuckets("job", order));
+    TD_ASSIGN_OR_RETURN(BucketMigration parcel, a.FreezeBuckets("job", order));
     TD_RETURN_IF_ERROR(b.OfferBuckets("job", parcel));
     return parcel;
   }
@@ -385,20 +386,20 @@ TEST_F(StepSliceMovesTest, AMoveThatComesToNothingLeavesBothAsTheyWere) {
 TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfTheOthers) {
   const auto a = StartWith(0, {kFirst}), b = StartWith(1, {kSecond});
   const auto alone = StartWith(0, {kFirst, kSecond});
-  const auto move = [&](Shard& from, Shard& to, const BucketOrder& order) -> Status {
-    TD_ASSIGN_OR_RETURN(const BucketParcel parcel, from.FreezeBuckets("job", order));
+  const auto move = [&](Shard& from, Shard& to, const FreezeRequest& order) -> Status {
+    TD_ASSIGN_OR_RETURN(const BucketMigration parcel, from.FreezeBuckets("job", order));
     TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
     TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
     return Tell(to, map);
   };
-  const BucketOrder away = Before(1, 1, {kFirst});
+  const FreezeRequest away = Before(1, 1, {kFirst});
   for (Shard* const shard : {a.get(), b.get()}) ASSERT_TRUE(shard->FreezeBuckets("job", away).ok());
   Step(*a, 0, {kFirst});
   Step(*b, 0, {kSecond});
   ASSERT_TRUE(move(*a, *b, away).ok());
   for (const uint64_t step : {1, 2, 3}) Step(*b, step, {kFirst, kSecond}, 1);
   // It is at step 1 still, and is not asked.
-  const BucketOrder home = Before(5, 0, {kFirst});
+  const FreezeRequest home = Before(5, 0, {kFirst});
   ASSERT_TRUE(b->FreezeBuckets("job", home).ok());
   Step(*b, 4, {kFirst, kSecond}, 1);
   ASSERT_TRUE(move(*b, *a, home).ok());

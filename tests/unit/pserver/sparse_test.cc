@@ -51,7 +51,7 @@ class SparseTest : public PserverTest {
     return answer.Get();
   }
   // Every row, held or not.
-  static StatusOr<std::vector<float>> Rows(PsClient& client, PsWhen when) {
+  static StatusOr<std::vector<float>> Rows(PsClient& client, PullCondition when) {
     std::vector<float> all(kHeight * kDim);
     PsRows rows{"emb", {}, {}};
     for (int64_t id = 0; id < kHeight; ++id) {

@@ -26,11 +26,11 @@ class StepMovesTest : public MovesTest {
     }
     ASSERT_EQ(shard.Info().version, step + 1);
   }
-  static BucketOrder Before(uint64_t step, int target, const std::vector<int>& buckets) {
+  static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
   // Asks both, of which neither has begun the step.
-  void Ask(Shard& from, Shard& to, const BucketOrder& order) {
+  void Ask(Shard& from, Shard& to, const FreezeRequest& order) {
     for (Shard* const shard : {&from, &to}) {
       const auto asked = shard->FreezeBuckets("job", order);
       ASSERT_TRUE(asked.ok()) << asked.status();
@@ -55,12 +55,12 @@ class StepMovesTest : public MovesTest {
     return ids;
   }
   // Makes step 0 and offers `to` bucket 5 of `from`.
-  StatusOr<BucketParcel> OfferBeforeStep1(Shard& from, Shard& to) {
-    const BucketOrder order = Before(1, 1, {5});
+  StatusOr<BucketMigration> OfferBeforeStep1(Shard& from, Shard& to) {
+    const FreezeRequest order = Before(1, 1, {5});
     Ask(from, to, order);
     Step(from, 0, Ids());
     Step(to, 0, {});
-    TD_ASSIGN_OR_RETURN(BucketParcel parcel, from.FreezeBuckets("job", order));
+    TD_ASSIGN_OR_RETURN(BucketMigration parcel, from.FreezeBuckets("job", order));
     TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
     return parcel;
   }
@@ -75,7 +75,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
     Step(*alone, step, Ids());
     Step(*b, step, {});
   }
-  const BucketOrder order = Before(3, 1, {5});
+  const FreezeRequest order = Before(3, 1, {5});
   Ask(*a, *b, order);
   Step(*a, 2, Ids());  // up to there all is as ever
   Step(*alone, 2, Ids());
@@ -137,7 +137,7 @@ TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
     Step(*b, step, {});
   }
   const auto before = *PullAt(*a, In(6), 1);
-  const BucketOrder order = Before(3, 1, {5});
+  const FreezeRequest order = Before(3, 1, {5});
   Ask(*a, *b, order);
   Step(*a, 2, Ids());
   Step(*b, 2, {});
@@ -159,7 +159,7 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
               step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
   }
   // A target that was not asked, or is at another step, takes nothing.
-  const BucketOrder order = Before(2, 1, {5});
+  const FreezeRequest order = Before(2, 1, {5});
   ASSERT_TRUE(a->FreezeBuckets("job", order).ok());
   Step(*a, 1, Ids());
   const auto parcel = a->FreezeBuckets("job", order);
@@ -225,7 +225,7 @@ TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   const int own = FirstBucket(1, 3);
-  const BucketOrder order = Before(3, 2, {own});
+  const FreezeRequest order = Before(3, 2, {own});
   auto asked = b->FreezeBuckets("job", order);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is to come
@@ -246,7 +246,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
   const auto move = [&](Shard& from, Shard& to, int target, uint64_t step) {
     return [&, target, step](const std::vector<int>& buckets) -> Status {
-      TD_ASSIGN_OR_RETURN(const BucketParcel parcel,
+      TD_ASSIGN_OR_RETURN(const BucketMigration parcel,
                           from.FreezeBuckets("job", Before(step, target, buckets)));
       TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
       TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));

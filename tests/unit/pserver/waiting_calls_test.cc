@@ -3,7 +3,7 @@
 
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/carrier/grpc_carrier.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -15,7 +15,7 @@ class WaitingCallsTest : public PserverTest {
  protected:
   template <typename Request>
   Status Call(const char* method, const Request& request) {
-    const auto carrier = *GrpcCarrier::Connect(endpoints_, {});
+    const auto carrier = *GrpcPsChannel::Connect(endpoints_, {});
     Answer<Status> answer;
     carrier->Call(0, method, EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
                   [done = answer.Callback()](const Status& status, Fragments) { done(status); });

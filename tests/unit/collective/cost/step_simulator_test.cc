@@ -1,7 +1,7 @@
 // The cost model's walk against hand-computed cases and the formulas of the literature, and who
 // chooses which algorithm.
-#include "collective/cost/cost_model.h"
 #include "collective/cost/step_simulator.h"
+#include "collective/cost/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ CostModel Plain() {
   return model;
 }
 
-std::vector<double> PairEnds(const CostModel& model, const WalkStarts& starts = {}) {
+std::vector<double> PairEnds(const CostModel& model, const RankSkew& starts = {}) {
   const auto pair = [](int rank) { return PairAllReduce(rank, 8); };
   const auto ends = Walk(pair, {2, 2}, model, starts, /*pieces=*/1);
   EXPECT_TRUE(ends.ok()) << ends.status();
@@ -172,7 +172,7 @@ TEST(StepSimulatorTest, OneHostStandsForAllOfARing) {
     model.cores = cores;
     for (const RankLayout layout : {RankLayout{8, 2}, RankLayout{12, 3}, RankLayout{6, 1}}) {
       const size_t count = 240000, g = static_cast<size_t>(layout.ranks_per_host);
-      const auto one = WalkAllReduce(kRing, layout, 1, count, 4, model);
+      const auto one = SimulateAllReduce(kRing, layout, 1, count, 4, model);
       const auto all = WalkAll(kRing, layout, count, model);
       ASSERT_TRUE(one.ok() && all.ok());
       ASSERT_EQ(one->size(), g);
@@ -187,7 +187,7 @@ TEST(StepSimulatorTest, OneHostStandsForAllOfManyWithinAFewPercent) {
   const RankLayout layout = {512, 8};
   for (const AllReduceAlgorithm algorithm : {kLeaders, kShards}) {
     const size_t count = 512 << 10;
-    const auto one = WalkAllReduce(algorithm, layout, 8, count, 4, TwoLevels());
+    const auto one = SimulateAllReduce(algorithm, layout, 8, count, 4, TwoLevels());
     const auto all = WalkAll(algorithm, layout, count, TwoLevels());
     ASSERT_TRUE(one.ok() && all.ok());
     EXPECT_EQ(one->size(), 8u);
@@ -200,23 +200,23 @@ TEST(StepSimulatorTest, ThousandsOfRanks) {
   CostModel model;
   model.between = {.latency = 2e-5, .byte = 8e-11};
   const RankLayout layout = {4096, 1};
-  const auto ring = WalkAllReduce(kRing, layout, 1, 4096, 4, model);
+  const auto ring = SimulateAllReduce(kRing, layout, 1, 4096, 4, model);
   ASSERT_TRUE(ring.ok()) << ring.status();
   EXPECT_NEAR(ring->at(0), 2 * 4095 * (2e-5 + 4 * 8e-11), 1e-9);
-  const auto halving = WalkAllReduce(kHalving, layout, 1, 4096, 4, model);
+  const auto halving = SimulateAllReduce(kHalving, layout, 1, 4096, 4, model);
   ASSERT_TRUE(halving.ok()) << halving.status();
   EXPECT_LT(halving->at(0), ring->at(0) / 100) << "24 messages instead of 8190";
   const auto slow =
-      WalkAllReduce(kRing, layout, 1, 4096, 4, model, {.slow_rank = 7, .slow_factor = 2});
+      SimulateAllReduce(kRing, layout, 1, 4096, 4, model, {.slow_rank = 7, .slow_factor = 2});
   EXPECT_EQ(slow.status().code(), StatusCode::kResourceExhausted) << "33 million steps";
 }
 
 TEST(StepSimulatorTest, DirectAddsUpBehindIt) {
   const CostModel model = Plain();
-  const auto ends = WalkAllReduce(kDirect, {3, 3}, 1, 4, 1, model);
+  const auto ends = SimulateAllReduce(kDirect, {3, 3}, 1, 4, 1, model);
   CostModel free = model;
   free.thread.add_byte = 0;
-  const auto moved = WalkAllReduce(kDirect, {3, 3}, 1, 4, 1, free);
+  const auto moved = SimulateAllReduce(kDirect, {3, 3}, 1, 4, 1, free);
   ASSERT_TRUE(ends.ok() && moved.ok());
   EXPECT_DOUBLE_EQ(ends->at(0) - moved->at(0), 2 * 4 * 0.25);
 }
@@ -286,7 +286,7 @@ TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
 
 // All ranks are told the same, of every algorithm that is one for them.
 TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::vector<std::vector<AlgorithmCost>> costs(4);
   OnEveryRank(4, [&](int r) {
     HostCommunicatorConfig config;
@@ -338,7 +338,7 @@ TEST(CostProbeTest, FitsSomethingThatCosts) {
 }
 
 TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
-  auto world = LocalWorld::Join(2, {}, {Carrier::kSharedMemory, size_t{16} << 20});
+  auto world = LocalWorld::Join(2, {}, {TransportKind::kSharedMemory, size_t{16} << 20});
   ASSERT_TRUE(world.ok()) << world.status();
   const auto cost = ProbeSharedMemory(*world, std::chrono::milliseconds(10));
   ASSERT_TRUE(cost.ok()) << cost.status();
@@ -351,7 +351,7 @@ TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
 
 // What caches do not hold is measured where somebody has such buffers.
 TEST(CostProbeTest, LargeBuffersHaveACostOfTheirOwn) {
-  auto world = LocalWorld::Join(2, {}, {Carrier::kSharedMemory, size_t{32} << 20});
+  auto world = LocalWorld::Join(2, {}, {TransportKind::kSharedMemory, size_t{32} << 20});
   ASSERT_TRUE(world.ok()) << world.status();
   const auto memory = ProbeSharedMemory(*world, std::chrono::milliseconds(10), 20 << 20);
   ASSERT_TRUE(memory.ok()) << memory.status();
@@ -372,21 +372,21 @@ TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
   EXPECT_DOUBLE_EQ(model.For(400).thread.byte * 400, 100 * 0.5 + 300 * 2.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.add_byte * 400, 100 * 0.25 + 300 * 1.25);
   // Two ranks exchange 400 bytes: start, a message either way, the way, and each byte twice.
-  const auto ends = WalkAllReduce(kPair, {2, 2}, 1, 400, 1, model);
-  const auto near = WalkAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
+  const auto ends = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, model);
+  const auto near = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
   ASSERT_TRUE(ends.ok() && near.ok());
   EXPECT_GT(ends->at(0), 3 * near->at(0));
 }
 
 TEST(CostLineTest, TimesAreNeverBelowZero) {
-  const CostLine line{{{1000, 2.0}, {2000, 3.0}}};
+  const PiecewiseLinearCost line{{{1000, 2.0}, {2000, 3.0}}};
   EXPECT_DOUBLE_EQ(line.Seconds(1500), 2.5);
   EXPECT_DOUBLE_EQ(line.Seconds(4000), 5.0) << "the last slope goes on";
   EXPECT_DOUBLE_EQ(line.Seconds(500), 1.5) << "as does the first";
-  const CostLine slower_with_less{{{1000, 2.0}, {2000, 1.0}}};
+  const PiecewiseLinearCost slower_with_less{{{1000, 2.0}, {2000, 1.0}}};
   EXPECT_DOUBLE_EQ(slower_with_less.Seconds(500), 2.0);
   EXPECT_DOUBLE_EQ(slower_with_less.Seconds(4000), 2.0);
-  const CostLine held_up{{{1000, 2.0}, {2000, 300.0}}};
+  const PiecewiseLinearCost held_up{{{1000, 2.0}, {2000, 300.0}}};
   EXPECT_DOUBLE_EQ(held_up.Seconds(500), 1.0) << "half of it, not -147";
 }
 

@@ -61,7 +61,7 @@ World MakeFaulty(Road road, int size, int at) {
   HostCommunicatorConfig config;
   config.rule.pair_bytes_max = config.rule.direct_bytes_max = 64;
   auto inproc = MakeInprocTransports(size, 1000);
-  const Door door = road == Road::kInproc ? Door() : OpenDoor();
+  const Door door = road == Road::kInproc ? Door() : BindLoopbackSocket();
   OnEveryRank(size, [&](int r) {
     const auto own = static_cast<size_t>(r);
     std::unique_ptr<Transport> transport = std::move(inproc[own]);
@@ -70,7 +70,7 @@ World MakeFaulty(Road road, int size, int at) {
       auto mesh = JoinWorld(TestWorld(door, r, size));
       CHECK(mesh.ok()) << mesh.status();
       if (road == Road::kShm) {
-        auto shared = ShareMemory(*mesh, Board::PartBytes(4096, size), true, In(20));
+        auto shared = ShareMemory(*mesh, ShmCollectives::PartBytes(4096, size), true, In(20));
         CHECK(shared.ok()) << shared.status();
         memory = *shared;
       }

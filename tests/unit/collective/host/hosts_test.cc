@@ -44,7 +44,8 @@ class HostsTest : public ::testing::Test {
   }
 
   // A world of all ranks, each connected from its own host.
-  World Connected(const HostCommunicatorConfig& config, Carrier carrier = Carrier::kAuto) {
+  World Connected(const HostCommunicatorConfig& config,
+                  TransportKind carrier = TransportKind::kAuto) {
     World world(kRanks);
     OnEveryRank(kRanks, [&](int r) {
       const Status entered = net_->Enter(r / kRanksPerHost);
@@ -52,7 +53,7 @@ class HostsTest : public ::testing::Test {
       WorldConfig join = JoinOf(r);
       join.listen_host = listen_ ? EmulatedHosts::Address(r / kRanksPerHost) : "";
       auto made = Connect(join, config, {carrier, size_t{16} << 20});
-      if (!made.ok() && carrier == Carrier::kSharedMemory) return;
+      if (!made.ok() && carrier == TransportKind::kSharedMemory) return;
       ASSERT_TRUE(made.ok()) << made.status();
       world[static_cast<size_t>(r)] = std::move(*made);
     });
@@ -151,7 +152,7 @@ TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {
 TEST_F(HostsTest, HostsShareNoMemory) {
   if (!Make({})) GTEST_SKIP() << reason_;
   EXPECT_EQ(Connected({})[0]->name(), "tcp");
-  EXPECT_EQ(Connected({}, Carrier::kSharedMemory)[0], nullptr);
+  EXPECT_EQ(Connected({}, TransportKind::kSharedMemory)[0], nullptr);
 }
 
 }  // namespace

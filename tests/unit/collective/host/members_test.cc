@@ -12,9 +12,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Of four ranks the even ones and the odd ones: each sums up its own.
-std::vector<int32_t> Sums(Carrier carrier) {
+std::vector<int32_t> Sums(TransportKind carrier) {
   int port = 0;
-  StatusOr<Fd> door = OpenDoor(&port);
+  StatusOr<Fd> door = BindLoopbackSocket(&port);
   EXPECT_TRUE(door.ok()) << door.status();
   std::vector<int32_t> sums(4);
   std::vector<std::thread> threads;
@@ -44,8 +44,8 @@ std::vector<int32_t> Sums(Carrier carrier) {
 }
 
 TEST(MembersTest, EachSumsItsOwn) {
-  EXPECT_THAT(Sums(Carrier::kTcp), ElementsAre(22, 24, 22, 24));
-  EXPECT_THAT(Sums(Carrier::kSharedMemory), ElementsAre(22, 24, 22, 24));
+  EXPECT_THAT(Sums(TransportKind::kTcp), ElementsAre(22, 24, 22, 24));
+  EXPECT_THAT(Sums(TransportKind::kSharedMemory), ElementsAre(22, 24, 22, 24));
 }
 
 TEST(MembersTest, RefusesListsThatAreNone) {

@@ -158,7 +158,8 @@ class Relay {
   // May change what goes from who dialled to who listens. `at`: how many bytes went before.
   using Change = std::function<void(size_t at, std::span<char> bytes)>;
 
-  Relay(int port, Change change) : port_(port), change_(std::move(change)), door_(OpenDoor()) {
+  Relay(int port, Change change)
+      : port_(port), change_(std::move(change)), door_(BindLoopbackSocket()) {
     CHECK_EQ(::listen(door_.fd, 8), 0);
     thread_ = std::thread([this] { Run(); });
   }
@@ -242,14 +243,14 @@ std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count
 
 // It sees everything: nothing is encrypted.
 TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   auto relay = std::make_unique<Relay>(door.port, nullptr);
   for (const Status& status : SumThroughRelay(*relay, door, 1 << 16)) EXPECT_EQ(status, OkStatus());
   EXPECT_TRUE(relay->saw("the gradient"));
 }
 
 TEST(RelayTest, WhoChangesAByteIsFoundOut) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   const size_t victim = 100'000;  // of the data connection: long after the handshake
   Relay relay(door.port, [](size_t at, std::span<char> bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;

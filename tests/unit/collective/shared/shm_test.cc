@@ -21,7 +21,7 @@ constexpr size_t kArenaBytes = size_t{64} << 20;
 std::string Text(const Status& status) { return std::string(status.message()); }
 
 StatusOr<std::unique_ptr<Communicator>> ConnectShm(const WorldConfig& world) {
-  return Connect(world, {}, {Carrier::kSharedMemory, kArenaBytes});
+  return Connect(world, {}, {TransportKind::kSharedMemory, kArenaBytes});
 }
 
 TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {
@@ -42,7 +42,7 @@ TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {
 // A rank that does not see the others' sockets is one that never comes for the memory.
 TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
   for (const bool required : {false, true}) {
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     OnEveryRank(3, [&](int r) {
       auto mesh = JoinWorld(TestWorld(door, r, 3));
       ASSERT_TRUE(mesh.ok()) << mesh.status();
@@ -60,7 +60,7 @@ TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
 }
 
 TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch joined(2);  // who leaves before that makes the meeting fail
   OnEveryRank(2, [&](int r) {
     auto mesh = JoinWorld(TestWorld(door, r, 2));
@@ -211,14 +211,15 @@ TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
 // A rank whose process ends, while the others work in its memory or wait for it.
 TEST(ShmTest, DeadRankIsNamedByAll) {
   for (const bool idle : {false, true}) {
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     const int size = 4, victim = 2;
     std::latch ready(size);
     OnEveryRank(size, [&](int r) {
       if (r == victim) {
         auto mesh = JoinWorld(TestWorld(door, r, size));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
-        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes, size), true, In(20));
+        const auto memory =
+            ShareMemory(*mesh, ShmCollectives::PartBytes(kArenaBytes, size), true, In(20));
         ASSERT_TRUE(memory.ok()) << memory.status();
         ready.arrive_and_wait();
         return;  // closes everything
@@ -246,7 +247,7 @@ TEST(ShmTest, DeadRankIsNamedByAll) {
 }
 
 TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch done(2);
   OnEveryRank(2, [&](int r) {
     auto comm = ConnectShm(TestWorld(door, r, 2));
@@ -276,17 +277,18 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
 // A peer that went mad: stray bytes on its connection, or a buffer that is not its own.
 TEST(ShmTest, GarbageIsNamed) {
   for (const bool posted : {false, true}) {
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     std::latch failed(1);
     OnEveryRank(2, [&](int r) {
       if (r == 1) {
         auto mesh = JoinWorld(TestWorld(door, r, 2));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
-        const auto memory = ShareMemory(*mesh, Board::PartBytes(kArenaBytes, 2), true, In(20));
+        const auto memory =
+            ShareMemory(*mesh, ShmCollectives::PartBytes(kArenaBytes, 2), true, In(20));
         ASSERT_TRUE(memory.ok()) << memory.status();
         if (posted) {
-          auto* theirs = reinterpret_cast<BoardSeat*>((*memory)->Part(0).data());
-          auto* mine = reinterpret_cast<BoardSeat*>((*memory)->Part(1).data());
+          auto* theirs = reinterpret_cast<ShmRankBlock*>((*memory)->Part(0).data());
+          auto* mine = reinterpret_cast<ShmRankBlock*>((*memory)->Part(1).data());
           ASSERT_TRUE([&] {
             for (const Time end = In(20); SteadyNow() < end; std::this_thread::yield()) {
               if (theirs->phase.load() == 1) return true;
@@ -296,7 +298,7 @@ TEST(ShmTest, GarbageIsNamed) {
           mine->postings[1].header = theirs->postings[1].header;
           mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // and its end behind it
           mine->phase.store(1);
-          // Wakes a rank that sleeps by now, as EndPhase of board.cc does.
+          // Wakes a rank that sleeps by now, as EndPhase of shm_collectives.cc does.
           const std::byte bell{0x5b};
           ASSERT_EQ(mesh->data[0].TrySend({}, {&bell, 1}).bytes, 1u);
         } else {

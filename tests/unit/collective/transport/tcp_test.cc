@@ -66,7 +66,7 @@ TEST(RendezvousTest, AddressesAreParsed) {
 }
 
 TEST(RendezvousTest, BadConfigIsRefused) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   const Fd owner(door.fd);
   const auto code = [&](const std::function<void(WorldConfig&)>& change) {
     WorldConfig world = TestWorld(door, 1, 2);
@@ -82,7 +82,7 @@ TEST(RendezvousTest, BadConfigIsRefused) {
 }
 
 TEST(RendezvousTest, TakenPortIsNamed) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   const Fd owner(door.fd);
   ASSERT_EQ(::listen(door.fd, 1), 0);
   WorldConfig world = TestWorld(door, 0, 2);
@@ -93,7 +93,7 @@ TEST(RendezvousTest, TakenPortIsNamed) {
 }
 
 TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::atomic<int> told{0};
   OnEveryRank(3, [&](int r) {
     if (r == 1) return;
@@ -113,7 +113,7 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
 }
 
 TEST(RendezvousTest, AbsentRankZeroIsNamed) {
-  Door door = OpenDoor();  // bound, but nobody listens
+  Door door = BindLoopbackSocket();  // bound, but nobody listens
   const Fd owner(door.fd);
   WorldConfig world = TestWorld(door, 1, 2);
   world.timeout = std::chrono::milliseconds(200);
@@ -126,7 +126,7 @@ TEST(RendezvousTest, AbsentRankZeroIsNamed) {
 // A rank that must not get in, beside a job that must not notice.
 void IntruderIsRefused(const std::function<void(WorldConfig&)>& change, StatusCode code,
                        const std::string& message) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch refused(1);
   OnEveryRank(3, [&](int r) {
     if (r == 2) {
@@ -160,7 +160,7 @@ TEST(RendezvousTest, IntrudersAreRefused) {
 }
 
 TEST(RendezvousTest, TakenRankIsRefused) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::atomic<int> good{0}, taken{0};
   std::latch one_refused(1);
   OnEveryRank(4, [&](int r) {
@@ -184,7 +184,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
 
 // Who leaves while others are still missing may come again, and is waited for.
 TEST(RendezvousTest, WhoLeftMayComeAgain) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch left(1);
   OnEveryRank(3, [&](int r) {
     if (r == 1) {
@@ -206,7 +206,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
 TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   for (int slow = 0; slow < 4; ++slow) {
     SCOPED_TRACE("slow rank " + std::to_string(slow));
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     OnEveryRank(4, [&](int r) {
       WorldConfig world = TestWorld(door, r, 4);
       world.stop = [slow, r] {
@@ -221,7 +221,7 @@ TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
 
 // The listener is not who it should be.
 TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   const Fd listener(door.fd);
   ASSERT_EQ(::listen(door.fd, 8), 0);
   std::thread impostor([&] {
@@ -243,7 +243,7 @@ TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
 }
 
 TEST(RendezvousTest, OtherServiceAtTheDoorIsNamed) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   const Fd listener(door.fd);
   ASSERT_EQ(::listen(door.fd, 8), 0);
   std::thread other([&] {
@@ -259,7 +259,7 @@ TEST(RendezvousTest, OtherServiceAtTheDoorIsNamed) {
 }
 
 TEST(RendezvousTest, StrangersDoNotDisturb) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch strangers_done(1);
   OnEveryRank(3, [&](int r) {
     if (r == 2) {
@@ -300,7 +300,7 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
 }
 
 TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch dropped(1);
   OnEveryRank(3, [&](int r) {
     if (r == 2) {
@@ -321,7 +321,7 @@ TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
 // A rank whose process ends: its connections close without a word.
 TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
   for (const bool idle : {false, true}) {
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     const int size = 4, victim = 2;
     std::latch ready(size);
     OnEveryRank(size, [&](int r) {
@@ -359,7 +359,7 @@ TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
 }
 
 TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch done(2);
   OnEveryRank(2, [&](int r) {
     auto comm = ConnectTcp(TestWorld(door, r, 2));
@@ -388,7 +388,7 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
 // Stray bytes on a connection that is already trusted.
 TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
   for (const bool control : {false, true}) {
-    const Door door = OpenDoor();
+    const Door door = BindLoopbackSocket();
     std::latch failed(1);
     OnEveryRank(2, [&](int r) {
       if (r == 1) {
@@ -409,7 +409,7 @@ TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
 }
 
 TEST(RendezvousTest, RanksOfAnotherVersionAreToldSo) {
-  const Door door = OpenDoor();
+  const Door door = BindLoopbackSocket();
   std::latch refused(1);
   OnEveryRank(3, [&](int r) {
     if (r == 2) {

@@ -62,7 +62,8 @@ TEST(KnobBenchTable, EveryBuiltKnobHasARowOrAReason) {
   for (const auto& [path, info] : BuiltKnobs()) {
     EXPECT_EQ(rows.count(path) + reasons.count(path), 1u)
         << path
-        << ": deploy/cli/knob_bench/knob_bench_table.cc wants one row, or one reason why there is none";
+        << ": deploy/cli/knob_bench/knob_bench_table.cc wants one row, or one reason why there is "
+           "none";
   }
 }
 

@@ -165,8 +165,7 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1:0.5"}, kLinks)),
               HasSubstr("factor from 1"));
   EXPECT_THAT(error({job, "-o", "yaml"}), HasSubstr("expected text or json"));
-  EXPECT_EQ(Plan({job, "--inter_alpha_us=1", "--inter_gbps=1", "--svg=/none/p.svg"}),
-            kExitUsage);
+  EXPECT_EQ(Plan({job, "--inter_alpha_us=1", "--inter_gbps=1", "--svg=/none/p.svg"}), kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("/none/p.svg: cannot be created (No such file or directory)"));
 }
 

@@ -15,7 +15,7 @@
 #include "common/base/error_text.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/rank_words.h"
+#include "deploy/launch/rank_reports.h"
 
 namespace tandem::deploy {
 namespace {
@@ -469,18 +469,18 @@ TEST_F(LaunchOptionsTest, DryRun) {
 }
 
 TEST_F(LaunchOptionsTest, WordsOfRanksMayComeInPieces) {
-  RankWordsFifo fifo;
+  RankReportFifo fifo;
   ASSERT_TRUE(fifo.Open(dir_ + "/fifo").ok());
   const auto say = [&](const std::string& text) {
     ASSERT_EQ(write(fifo.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   };
   say("nonsense\nready\nwaits trainer 5\nhere trainer\nwaits trainer 1 trainer 3 15");
-  const RankWords nothing = fifo.Read();
+  const RankReports nothing = fifo.Read();
   EXPECT_TRUE(nothing.waits.empty());
   EXPECT_TRUE(nothing.here.empty());
   EXPECT_TRUE(nothing.ready.empty());
   say("00 20 30\nready 2\nhere pserver 7\nwaits caller 0 pserver 4 20 9 9\nwai");
-  const RankWords words = fifo.Read();
+  const RankReports words = fifo.Read();
   EXPECT_EQ(words.ready, std::vector<int>{2});
   ASSERT_EQ(words.here.size(), 1u);
   EXPECT_EQ(words.here[0].kind, "pserver");

@@ -87,7 +87,7 @@ Program WithData() {
 
 MemoryPlan PlanOf(const Program& program, const std::vector<std::string>& fetch,
                   const MemoryOptions& options) {
-  const auto plan = PlanMemory(program, FindFlights(program), fetch, options);
+  const auto plan = PlanMemory(program, FindCommIntervals(program), fetch, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *plan;
 }

@@ -8,12 +8,12 @@
 namespace tandem {
 namespace {
 
-constexpr CardProperties kA100 = {.major = 8,
-                                  .minor = 0,
-                                  .multiprocessors = 108,
-                                  .bus_bits = 5120,
-                                  .clock_hz = 1.41e9,
-                                  .memory_clock_hz = 1.215e9};
+constexpr DeviceProperties kA100 = {.major = 8,
+                                    .minor = 0,
+                                    .multiprocessors = 108,
+                                    .bus_bits = 5120,
+                                    .clock_hz = 1.41e9,
+                                    .memory_clock_hz = 1.215e9};
 
 // Its maker's figures: 19.5, 156 and 312 TFLOP/s, 1555 GB/s.
 TEST(Roofline, PeaksAreThoseOfTheMaker) {
@@ -34,7 +34,7 @@ TEST(Roofline, PeaksAreThoseOfTheMaker) {
   EXPECT_NEAR(h100->half_flops, 989e12, 2e12);
   EXPECT_NEAR(h100->tf32_flops, 494.5e12, 1e12);
   EXPECT_NEAR(h100->bytes, 3.35e12, 0.01e12);
-  CardProperties other = kA100;
+  DeviceProperties other = kA100;
   other.minor = 7;
   EXPECT_EQ(PeakOf(other).status().code(), StatusCode::kNotFound);
 }
@@ -49,10 +49,11 @@ TEST(Roofline, AnOperatorIsBoundByWhatTakesLonger) {
   ASSERT_EQ(program.ops[1].type, "relu");
   program.ops.resize(2);
   const double flops = 2.0 * 8 * 6 * 4, fc_bytes = 4.0 * (48 + 24 + 4 + 32), relu_bytes = 4.0 * 64;
-  const CardPeak fast_memory = {.f32_flops = 1, .tf32_flops = 8, .half_flops = 16, .bytes = 100};
+  const DevicePeak fast_memory = {.f32_flops = 1, .tf32_flops = 8, .half_flops = 16, .bytes = 100};
   EXPECT_DOUBLE_EQ(LeastSeconds(program, fast_memory, false), flops + relu_bytes / 100);
   EXPECT_DOUBLE_EQ(LeastSeconds(program, fast_memory, true), flops / 8 + relu_bytes / 100);
-  const CardPeak fast_cores = {.f32_flops = 1e9, .tf32_flops = 8e9, .half_flops = 16e9, .bytes = 1};
+  const DevicePeak fast_cores = {
+      .f32_flops = 1e9, .tf32_flops = 8e9, .half_flops = 16e9, .bytes = 1};
   EXPECT_DOUBLE_EQ(LeastSeconds(program, fast_cores, false), fc_bytes + relu_bytes);
   // In 16 bits.
   for (const char* name : {"x", "fc_0.w", "fc_0.out"}) {

@@ -89,7 +89,7 @@ TEST(SparseGradient, GivesTheBitsOfTheDenseOneUnderEveryOptimizer) {
     for (const bool twice : {false, true}) {
       const OptimizerSpec spec{type, {{"l2_decay", 0.0}}};
       const Trained sparse = Train(WordNet(true, twice), spec, 5);
-      if (ReachOf(spec).value() != UpdateReach::kElement) {
+      if (ReachOf(spec).value() != UpdateScope::kElement) {
         EXPECT_EQ(sparse.status.code(), StatusCode::kUnimplemented);
         EXPECT_THAT(Message(sparse.status), HasSubstr("\"embedding_0.w\" is sparse"));
         continue;

@@ -118,7 +118,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   for (size_t i = 1; i < rows.size(); ++i) EXPECT_GE(rows[i - 1].total, rows[i].total);
   double busy = 0;
   for (const ProfileRow& row : rows) {
-    if (row.lane == Lane::kCompute) busy += row.total;
+    if (row.lane == TraceTrack::kCompute) busy += row.total;
     EXPECT_LE(row.min, row.max) << row.name;
     EXPECT_GE(row.total * 1.0001, row.min * static_cast<double>(row.calls)) << row.name;
   }
@@ -137,14 +137,14 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   ASSERT_NE(way, nullptr);
   EXPECT_EQ(way->calls, 3);
   EXPECT_GE(way->min, 0.002);
-  EXPECT_EQ(way->lane, Lane::kComm);
+  EXPECT_EQ(way->lane, TraceTrack::kComm);
   EXPECT_EQ(Find(rows, "wait for c_allreduce_sum")->calls, 3);
   EXPECT_NEAR(Find(rows, "feed")->total, 0.005, 1e-9);
 }
 
 TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   const Time t = SteadyNow();
-  const auto span = [t](const char* what, Lane lane, int64_t run, int begin_ms, int end_ms) {
+  const auto span = [t](const char* what, TraceTrack lane, int64_t run, int begin_ms, int end_ms) {
     return Span{0,
                 what,
                 lane,
@@ -153,10 +153,10 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
                 t + std::chrono::milliseconds(end_ms)};
   };
   const std::vector<Span> spans = {
-      span("", Lane::kCompute, 0, 0, 10),      span("", Lane::kComm, 0, 2, 8),
-      span("", Lane::kComm, 0, 4, 12),         span("wait", Lane::kCompute, 0, 10, 12),
-      span("", Lane::kCompute, 1, 20, 30),     span("", Lane::kComm, 1, 30, 40),
-      span("wait", Lane::kCompute, 1, 30, 40), span("feed", Lane::kFeed, 1, 18, 20)};
+      span("", TraceTrack::kCompute, 0, 0, 10),      span("", TraceTrack::kComm, 0, 2, 8),
+      span("", TraceTrack::kComm, 0, 4, 12),         span("wait", TraceTrack::kCompute, 0, 10, 12),
+      span("", TraceTrack::kCompute, 1, 20, 30),     span("", TraceTrack::kComm, 1, 30, 40),
+      span("wait", TraceTrack::kCompute, 1, 30, 40), span("feed", TraceTrack::kFeed, 1, 18, 20)};
   const CommOverlap overlap = OverlapOf(spans);
   EXPECT_EQ(overlap.steps, 2);
   EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
@@ -164,9 +164,9 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_EQ(ToString(BusyOf(spans)), "");
   // Two streams at once count once; what is before the first step belongs to none.
   std::vector<Span> device = spans;
-  device.push_back(span("copy", Lane::kDevice, 0, -10, -5));
-  device.push_back(span("kernel", Lane::kDevice, 0, 5, 15));
-  device.push_back(span("kernel", Lane::kDevice, 1, 10, 20));
+  device.push_back(span("copy", TraceTrack::kDevice, 0, -10, -5));
+  device.push_back(span("kernel", TraceTrack::kDevice, 0, 5, 15));
+  device.push_back(span("kernel", TraceTrack::kDevice, 1, 10, 20));
   const DeviceBusy busy = BusyOf(device);
   EXPECT_EQ(busy.steps, 2);
   EXPECT_NEAR(busy.busy, 0.020, 1e-9);
@@ -221,7 +221,7 @@ TEST_F(ObserverTest, TableAndOrders) {
 TEST_F(ObserverTest, BothRatesOfARowAsSharesOfThePeak) {
   ProfileRow fc{.name = "fc", .calls = 1, .total = 0.5, .flops = 3e9, .bytes = 1e9};
   ProfileRow relu{.name = "relu", .calls = 1, .total = 0.25, .bytes = 1e9};
-  ProfileRow way{.name = "way", .lane = Lane::kComm, .calls = 1, .total = 0.25, .bytes = 1e9};
+  ProfileRow way{.name = "way", .lane = TraceTrack::kComm, .calls = 1, .total = 0.25, .bytes = 1e9};
   const std::string table = ProfileTable({fc, relu, way}, {8e9, 16e9});
   EXPECT_THAT(table, HasSubstr(" 0.6667      6.0   75.0%      2.0   12.5%\n"));
   EXPECT_THAT(table, HasSubstr(" 0.3333                       4.0   25.0%\n"));

@@ -181,7 +181,7 @@ TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
   DistributedStrategy strategy;
   int fused = 0;
   for (const std::string& type : OptimizerTypes()) {
-    if (*ReachOf({.type = type}) != UpdateReach::kElement) continue;
+    if (*ReachOf({.type = type}) != UpdateScope::kElement) continue;
     strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(false);
     const auto plain = Train(Trained(strategy, {.type = type}, 130), 5);
     strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);

@@ -191,7 +191,7 @@ TEST(UnrollSectionTest, MemoryIsBounded) {
   const auto bytes = [](int section, int micro) {
     const Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
     const auto plan =
-        PlanMemory(program, FindFlights(program), {}, {.inplace = true, .reuse = true});
+        PlanMemory(program, FindCommIntervals(program), {}, {.inplace = true, .reuse = true});
     size_t data = 0;  // all of the step's data is there from the start
     for (const Var& var : program.vars()) {
       if (var.name.starts_with("x@MICRO")) data += var.desc.bytes();

@@ -1,19 +1,19 @@
 // What a client keeps of its pushes when it does not know whether a server took them.
-#include "pserver/client/kept_pushes.h"
+#include "pserver/client/push_retransmit_buffer.h"
 
 #include "gtest/gtest.h"
 
 namespace tandem {
 namespace {
 
-void Keep(KeptPushes& kept, uint64_t sequence) {
+void Keep(PushRetransmitBuffer& kept, uint64_t sequence) {
   ASSERT_TRUE(kept.Reserve(sequence, 10));
   (void)kept.Keep(
       {.part = {.server = 0, .slices = {}, .bytes = 10, .sequence = sequence}, .step = sequence});
 }
 
 TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
-  KeptPushes kept(1000);
+  PushRetransmitBuffer kept(1000);
   for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
   kept.Doubtful(0, 1);
   kept.Answered(0, 2, 7);  // which was under way when the doubt came, and may be the older one

@@ -14,7 +14,7 @@ std::vector<int64_t> Sizes(const Shape& shape, int servers) {
   const auto blocks = Partition({{"w", shape}}, {.servers = servers});
   EXPECT_TRUE(blocks.ok()) << blocks.status();
   std::vector<int64_t> sizes;
-  for (const PsBlock& b : *blocks) sizes.push_back(b.numel);
+  for (const PsSlice& b : *blocks) sizes.push_back(b.numel);
   return sizes;
 }
 
@@ -40,7 +40,7 @@ TEST(PartitionTest, RoundRobinGoesOverBlocks) {
       Partition({{"a", Shape{8192 * 3}}, {"b", Shape{7}}, {"c", Shape{7}}}, {.servers = 2});
   ASSERT_TRUE(blocks.ok());
   std::vector<int> servers;
-  for (const PsBlock& b : *blocks) servers.push_back(b.server);
+  for (const PsSlice& b : *blocks) servers.push_back(b.server);
   EXPECT_THAT(servers, ElementsAre(0, 1, 0, 1));
 }
 
@@ -93,7 +93,7 @@ TEST(PartitionTest, EveryElementHasExactlyOneOwner) {
     const auto blocks = Partition(variables, options);
     ASSERT_TRUE(blocks.ok()) << blocks.status();
     std::vector<int64_t> next(variables.size(), 0);
-    for (const PsBlock& b : *blocks) {
+    for (const PsSlice& b : *blocks) {
       const Shape& shape = variables[b.variable].shape;
       ASSERT_EQ(b.offset, next[b.variable]);
       ASSERT_GE(b.numel, 1);

@@ -50,12 +50,12 @@ class ImageTest : public ShardFixture {
     return shard_->Push(head_, std::move(ticket)).status();
   }
   // Whether slices and rows are all of the moment that the image speaks of.
-  static void ExpectOneMoment(const ShardImage& image) {
+  static void ExpectOneMoment(const ShardSnapshot& image) {
     const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
     EXPECT_EQ(image.marks[0].applied.highest(), image.version);
     const float param = first(image.slices[0].param), slot = first(image.slices[0].slots[0].values);
     EXPECT_TRUE(image.version == 0 || param < 1.0f);
-    for (const SliceImage& slice : image.slices) {
+    for (const SliceSnapshot& slice : image.slices) {
       EXPECT_EQ(first(slice.param), param) << "version " << image.version;
       EXPECT_EQ(first(slice.slots[0].values), slot) << "version " << image.version;
     }
@@ -78,8 +78,8 @@ class ImageTest : public ShardFixture {
 TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
   constexpr int kPushes = 150;
   int automatic = 0;
-  Make({.checkpoint_every_steps = 7, .on_checkpoint = [&](uint64_t, const ImageCopy& copy) {
-          const StatusOr<ShardImage> image = copy();
+  Make({.checkpoint_every_steps = 7, .on_checkpoint = [&](uint64_t, const SnapshotFn& copy) {
+          const StatusOr<ShardSnapshot> image = copy();
           ASSERT_TRUE(image.ok()) << image.status();
           EXPECT_EQ(image->version % 7, 0u);
           ExpectOneMoment(*image);
@@ -90,7 +90,7 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
     for (uint64_t n = 1; n <= kPushes; ++n) ASSERT_TRUE(PushAll(n).ok());
   });
   for (int i = 0; i < 20; ++i) {
-    const StatusOr<ShardImage> image = shard_->Image();
+    const StatusOr<ShardSnapshot> image = shard_->Image();
     EXPECT_TRUE(image.ok()) << image.status();
     if (image.ok()) ExpectOneMoment(*image);
   }
@@ -101,14 +101,14 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
 
 // Somebody copies it when he has the time, or never.
 TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
-  std::vector<ImageCopy> copies;
+  std::vector<SnapshotFn> copies;
   Make({.checkpoint_every_steps = 2,
-        .on_checkpoint = [&](uint64_t, ImageCopy copy) { copies.push_back(std::move(copy)); }});
+        .on_checkpoint = [&](uint64_t, SnapshotFn copy) { copies.push_back(std::move(copy)); }});
   Begin();
   for (uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(PushAll(n).ok());
   ASSERT_EQ(copies.size(), 2u);  // the second one while the first is not copied
   for (size_t i = 0; i < 2; ++i) {
-    const StatusOr<ShardImage> image = copies[i]();
+    const StatusOr<ShardSnapshot> image = copies[i]();
     ASSERT_TRUE(image.ok()) << image.status();
     EXPECT_EQ(image->version, 2 * (i + 1));
     ExpectOneMoment(*image);
@@ -118,7 +118,7 @@ TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
   copies.clear();
   ASSERT_TRUE(PushAll(7).ok());
   ASSERT_TRUE(PushAll(8).ok());
-  const ShardImage now = *shard_->Image();
+  const ShardSnapshot now = *shard_->Image();
   EXPECT_EQ(now.version, 8u);
   ExpectOneMoment(now);
   ASSERT_TRUE(shard_->Restore(now).ok());

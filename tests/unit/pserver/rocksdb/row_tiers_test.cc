@@ -135,7 +135,7 @@ class RowTiersTest : public testing::Test {
       if (version % 7 == 0) ExpectSameImage(hot, tiered, version + 1);
     }
   }
-  static void ExpectEqual(const TableImage& a, const TableImage& b) {
+  static void ExpectEqual(const TableSnapshot& a, const TableSnapshot& b) {
     EXPECT_EQ(a.scalars, b.scalars);
     EXPECT_EQ(a.partial, b.partial);
     ASSERT_EQ(a.buckets.size(), b.buckets.size());
@@ -164,7 +164,7 @@ class RowTiersTest : public testing::Test {
   static void CompareCut(SparseTable& table, uint64_t* version, std::optional<uint64_t> since) {
     const auto then = table.Image(*version, since);
     ASSERT_TRUE(then.ok()) << then.status();
-    table.BeginCut(*version, since);
+    table.BeginSnapshot(*version, since);
     for (int bucket = 0; bucket < kRowBuckets; ++*version) {
       const auto word = Philox(StreamKey(5, "cut"), *version);
       const int end = std::min(kRowBuckets, bucket + static_cast<int>(word[0] % 200));

@@ -17,7 +17,7 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   options.log = &log;
   bool kept = false;
   const auto waiting = Pending();
-  options.keep_first = [&](const ShardImage& image) {
+  options.keep_first = [&](const ShardSnapshot& image) {
     EXPECT_EQ(image.slices.size(), 3u);
     const auto other = std::async(std::launch::async, [&] {
       EXPECT_EQ(shard_->Job(), "job");
@@ -44,12 +44,12 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
 
 // The log has no room: those who are going to change something hear it before they do.
 TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
-  struct FullLog final : UpdateLog {
+  struct FullLog final : WriteAheadLog {
     Status Ready(uint64_t bytes) override {
       return bytes <= room ? OkStatus() : ResourceExhausted("%d bytes do not fit", bytes);
     }
     void Append(LogEntry) override { ++entries; }
-    void WhenWritten(Written done) override { done(OkStatus()); }
+    void WhenLogged(Written done) override { done(OkStatus()); }
     uint64_t room = UINT64_MAX;
     int entries = 0;
   } log;

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
-#include "pserver/disk/number_file.h"
+#include "pserver/disk/persistent_counter.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/shard/durable_shard.h"
@@ -26,7 +26,7 @@ class StorageTest : public ShardFixture {
   }
   ~StorageTest() override { std::filesystem::remove_all(dir_); }
 
-  ShardImage Image(uint64_t pushes) {
+  ShardSnapshot Image(uint64_t pushes) {
     Make();
     Start(Config(1, ShardMode::kSync, "adam"));
     for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
@@ -35,7 +35,7 @@ class StorageTest : public ShardFixture {
   static bool SameBytes(const Buffer& a, const Buffer& b, int64_t numel) {
     return std::memcmp(a.get(), b.get(), static_cast<size_t>(numel) * sizeof(float)) == 0;
   }
-  static bool Same(const ShardImage& a, const ShardImage& b) {
+  static bool Same(const ShardSnapshot& a, const ShardSnapshot& b) {
     if (a.version != b.version || !Difference(a.config, b.config).empty() ||
         a.slices.size() != b.slices.size() || a.marks.size() != b.marks.size() ||
         a.marks[0].applied.highest() != b.marks[0].applied.highest() ||
@@ -83,18 +83,18 @@ class StorageTest : public ShardFixture {
 };
 
 TEST_F(StorageTest, KeepsTheParametersBeforeTheLastUpdate) {
-  ShardImage image = Image(3);
+  ShardSnapshot image = Image(3);
   auto storage = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage.ok()) << storage.status();
   ASSERT_TRUE((*storage)->Write(image).ok());
   EXPECT_FALSE((**(*storage)->Read()).has_previous);
   image.has_previous = true;
-  for (SliceImage& slice : image.slices) slice.previous = FloatBuffer({1, 2, 3, 4});
+  for (SliceSnapshot& slice : image.slices) slice.previous = FloatBuffer({1, 2, 3, 4});
   ASSERT_TRUE((*storage)->Write(image).ok());
   const auto read = (*storage)->Read();
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_TRUE((*read)->has_previous);
-  for (const SliceImage& slice : (*read)->slices) {
+  for (const SliceSnapshot& slice : (*read)->slices) {
     EXPECT_TRUE(SameBytes(slice.previous, image.slices[0].previous, 4));
   }
   Make();
@@ -109,7 +109,7 @@ TEST_F(StorageTest, KeepsTheParametersBeforeTheLastUpdate) {
 }
 
 TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
-  const ShardImage three = Image(3), five = Image(5);
+  const ShardSnapshot three = Image(3), five = Image(5);
   {
     auto storage = OpenRocksdbStorage(dir_);
     ASSERT_TRUE(storage.ok()) << storage.status();
@@ -144,7 +144,7 @@ TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
 }
 
 TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
-  const ShardImage image = Image(2);
+  const ShardSnapshot image = Image(2);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(image).ok()); }
   const auto storage = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62);
   ASSERT_TRUE(storage.ok()) << storage.status();
@@ -162,7 +162,7 @@ TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
 
 TEST_F(StorageTest, WhatACheckpointDropsGivesItsRoomBack) {
   const auto storage = *OpenRocksdbStorage(dir_);
-  const ShardImage image = Image(1);
+  const ShardSnapshot image = Image(1);
   ASSERT_TRUE(storage->Write(image).ok());
   LogEntry entry;
   entry.head = Head(Rank(0), 1, 0);
@@ -183,7 +183,7 @@ TEST_F(StorageTest, WhatACheckpointDropsGivesItsRoomBack) {
     most = std::max(most, table_bytes());
   }
   EXPECT_GT(most, uint64_t{64} << 20);
-  ShardImage later = image;
+  ShardSnapshot later = image;
   later.log_number += 40;
   ASSERT_TRUE(storage->Write(later).ok());
   EXPECT_LT(table_bytes(), uint64_t{32} << 20);
@@ -225,7 +225,7 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
 TEST_F(StorageTest, APowerFailureBeforeTheFirstNumberLeavesAnEmptyFile) {
   const std::string path = dir_ + "_number";
   std::ofstream(path).close();
-  NumberFile file(path);
+  PersistentCounter file(path);
   EXPECT_EQ(*file.Read(), 0u);
   ASSERT_TRUE(file.Note(7).ok());
   EXPECT_EQ(*file.Read(), 7u);
@@ -235,7 +235,7 @@ TEST_F(StorageTest, APowerFailureBeforeTheFirstNumberLeavesAnEmptyFile) {
 }
 
 TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
-  const ShardImage image = Image(2);
+  const ShardSnapshot image = Image(2);
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(image).ok());
   const std::string path = Only("values-");
@@ -276,9 +276,9 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
     return durable.shard().Push(head, *std::move(ticket)).status();
   };
   const auto values = [&] {
-    const ShardImage image = *durable.shard().Image();
+    const ShardSnapshot image = *durable.shard().Image();
     std::vector<float> all;
-    for (const SliceImage& slice : image.slices) {
+    for (const SliceSnapshot& slice : image.slices) {
       const auto some = Floats(slice.param, 4);
       all.insert(all.end(), some.begin(), some.end());
     }
@@ -314,7 +314,7 @@ TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
 
 TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
   WriteFile(dir_ + "/values-7", "half of it");
-  const ShardImage image = Image(2);
+  const ShardSnapshot image = Image(2);
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(image).ok());
   EXPECT_EQ(Only("values-"), dir_ + "/values-8");
@@ -324,7 +324,7 @@ TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
 // Everything that lies in the folder of a server with a log: each byte is flipped once.
 TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
   constexpr uint64_t kEntries = 3;
-  const ShardImage image = Image(2);
+  const ShardSnapshot image = Image(2);
   {
     const auto storage = *OpenRocksdbStorage(dir_);
     ASSERT_TRUE(storage->Write(image).ok());

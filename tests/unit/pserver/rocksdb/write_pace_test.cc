@@ -1,4 +1,4 @@
-#include "pserver/disk/write_pace.h"
+#include "pserver/disk/checkpoint_throttle.h"
 
 #include <algorithm>
 #include <atomic>
@@ -27,13 +27,13 @@ struct Writer {
 
   std::atomic<uint64_t> pushes = 0;
   std::atomic<int64_t> worked = 0;
-  WritePace pace;
+  CheckpointThrottle pace;
 };
 
 TEST(WritePaceTest, WorksAThirtiethOfItsTimeWhilePushesCome) {
   Writer w;
-  const WritePace::Wish wish(&w.pace, hours(1));
-  WritePace::File file(&w.pace);
+  const CheckpointThrottle::Wish wish(&w.pace, hours(1));
+  CheckpointThrottle::File file(&w.pace);
   for (int piece = 1; piece <= 3; ++piece) {
     w.Work(milliseconds(1));
     ++w.pushes;
@@ -47,8 +47,8 @@ TEST(WritePaceTest, WorksAThirtiethOfItsTimeWhilePushesCome) {
 TEST(WritePaceTest, DoesNotRestWithoutPushes) {
   Writer w;
   w.pushes = 7;
-  const WritePace::Wish wish(&w.pace, hours(1));
-  WritePace::File file(&w.pace);
+  const CheckpointThrottle::Wish wish(&w.pace, hours(1));
+  CheckpointThrottle::File file(&w.pace);
   w.Work(milliseconds(1));
   file.Wrote();
   EXPECT_EQ(file.rested(), kNone);
@@ -63,8 +63,8 @@ TEST(WritePaceTest, DoesNotRestWithoutPushes) {
 
 TEST(WritePaceTest, RestsNoLongerThanThereIsPatience) {
   Writer w;
-  const WritePace::Wish wish(&w.pace, milliseconds(25));
-  WritePace::File file(&w.pace);
+  const CheckpointThrottle::Wish wish(&w.pace, milliseconds(25));
+  CheckpointThrottle::File file(&w.pace);
   for (int piece = 0; piece < 3; ++piece) {
     w.Work(milliseconds(1));
     ++w.pushes;
@@ -75,7 +75,7 @@ TEST(WritePaceTest, RestsNoLongerThanThereIsPatience) {
 
 TEST(WritePaceTest, DoesNotRestWhenNobodyIsKnownOrTwoWait) {
   Writer w;
-  WritePace::File file(&w.pace);
+  CheckpointThrottle::File file(&w.pace);
   const auto wrote = [&] {
     w.Work(hours(1));
     ++w.pushes;
@@ -84,19 +84,19 @@ TEST(WritePaceTest, DoesNotRestWhenNobodyIsKnownOrTwoWait) {
   };
   EXPECT_EQ(wrote(), kNone);
   {
-    const WritePace::Wish one(&w.pace, hours(1)), another(&w.pace, hours(1));
+    const CheckpointThrottle::Wish one(&w.pace, hours(1)), another(&w.pace, hours(1));
     EXPECT_EQ(wrote(), kNone);
   }
-  const WritePace::Wish hurry(&w.pace, kNone);
+  const CheckpointThrottle::Wish hurry(&w.pace, kNone);
   EXPECT_EQ(wrote(), kNone);
 }
 
 TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
   Writer w;
-  const WritePace::Wish wish(&w.pace, hours(100));
+  const CheckpointThrottle::Wish wish(&w.pace, hours(100));
   std::atomic<bool> resting = false;
   std::thread writer([&] {
-    WritePace::File file(&w.pace);
+    CheckpointThrottle::File file(&w.pace);
     w.Work(hours(1));
     ++w.pushes;
     resting = true;
@@ -104,13 +104,13 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
   });
   while (!resting) std::this_thread::yield();
   std::this_thread::sleep_for(milliseconds(5));  // mostly it does by now; right without, too
-  const WritePace::Wish another(&w.pace, hours(100));
+  const CheckpointThrottle::Wish another(&w.pace, hours(100));
   writer.join();
 }
 
 TEST(WritePaceTest, WithoutAPaceNobodyRests) {
-  const WritePace::Wish wish(nullptr, hours(1));
-  WritePace::File file(nullptr);
+  const CheckpointThrottle::Wish wish(nullptr, hours(1));
+  CheckpointThrottle::File file(nullptr);
   file.Wrote();
   EXPECT_EQ(file.rested(), kNone);
 }
@@ -121,7 +121,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   std::string dir = testing::TempDir() + "/write_pace_XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
   std::atomic<uint64_t> pushes = 0, pieces = 0;
-  WritePace pace({[&] { return ++pushes; }, [&] { return hours(++pieces); }});
+  CheckpointThrottle pace({[&] { return ++pushes; }, [&] { return hours(++pieces); }});
   const auto storage = *OpenRocksdbStorage(dir, &pace);
   DurableShard::Options options;
   options.pace = &pace;
@@ -137,7 +137,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   EXPECT_GE(pieces, 4u);                // the begin, and each of them
   ASSERT_TRUE(durable.Save().ok());     // at once: each rest would be 29 hours
   ASSERT_TRUE(durable.Restore().ok());  // likewise
-  const StatusOr<std::optional<ShardImage>> read = storage->Read();
+  const StatusOr<std::optional<ShardSnapshot>> read = storage->Read();
   ASSERT_TRUE(read.ok() && *read) << read.status();
   const auto* const values = reinterpret_cast<const float*>((*read)->slices[0].param.get());
   EXPECT_EQ(std::count(values, values + kNumel, 3.0f), kNumel);

@@ -1,5 +1,5 @@
 // Which trainers a server lets work side by side.
-#include "pserver/shard/agreed_settings.h"
+#include "pserver/shard/job_settings_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class AgreedSettingsTest : public testing::Test {
                          [this](int other) { return at_work_.contains(other); });
   }
   std::set<int> at_work_ = {0, 1, 2};
-  AgreedSettings agreed_;
+  JobSettingsCheck agreed_;
 };
 
 TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {

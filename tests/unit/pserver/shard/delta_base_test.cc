@@ -5,11 +5,11 @@
 namespace tandem {
 namespace {
 
-ShardImage Whole(DeltaBase& base, uint64_t version) {
+ShardSnapshot Whole(DeltaBase& base, uint64_t version) {
   return {.version = version, .order = base.NextOrder()};
 }
 
-ShardImage Delta(DeltaBase& base, uint64_t version) {
+ShardSnapshot Delta(DeltaBase& base, uint64_t version) {
   return {.version = version, .order = base.NextOrder(), .base = base.version()};
 }
 
@@ -40,7 +40,7 @@ TEST(DeltaBaseTest, SoManyDeltasStandBetweenWholeImages) {
 TEST(DeltaBaseTest, AnImageOfAnotherPastIsNoneHoweverLateItIsKept) {
   DeltaBase base;
   base.Kept(Whole(base, 1));
-  const ShardImage late = Whole(base, 5);
+  const ShardSnapshot late = Whole(base, 5);
   base.Forget();
   EXPECT_EQ(base.version(), std::nullopt);
   EXPECT_FALSE(base.TakesDelta(9));
@@ -52,7 +52,7 @@ TEST(DeltaBaseTest, AnImageOfAnotherPastIsNoneHoweverLateItIsKept) {
 
 TEST(DeltaBaseTest, WhatWasRestoredBringsItsBase) {
   DeltaBase base;
-  ShardImage restored{.version = 7};
+  ShardSnapshot restored{.version = 7};
   restored.whole = 5;
   base.GoOnBehind(restored);
   EXPECT_EQ(base.version(), 5u);

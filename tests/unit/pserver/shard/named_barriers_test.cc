@@ -34,7 +34,7 @@ class NamedBarriersTest : public testing::Test {
 
   FakeClock clock_;
   Metrics metrics_;
-  Roster roster_{clock_, metrics_};
+  TrainerRegistry roster_{clock_, metrics_};
   NamedBarriers barriers_{roster_, clock_, metrics_.GetHistogram("waited", "", {1})};
   ReadyAnswers ready_;
   std::vector<Status> told_;

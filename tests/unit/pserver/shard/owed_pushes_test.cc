@@ -1,4 +1,4 @@
-#include "pserver/shard/owed_pushes.h"
+#include "pserver/shard/replay_queue.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,7 +17,7 @@ LogEntry Entry(uint64_t number, Kind kind, const PushHead& head) {
 }
 
 // Numbers whose turn has come, in their order; those without values are negative.
-std::vector<int64_t> Turn(OwedPushes& owed) {
+std::vector<int64_t> Turn(ReplayQueue& owed) {
   std::vector<int64_t> numbers;
   while (const auto change = owed.Next()) {
     const auto number = static_cast<int64_t>(change->entry.number);
@@ -27,7 +27,7 @@ std::vector<int64_t> Turn(OwedPushes& owed) {
 }
 
 TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
-  OwedPushes owed;
+  ReplayQueue owed;
   EXPECT_TRUE(owed.empty());
   EXPECT_FALSE(owed.Next().has_value());
   owed.Add(Entry(5, Kind::kPush, Head(0, 1, 1)), false);
@@ -47,7 +47,7 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
 }
 
 TEST(OwedPushesTest, OnlyThePushThatItWas) {
-  OwedPushes owed;
+  ReplayQueue owed;
   owed.Add(Entry(1, Kind::kOrder, Head(2, 7, 3, 4)), false);
   EXPECT_TRUE(owed.Misses(Head(2, 7, 3)));
   EXPECT_FALSE(owed.Misses(Head(2, 7, 4)));
@@ -59,7 +59,7 @@ TEST(OwedPushesTest, OnlyThePushThatItWas) {
 }
 
 TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
-  OwedPushes owed;
+  ReplayQueue owed;
   owed.Add(Entry(1, Kind::kOrder, Head(0, 1, 1)), false);
   owed.Add(Entry(2, Kind::kOrder, Head(1, 1, 1)), false);
   owed.Add(Entry(3, Kind::kOrder, Head(1, 1, 2)), false);

@@ -1,4 +1,4 @@
-#include "pserver/shard/roster.h"
+#include "pserver/shard/trainer_registry.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,7 +18,7 @@ class RosterTest : public testing::Test {
 
   FakeClock clock_;
   Metrics metrics_;
-  Roster roster_{clock_, metrics_};
+  TrainerRegistry roster_{clock_, metrics_};
 };
 
 TEST_F(RosterTest, WhoIsSilentIsLostUntilItIsFound) {
@@ -85,7 +85,7 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
   roster_.ApplyTaken();
   EXPECT_EQ(settled(), 1u);
 
-  Roster other(clock_, metrics_);
+  TrainerRegistry other(clock_, metrics_);
   other.Begin(2);
   other.Restore(roster_.marks());  // the third mark is of nobody
   EXPECT_EQ(other[1].incarnation, 9u);

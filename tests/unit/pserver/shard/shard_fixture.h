@@ -20,11 +20,11 @@ inline Buffer FloatBuffer(const std::vector<float>& values) {
 }
 
 // What a shard notes; nothing is written.
-class LogInMemory final : public UpdateLog {
+class LogInMemory final : public WriteAheadLog {
  public:
   Status Ready(uint64_t /*bytes*/) override { return OkStatus(); }
   void Append(LogEntry entry) override { entries.push_back(std::move(entry)); }
-  void WhenWritten(Written done) override { done(OkStatus()); }
+  void WhenLogged(Written done) override { done(OkStatus()); }
   std::vector<LogEntry> entries;
 };
 

@@ -26,7 +26,7 @@ class ShardReplayTest : public ShardFixture {
   }
 
   LogInMemory log_;
-  ShardImage first_;
+  ShardSnapshot first_;
 };
 
 TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {

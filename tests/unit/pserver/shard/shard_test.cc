@@ -409,7 +409,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   step(1);
   // A push of the next step is in no image: after going back it must be sent again.
   ASSERT_TRUE(Push(Head(Rank(0), 3, 2, 0.1f), 0.3f + 2).ok());
-  const StatusOr<ShardImage> image = shard_->Image();
+  const StatusOr<ShardSnapshot> image = shard_->Image();
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->version, 2u);
   EXPECT_GE(image->bytes(), 3u * 12u * 4u);
@@ -428,7 +428,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
 
 TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
   Start(Config(1, ShardMode::kSync));
-  const ShardImage image = *shard_->Image();
+  const ShardSnapshot image = *shard_->Image();
   Make({.job = "other"});
   EXPECT_THAT(std::string(shard_->Restore(image).message()),
               HasSubstr("job \"job\": this server serves job \"other\""));
@@ -437,7 +437,7 @@ TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
 TEST_F(ShardTest, CheckpointHookSeesEveryNthVersion) {
   std::vector<uint64_t> seen;
   Make({.checkpoint_every_steps = 2,
-        .on_checkpoint = [&seen](uint64_t version, const ImageCopy& copy) {
+        .on_checkpoint = [&seen](uint64_t version, const SnapshotFn& copy) {
           seen.push_back(copy()->version);
           EXPECT_EQ(version, seen.back());
         }});

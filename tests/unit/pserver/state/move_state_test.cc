@@ -81,7 +81,7 @@ TEST(MoveStateTest, NewsDecideWhoseTheOfferedBucketsAre) {
 
 TEST(MoveStateTest, MarksOfOtherServersAreFound) {
   MoveState state;
-  PushMark mark{.trainer = 1, .incarnation = 6};
+  TrainerPushState mark{.trainer = 1, .incarnation = 6};
   mark.applied.Take(4);
   AddMark({3, mark}, state.inherited);
   EXPECT_EQ(state.Inherited(3, 1, 5), nullptr);

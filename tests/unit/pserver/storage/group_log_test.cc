@@ -1,5 +1,5 @@
 // How an update log treats a store that fails.
-#include "pserver/storage/group_log.h"
+#include "pserver/storage/group_commit_log.h"
 
 #include <deque>
 
@@ -19,7 +19,7 @@ class GroupLogTest : public testing::Test {
   GroupLogTest() {
     options_.on_end = [this](const Status& why) { ends_.push_back(why); };
   }
-  GroupLog& Log() {
+  GroupCommitLog& Log() {
     if (!log_) log_.emplace(options_, clock_, storage_, metrics_);
     return *log_;
   }
@@ -31,7 +31,7 @@ class GroupLogTest : public testing::Test {
   }
   std::shared_ptr<Status> Answer() {
     const auto answer = std::make_shared<Status>(Unimplemented("not answered"));
-    Log().WhenWritten([answer](const Status& status) { *answer = status; });
+    Log().WhenLogged([answer](const Status& status) { *answer = status; });
     return answer;
   }
   void TurnWhenDue() {
@@ -45,7 +45,7 @@ class GroupLogTest : public testing::Test {
   GroupLogOptions options_;
   std::vector<Status> ends_;
   uint64_t number_ = 0;
-  std::optional<GroupLog> log_;
+  std::optional<GroupCommitLog> log_;
 };
 
 TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {

@@ -1,5 +1,5 @@
 // The index of a bucket beside std::map.
-#include "pserver/tables/bucket_index.h"
+#include "pserver/tables/row_hash_table.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-void ExpectSame(const BucketIndex& index, const std::map<uint64_t, uint32_t>& expected) {
+void ExpectSame(const RowHashTable& index, const std::map<uint64_t, uint32_t>& expected) {
   ASSERT_EQ(index.size(), expected.size());
   for (const auto& [id, at] : expected) ASSERT_EQ(index.Find(id), at) << id;
   std::map<uint64_t, uint32_t> all;
@@ -20,9 +20,9 @@ void ExpectSame(const BucketIndex& index, const std::map<uint64_t, uint32_t>& ex
 TEST(BucketIndexTest, FindsWhatCameAndNotWhatWent) {
   std::mt19937_64 random(3);
   for (const uint64_t ids : {uint64_t{20}, uint64_t{300}, uint64_t{1} << 40}) {
-    BucketIndex index;
+    RowHashTable index;
     std::map<uint64_t, uint32_t> expected;
-    EXPECT_EQ(index.Find(0), BucketIndex::kNone);
+    EXPECT_EQ(index.Find(0), RowHashTable::kNone);
     for (uint32_t at = 0; at < 3000; ++at) {
       const uint64_t id = random() % ids;
       EXPECT_EQ(index.FindOrAdd(id, at), expected.try_emplace(id, at).first->second);
@@ -30,7 +30,7 @@ TEST(BucketIndexTest, FindsWhatCameAndNotWhatWent) {
         const auto some = expected.lower_bound(random() % ids);
         if (some == expected.end()) continue;
         index.Erase(some->first);
-        EXPECT_EQ(index.Find(some->first), BucketIndex::kNone);
+        EXPECT_EQ(index.Find(some->first), RowHashTable::kNone);
         expected.erase(some);
       } else if (random() % 3 == 0) {
         index.Set(id, at + 7);
@@ -44,13 +44,13 @@ TEST(BucketIndexTest, FindsWhatCameAndNotWhatWent) {
       expected.erase(expected.begin());
       if (expected.size() % 100 == 0) ExpectSame(index, expected);
     }
-    EXPECT_EQ(index.Find(1), BucketIndex::kNone);
+    EXPECT_EQ(index.Find(1), RowHashTable::kNone);
   }
 }
 
 TEST(BucketIndexTest, FarAndNearIdsAndRoomAhead) {
   for (const uint64_t apart : {uint64_t{1}, uint64_t{1024}, uint64_t{1} << 44}) {
-    BucketIndex index;
+    RowHashTable index;
     index.Reserve(5000);
     std::map<uint64_t, uint32_t> expected;
     for (uint32_t i = 0; i < 5000; ++i) {
@@ -59,7 +59,7 @@ TEST(BucketIndexTest, FarAndNearIdsAndRoomAhead) {
       expected[i * apart] = i;
     }
     ExpectSame(index, expected);
-    EXPECT_EQ(index.Find(5000 * apart + 1), BucketIndex::kNone);
+    EXPECT_EQ(index.Find(5000 * apart + 1), RowHashTable::kNone);
   }
 }
 

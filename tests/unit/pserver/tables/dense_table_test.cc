@@ -43,7 +43,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) table->Gather(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2) table->BeginCut();  // copied before the change, by whoever has the slice
+    if (step == 2) table->BeginSnapshot();  // copied before the change, by whoever has the slice
     CHECK(table->ApplyGathered(both, 0.1f).ok());
     EXPECT_EQ(table->gathered(0), 0);
   }
@@ -55,8 +55,8 @@ std::vector<std::string> Train(ForkJoin* workers) {
   const auto cut = table->TakeCut();
   CHECK(cut.ok()) << cut.status();
   for (int s = 0; s < slices; ++s) {
-    const SliceImage now = *table->Image(s);
-    for (const SliceImage& image : {now, (*cut)[static_cast<size_t>(s)]}) {
+    const SliceSnapshot now = *table->Image(s);
+    for (const SliceSnapshot& image : {now, (*cut)[static_cast<size_t>(s)]}) {
       add(image.param, kNumel[s]);
       add(image.previous, kNumel[s]);
       for (const auto& slot : image.slots) add(slot.values, slot.numel);

@@ -59,7 +59,7 @@ std::string Bits(const Buffer& buffer, int64_t numel) {
 
 void ExpectSame(DenseTable& one, DenseTable& other) {
   for (int slice = 0; slice < 2; ++slice) {
-    const SliceImage a = *one.Image(slice), b = *other.Image(slice);
+    const SliceSnapshot a = *one.Image(slice), b = *other.Image(slice);
     EXPECT_TRUE(Bits(a.param, kNumel[slice]) == Bits(b.param, kNumel[slice]));
     EXPECT_TRUE(Bits(a.previous, kNumel[slice]) == Bits(b.previous, kNumel[slice]));
     ASSERT_EQ(a.slots.size(), b.slots.size());
@@ -113,7 +113,7 @@ TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
   for (const bool on_device : {false, true}) {
     const auto restored = Make({"adam", {}}, on_device);
     for (int slice = 0; slice < 2; ++slice) {
-      const SliceImage image = *device->Image(slice);
+      const SliceSnapshot image = *device->Image(slice);
       const auto floats = [](const Buffer& b, int64_t n) {
         return std::span(reinterpret_cast<const float*>(b.get()), static_cast<size_t>(n));
       };

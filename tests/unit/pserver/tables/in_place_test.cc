@@ -1,6 +1,6 @@
 // Gradients that are read where they came: the same bits, and left as they are.
 #include "gmock/gmock.h"
-#include "pserver/state/update_log.h"
+#include "pserver/state/wal.h"
 #include "pserver/tables/update_program.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 

@@ -152,7 +152,7 @@ TEST_F(ShardParamsTest, ASliceThatGoesIsTheOneThatComes) {
   Make(ShardMode::kSync, kRowBuckets + 3);
   Init();
   const std::vector<BucketMove> moves = {{kRowBuckets + 3, 1, 1}};
-  const std::vector<SliceParcel> parcels = *params_->SlicesOf(moves, /*previous=*/false);
+  const std::vector<SliceMigration> parcels = *params_->SlicesOf(moves, /*previous=*/false);
   ASSERT_EQ(parcels.size(), 1u);
   ASSERT_TRUE(params_->Drop(kRowBuckets + 3).ok());
   EXPECT_EQ(params_->size(), 2u);

@@ -221,11 +221,11 @@ TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
     std::fill(update->rows().begin(), update->rows().end(), -1);
     ASSERT_TRUE(update->Apply(0.1f).ok());
     const std::vector<float> after(update->param().begin(), update->param().end());
-    const IdleRows idle = *IdleRowsOf(optimizer, "emb");
-    EXPECT_EQ(after != before, idle == IdleRows::kMove) << optimizer.type;
-    moving += idle == IdleRows::kMove;
+    const UntouchedRowPolicy idle = *IdleRowsOf(optimizer, "emb");
+    EXPECT_EQ(after != before, idle == UntouchedRowPolicy::kMove) << optimizer.type;
+    moving += idle == UntouchedRowPolicy::kMove;
     const auto table = SparseTable::Make(TableOf(), optimizer, backend_, device_);
-    EXPECT_EQ(table.ok(), idle != IdleRows::kMove) << optimizer.type;
+    EXPECT_EQ(table.ok(), idle != UntouchedRowPolicy::kMove) << optimizer.type;
   }
   EXPECT_EQ(moving, 2);
   for (const OptimizerSpec& whole : {Spec("lamb"), Spec("sgd", {{"clip_norm", 1.0}})}) {
@@ -263,7 +263,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     ASSERT_TRUE(Step(*table, one).ok());
   }
   // Through pages onto three servers, through an image onto one; then one step more everywhere.
-  const TableImage image = *table->Image(0);
+  const TableSnapshot image = *table->Image(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());
   for (const auto& [name, value] : image.scalars) ASSERT_TRUE(copy->SetScalar(name, value).ok());

@@ -1,4 +1,4 @@
-#include "trainer/files/furthest_step.h"
+#include "trainer/files/step_high_water_mark.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 class FurthestStepTest : public testing::Test {
  protected:
   int64_t Read(const std::string& job = "job") const {
-    return FurthestStep(dir_.path(), job, clock_).Read();
+    return StepHighWaterMark(dir_.path(), job, clock_).Read();
   }
   FakeClock clock_;
   TempDir dir_;
@@ -21,7 +21,7 @@ class FurthestStepTest : public testing::Test {
 
 TEST_F(FurthestStepTest, IsNotedOnceASecondAndNeverGoesBack) {
   EXPECT_EQ(Read(), 0);
-  FurthestStep furthest(dir_.path(), "job", clock_);
+  StepHighWaterMark furthest(dir_.path(), "job", clock_);
   furthest.Note(3);
   EXPECT_EQ(Read(), 3);
   clock_.Advance(milliseconds(999));
@@ -30,7 +30,7 @@ TEST_F(FurthestStepTest, IsNotedOnceASecondAndNeverGoesBack) {
   clock_.Advance(milliseconds(1));
   furthest.Note(5);
   EXPECT_EQ(Read(), 5);
-  FurthestStep successor(dir_.path(), "job", clock_);
+  StepHighWaterMark successor(dir_.path(), "job", clock_);
   successor.Note(2);
   EXPECT_EQ(Read(), 5);
   successor.Note(6);
@@ -38,7 +38,7 @@ TEST_F(FurthestStepTest, IsNotedOnceASecondAndNeverGoesBack) {
 }
 
 TEST_F(FurthestStepTest, WhatIsNotOfTheJobOrDamagedIsNothing) {
-  FurthestStep(dir_.path(), "a b", clock_).Note(7);
+  StepHighWaterMark(dir_.path(), "a b", clock_).Note(7);
   EXPECT_EQ(Read("a b"), 7);
   EXPECT_EQ(Read("a"), 0);
   for (const char* text : {"", "job", "job ", "job x", "job -1", "job 1 2"}) {
@@ -48,7 +48,7 @@ TEST_F(FurthestStepTest, WhatIsNotOfTheJobOrDamagedIsNothing) {
 }
 
 TEST_F(FurthestStepTest, AFolderThatIsNotThereStopsNobody) {
-  FurthestStep furthest(dir_ / "none", "job", clock_);
+  StepHighWaterMark furthest(dir_ / "none", "job", clock_);
   furthest.Note(1);
   EXPECT_EQ(furthest.Read(), 0);
 }

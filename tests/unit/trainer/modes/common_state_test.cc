@@ -34,14 +34,14 @@ class CommonStateTest : public ::testing::Test {
   struct Rank {
     std::unique_ptr<CpuDevice> device = std::make_unique<CpuDevice>();
     std::unique_ptr<Scope> scope = std::make_unique<Scope>(*device);
-    std::optional<ReturnPoint> point;
+    std::optional<StepRollback> point;
     int64_t agreed = -1;
   };
 
   void SetUp() override {
     for (Rank& rank : ranks_) {
       ASSERT_TRUE(Initialize(program_, 1, *rank.scope).ok());
-      auto point = ReturnPoint::Make(program_, *rank.scope, 1, 1, *rank.device);
+      auto point = StepRollback::Make(program_, *rank.scope, 1, 1, *rank.device);
       ASSERT_TRUE(point.ok()) << point.status();
       rank.point.emplace(*std::move(point));
     }
@@ -71,9 +71,9 @@ class CommonStateTest : public ::testing::Test {
     OnEveryRank(kRanks, [&](int r) {
       Rank& rank = ranks_[r];
       const bool is_new = fresh.contains(r);
-      const auto step =
-          ShareState(*world[r], program_, *rank.scope, is_new ? -1 : rank.point->step(),
-                     is_new ? nullptr : &*rank.point, begin);
+      const auto step = SyncStateFromMostAdvanced(*world[r], program_, *rank.scope,
+                                                  is_new ? -1 : rank.point->step(),
+                                                  is_new ? nullptr : &*rank.point, begin);
       ASSERT_TRUE(step.ok()) << step.status();
       rank.agreed = *step;
     });

@@ -1,5 +1,5 @@
 // The last reduction of a step waits until this rank's rows are taken.
-#include "trainer/modes/push_first.h"
+#include "trainer/modes/push_before_reduce_comm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class PushFirstTest : public ::testing::Test {
 
   std::vector<Op> ops_;
   Fake fake_;
-  PushFirst first_{fake_};
+  PushBeforeReduceComm first_{fake_};
   CommDone done_[4];
 };
 

@@ -31,7 +31,7 @@ PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t 
 
 std::vector<std::array<size_t, 3>> WaysOf(const std::vector<PsCall>& calls) {
   std::vector<std::array<size_t, 3>> ways;
-  for (const GradientWay& way : GradientWays(calls)) {
+  for (const GradientFlow& way : GradientWays(calls)) {
     ways.push_back({way.push, way.update, way.pull});
   }
   return ways;

@@ -1,4 +1,4 @@
-#include "trainer/monitoring/status_board.h"
+#include "trainer/monitoring/status_reporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class StatusBoardTest : public testing::Test {
   }
   FakeClock clock_;
   Metrics metrics_;
-  StatusBoard board_{metrics_, clock_};
+  StatusReporter board_{metrics_, clock_};
 };
 
 TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {

@@ -96,7 +96,7 @@ class NextRowsTest : public testing::Test {
                   Place{}};
     node_.emplace(node);
   }
-  NextData Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
+  NextBatchHint Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
     return {{a_.data(), a.data()}, {b_.data(), b.data()}};
   }
   // Everything that Ask gives.

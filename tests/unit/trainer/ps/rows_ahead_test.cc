@@ -1,5 +1,5 @@
 // Rows that are asked for before the push whose changes they are to have has ended.
-#include "trainer/ps/rows_ahead.h"
+#include "trainer/ps/row_prefetcher.h"
 
 #include "tests/unit/pserver/pserver_fixture.h"
 
@@ -45,7 +45,7 @@ class RowsAheadTest : public PserverTest {
     EXPECT_TRUE(answer.Get().ok());
     return values;
   }
-  void Ask(RowsAhead& ahead, uint64_t version) {
+  void Ask(RowPrefetcher& ahead, uint64_t version) {
     ahead.Ask(*clients_[0], version, {{"emb", kIds, {}}}, {kDim});
   }
 
@@ -54,7 +54,7 @@ class RowsAheadTest : public PserverTest {
 };
 
 TEST_F(RowsAheadTest, ComeOnceTheStepIsComplete) {
-  RowsAhead ahead;
+  RowPrefetcher ahead;
   std::vector<float> first = Pulled(0), values;
   for (uint64_t step = 0; step < 3; ++step) {
     Ask(ahead, step + 1);
@@ -75,7 +75,7 @@ TEST_F(RowsAheadTest, ComeOnceTheStepIsComplete) {
 }
 
 TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
-  RowsAhead ahead;
+  RowPrefetcher ahead;
   Ask(ahead, 1);
   Push(0, 0);
   Push(1, 0);
@@ -94,7 +94,7 @@ TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
 }
 
 TEST_F(RowsAheadTest, OthersAreNotGiven) {
-  RowsAhead ahead;
+  RowPrefetcher ahead;
   std::vector<float> values;
   const auto never = [](const Status&) { ADD_FAILURE() << "called"; };
   EXPECT_FALSE(ahead.Give(1, {Rows(kIds, &values)}, never));
@@ -107,7 +107,7 @@ TEST_F(RowsAheadTest, OthersAreNotGiven) {
 }
 
 TEST_F(RowsAheadTest, SaysWhatBecameOfThePull) {
-  RowsAhead ahead;
+  RowPrefetcher ahead;
   std::vector<float> values;
   Ask(ahead, 1);
   Answer<Status> come;

@@ -1,0 +1,74 @@
+// What Start of a communicator returns: an operation on its way through the communicator's queue.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/transport/transport.h"
+#include "common/base/bounded_queue.h"
+#include "common/base/mutex.h"
+
+namespace tandem {
+
+class WorkImpl final : public Work {
+ public:
+  explicit WorkImpl(Collective call) : call_(std::move(call)) {}
+
+  Status Wait(Time deadline) override TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!done_) {
+      if (!ended_.WaitUntil(mu_, deadline) && !done_) {
+        return DeadlineExceeded("%s has not ended yet; it goes on", ToString(call_));
+      }
+    }
+    return OwnCopy(status_);
+  }
+  void OnDone(std::function<void(const Status&)> done) override TD_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (!done_) {
+        callbacks_.push_back(std::move(done));
+        return;
+      }
+    }
+    done(OwnCopy(status_));  // no longer changes
+  }
+  bool finished() const override TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return done_;
+  }
+
+  void Finish(const Status& status) TD_EXCLUDES(mu_) {
+    std::vector<std::function<void(const Status&)>> callbacks;
+    {
+      MutexLock lock(mu_);
+      status_ = OwnCopy(status);
+      done_ = true;
+      callbacks.swap(callbacks_);
+      ended_.NotifyAll();
+    }
+    for (const auto& callback : callbacks) callback(status);
+  }
+
+  // Ends what a queue with room for `room` operations did not take.
+  void Refuse(PushResult why, size_t room) {
+    Finish(why == PushResult::kFull
+               ? ResourceExhausted("%s: %d operations are waiting already", ToString(call_), room)
+               : Cancelled("%s: the communicator is closed", ToString(call_)));
+  }
+
+  const Collective& call() const { return call_; }
+  uint64_t sequence = 0;  // set before it is queued
+
+ private:
+  const Collective call_;
+  mutable Mutex mu_;
+  CondVar ended_;
+  bool done_ TD_GUARDED_BY(mu_) = false;
+  Status status_;  // guarded by mu_ until done_, constant after
+  std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

@@ -1,0 +1,298 @@
+#include <utility>
+
+#include "collective/rendezvous/handshake_acceptor.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "common/base/check.h"
+
+namespace tandem {
+
+namespace asio = boost::asio;
+using Error = boost::system::error_code;
+
+namespace {
+constexpr Duration kAcceptRetry = std::chrono::milliseconds(50);
+}
+
+struct HandshakeAcceptor::PendingConnection {
+  PendingConnection(Tcp::socket s, asio::io_context& io) : socket(std::move(s)), timer(io) {}
+  Tcp::socket socket;
+  asio::steady_timer timer;
+  std::string from;  // "10.0.0.3:4711"
+  Hello hello;
+  Challenge challenge;
+  Proof proof;
+  Welcome welcome;
+};
+
+HandshakeAcceptor::HandshakeAcceptor(asio::io_context& io, Tcp::acceptor& acceptor,
+                                     const WorldConfig& config)
+    : io_(io),
+      acceptor_(acceptor),
+      config_(config),
+      retry_(io),
+      control_(static_cast<size_t>(config.size)),
+      data_(static_cast<size_t>(config.size)) {
+  Accept();
+}
+
+HandshakeAcceptor::~HandshakeAcceptor() {
+  closed_ = true;
+  Error ignored;
+  acceptor_.close(ignored);
+  retry_.cancel();
+  for (const GuestPtr& guest : guests_) {
+    guest->socket.close(ignored);
+    guest->timer.cancel();
+  }
+  // The handlers point here: let them all see that it is over.
+  io_.restart();
+  io_.run();
+}
+
+std::vector<int> HandshakeAcceptor::Missing(Channel channel) const {
+  std::vector<int> missing;
+  const auto& seats = channel == Channel::kControl ? control_ : data_;
+  for (int r = config_.rank + 1; r < config_.size; ++r) {
+    if (!seats[static_cast<size_t>(r)].ready) missing.push_back(r);
+  }
+  return missing;
+}
+
+namespace {
+// Whether the other side has closed the connection.
+bool HasLeft(HandshakeAcceptor::Tcp::socket& socket) {
+  char byte;
+  const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+}  // namespace
+
+int HandshakeAcceptor::Left(Channel channel) const {
+  const auto& seats = channel == Channel::kControl ? control_ : data_;
+  for (int r = config_.rank + 1; r < config_.size; ++r) {
+    const Seat& seat = seats[static_cast<size_t>(r)];
+    if (seat.ready && HasLeft(*seat.socket)) return r;
+  }
+  return -1;
+}
+
+std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
+  std::vector<int> silent;
+  const auto& seats = channel == Channel::kControl ? control_ : data_;
+  for (int r = config_.rank + 1; r < config_.size; ++r) {
+    Error ignored;
+    if (seats[static_cast<size_t>(r)].socket->available(ignored) == 0) silent.push_back(r);
+  }
+  return silent;
+}
+
+void HandshakeAcceptor::SetGeneration(uint64_t generation) {
+  generation_ = generation;
+  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+    if (config_.rank == 0 && channel == Channel::kControl) continue;  // they were told it there
+    for (int r = config_.rank + 1; r < config_.size; ++r) {
+      const Seat& seat = At(channel, r);
+      if (seat.socket != nullptr && seat.hello.generation != generation) Forget(channel, r);
+    }
+  }
+}
+
+void HandshakeAcceptor::Accept() {
+  acceptor_.async_accept([this](const Error& error, Tcp::socket socket) {
+    if (closed_ || error == asio::error::operation_aborted) return;
+    if (error) {
+      // Out of file descriptors, say: try again a little later, without the oldest guest.
+      LOG(WARNING) << "cannot accept a connection: " << error.message();
+      if (!guests_.empty()) Drop(guests_.front(), "out of resources");
+      retry_.expires_at(SteadyNow() + kAcceptRetry);
+      retry_.async_wait([this](const Error&) {
+        if (!closed_) Accept();
+      });
+      return;
+    }
+    Arrived(std::move(socket));
+    Accept();
+  });
+}
+
+void HandshakeAcceptor::Arrived(Tcp::socket socket) {
+  auto guest = std::make_shared<PendingConnection>(std::move(socket), io_);
+  Error error;
+  const auto from = guest->socket.remote_endpoint(error);
+  guest->from = error ? "somebody who left at once"
+                      : ToString(HostPort{from.address().to_string(), from.port()});
+  if (guests_.size() >= static_cast<size_t>(config_.guests_max)) {
+    Drop(guests_.front(), "too many connections that have not said who they are");
+  }
+  guests_.push_back(guest);
+  guest->timer.expires_at(SteadyNow() + config_.handshake_timeout);
+  guest->timer.async_wait([this, guest](const Error& e) {
+    if (!e && !closed_) Drop(guest, "it did not say who it is in time");
+  });
+  ReadGreeting(guest);
+}
+
+void HandshakeAcceptor::Drop(const GuestPtr& guest, const std::string& why) {
+  Error ignored;
+  guest->timer.cancel();
+  if (guest->socket.is_open() && !closed_) {
+    LOG(WARNING) << "rank " << config_.rank << " refused a connection from " << guest->from << ": "
+                 << why;
+  }
+  guest->socket.close(ignored);
+  guests_.remove(guest);
+}
+
+void HandshakeAcceptor::ReadGreeting(const GuestPtr& guest) {
+  asio::async_read(guest->socket, asio::buffer(&guest->hello.greeting, sizeof(Greeting)),
+                   [this, guest](const Error& error, size_t) {
+                     if (closed_) return;
+                     if (error) return Drop(guest, "it left before it said who it is");
+                     const Status status = CheckGreeting(guest->hello.greeting);
+                     if (!status.ok()) return AnswerOther(guest, status);
+                     ReadHello(guest);
+                   });
+}
+
+// Answers a guest of another version with this version, so that it can name both.
+void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
+  if (why.code() != StatusCode::kFailedPrecondition) {
+    return Drop(guest, std::string(why.message()));
+  }
+  asio::async_write(guest->socket, asio::buffer(&guest->challenge, sizeof(Challenge)),
+                    [this, guest, why](const Error& error, size_t) {
+                      if (closed_) return;
+                      if (error) return Drop(guest, std::string(why.message()));
+                      Drain(guest, why);
+                    });
+}
+
+// Reads until the guest has gone: a connection that is closed with unread bytes loses the answer.
+void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
+  guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
+                                [this, guest, why](const Error& error, size_t) {
+                                  if (closed_) return;
+                                  if (error) return Drop(guest, std::string(why.message()));
+                                  Drain(guest, why);
+                                });
+}
+
+void HandshakeAcceptor::ReadHello(const GuestPtr& guest) {
+  auto* const rest = reinterpret_cast<char*>(&guest->hello) + sizeof(Greeting);
+  asio::async_read(guest->socket, asio::buffer(rest, sizeof(Hello) - sizeof(Greeting)),
+                   [this, guest](const Error& error, size_t) {
+                     if (closed_) return;
+                     if (error) return Drop(guest, "it left before it said who it is");
+                     guest->challenge.nonce = FreshNonce();
+                     asio::async_write(guest->socket,
+                                       asio::buffer(&guest->challenge, sizeof(Challenge)),
+                                       [this, guest](const Error& e, size_t) {
+                                         if (closed_) return;
+                                         if (e) return Drop(guest, "it left during the handshake");
+                                         ReadProof(guest);
+                                       });
+                   });
+}
+
+void HandshakeAcceptor::ReadProof(const GuestPtr& guest) {
+  asio::async_read(guest->socket, asio::buffer(&guest->proof, sizeof(Proof)),
+                   [this, guest](const Error& error, size_t) {
+                     if (closed_) return;
+                     if (error) return Drop(guest, "it left during the handshake");
+                     Judge(guest);
+                   });
+}
+
+void HandshakeAcceptor::Judge(const GuestPtr& guest) {
+  const Mac expected = MacOf(config_.secret, "dialler", guest->hello, guest->challenge);
+  const Status verdict =
+      SameMac(expected, guest->proof.mac)
+          ? Admit(guest->hello)
+          : PermissionDenied("the secret of job \"%s\" is not the same [TD6014]", config_.job);
+  if (!verdict.ok()) return Refuse(guest, verdict);
+  guest->welcome.mac = MacOf(config_.secret, "listener", guest->hello, guest->challenge);
+  Seat& seat = At(static_cast<Channel>(guest->hello.channel), guest->hello.rank);
+  seat.socket = std::make_unique<Tcp::socket>(std::move(guest->socket));
+  seat.hello = guest->hello;
+  seat.challenge = guest->challenge;
+  guest->timer.cancel();
+  guests_.remove(guest);
+  Tcp::socket* const socket = seat.socket.get();
+  asio::async_write(*socket, asio::buffer(&guest->welcome, sizeof(Welcome)),
+                    [this, guest, socket, &seat](const Error& error, size_t) {
+                      if (closed_ || seat.socket.get() != socket) return;
+                      seat.ready = !error;
+                      if (error) seat.socket.reset();
+                    });
+}
+
+Status HandshakeAcceptor::Admit(const Hello& hello) {
+  const std::string job = GetText(hello.job);
+  if (job != config_.job) {
+    return FailedPrecondition("this is job \"%s\", not \"%s\" [TD3007]", config_.job, job);
+  }
+  if (hello.size != config_.size) {
+    return FailedPrecondition("this job has %d ranks, not %d [TD3007]", config_.size, hello.size);
+  }
+  if (hello.rank <= config_.rank || hello.rank >= config_.size) {
+    return FailedPrecondition("rank %d has no business here: ranks %d to %d connect to rank %d",
+                              hello.rank, config_.rank + 1, config_.size - 1, config_.rank);
+  }
+  TD_RETURN_IF_ERROR(CheckAim(hello));
+  if (hello.channel != static_cast<uint32_t>(Channel::kControl) &&
+      hello.channel != static_cast<uint32_t>(Channel::kData)) {
+    return FailedPrecondition("there is no channel %d", hello.channel);
+  }
+  const bool joins = config_.rank == 0 && hello.channel == static_cast<uint32_t>(Channel::kControl);
+  if (!joins && generation_ != 0 && hello.generation != generation_) {
+    return Unavailable("rank %d comes for another world of this job", hello.rank);
+  }
+  Seat& seat = At(static_cast<Channel>(hello.channel), hello.rank);
+  if (seat.socket == nullptr) return OkStatus();
+  // A rank that lost its first connection may come again.
+  if (HasLeft(*seat.socket)) {
+    seat = Seat();
+    return OkStatus();
+  }
+  return AlreadyExists("rank %d is taken by %s:%d [TD3008]", hello.rank, GetText(seat.hello.host),
+                       seat.hello.port);
+}
+
+Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
+  if (hello.to_rank != config_.rank) {
+    return PermissionDenied(
+        "rank %d meant rank %d, and this is rank %d: another program passes its connections on "
+        "[TD6025]",
+        hello.rank, hello.to_rank, config_.rank);
+  }
+  // The guest may have read it just before this rank 0 announced itself, and looks again.
+  if (hello.meeting != meeting_) {
+    return Aborted("rank %d comes by an announcement that is not this rank 0's [TD3014]",
+                   hello.rank);
+  }
+  if (!address_) return OkStatus();
+  char host[sizeof(hello.to_host)];
+  PutText(address_->host, host);
+  const HostPort meant{GetText(hello.to_host), static_cast<uint16_t>(hello.to_port)};
+  if (meant.host == GetText(host) && meant.port == address_->port) return OkStatus();
+  return PermissionDenied(
+      "rank %d meant %s, and this is %s: another program passes its connections on [TD6025]",
+      hello.rank, ToString(meant), ToString(*address_));
+}
+
+void HandshakeAcceptor::Refuse(const GuestPtr& guest, const Status& why) {
+  guest->welcome.code = static_cast<uint32_t>(why.code());
+  PutText(std::string(why.message()), guest->welcome.text);
+  const std::string text =
+      absl::StrFormat("as rank %d: %s", guest->hello.rank, std::string(why.message()));
+  asio::async_write(guest->socket, asio::buffer(&guest->welcome, sizeof(Welcome)),
+                    [this, guest, text](const Error&, size_t) {
+                      if (!closed_) Drop(guest, text);
+                    });
+}
+
+}  // namespace tandem

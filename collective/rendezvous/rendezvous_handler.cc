@@ -1,0 +1,97 @@
+#include <utility>
+
+#include "collective/rendezvous/rendezvous_handler.h"
+
+#include "common/rpc/endpoint.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
+
+}  // namespace
+
+Status CheckNetwork(const WorldConfig& config, const std::string& host) {
+  if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
+  return PermissionDenied(
+      "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
+      "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust allow "
+      "it with "
+      "--insecure_allow_network",
+      host);
+}
+
+Status RendezvousHandler::Prepare() {
+  TD_ASSIGN_OR_RETURN(url_, ParseRendezvousUrl(config_.rendezvous));
+  store_ = MakeRendezvousStore(url_, config_.job, config_.secret);
+  return OkStatus();
+}
+
+// Where rank 0 listens when the rendezvous does not say.
+StatusOr<std::string> RendezvousHandler::Host() const {
+  const std::string& host = config_.listen_host;
+  if (host == "0.0.0.0" || host == "::") {
+    return InvalidArgument("rank 0 cannot tell the others to come to %s: name one address", host);
+  }
+  if (!host.empty()) return host;
+  if (!config_.network_allowed) return "127.0.0.1";
+  const StatusOr<std::string> local = LocalAddressTowards(url_.address.host);
+  if (local.ok()) return local;
+  return InvalidArgument("rank 0 does not know where to listen: %s; hint: --listen_host",
+                         std::string(local.status().message()));
+}
+
+// Of a place that the user has not named.
+Status RendezvousHandler::CheckNetwork(const HostPort& address) const {
+  if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
+  return tandem::CheckNetwork(config_, address.host);
+}
+
+Status RendezvousHandler::Open(Listener& listener, BlockingIoContext& waiter) {
+  HostPort where = url_.address;
+  if (url_.kind != RendezvousUrl::Kind::kTcp) {
+    TD_ASSIGN_OR_RETURN(where.host, Host());
+    where.port = 0;
+  }
+  TD_RETURN_IF_ERROR(CheckNetwork(where));
+  TD_RETURN_IF_ERROR(listener.Open(where.host, where.port, where.host));
+  Meeting meeting(listener.address());
+  if (url_.kind != RendezvousUrl::Kind::kTcp) {
+    meeting.meeting = FreshNonce();
+    listener.reception().Expect(meeting.address, meeting.meeting);
+  }
+  return Announce(meeting, waiter);
+}
+
+Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& waiter) {
+  std::optional<Time> taken_at;  // when it was first seen to be
+  while (true) {
+    const Status status = store_->Announce(meeting, waiter.deadline());
+    const bool taken = status.code() == StatusCode::kAlreadyExists;
+    if (taken && !taken_at) taken_at = SteadyNow();
+    // Until then it may be the place of a predecessor that died.
+    const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
+    if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
+      return status;
+    }
+    waiter.WaitFor(std::string(status.message()));
+    waiter.Pause(kAnnounceAgain);
+    TD_RETURN_IF_ERROR(waiter.end());
+  }
+}
+
+StatusOr<Meeting> RendezvousHandler::Find(Time deadline, bool& again) {
+  const StatusOr<Meeting> found = store_->Find(deadline);
+  const StatusCode code = found.status().code();
+  again = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
+  if (code == StatusCode::kPermissionDenied) {
+    if (!denied_at_) denied_at_ = SteadyNow();
+    // Until then it may be that of a job that died.
+    again = SteadyNow() < *denied_at_ + store_->lapse();
+  }
+  TD_RETURN_IF_ERROR(found.status());
+  TD_RETURN_IF_ERROR(CheckNetwork(found->address));
+  return found;
+}
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+#include "collective/shared/shm_waiter.h"
+
+#include <thread>
+
+namespace tandem {
+namespace {
+
+constexpr std::byte kBell{0x5b};
+// Looks before the processor is offered to others; with more ranks than processors: soon.
+constexpr int kSpins = 40, kSpinsCrowded = 1;
+
+}  // namespace
+
+ShmWaiter::ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport)
+    : sleepers_(std::move(sleepers)),
+      transport_(transport),
+      own_(*sleepers_[static_cast<size_t>(transport.rank())]),
+      spins_(sleepers_.size() > std::thread::hardware_concurrency() ? kSpinsCrowded : kSpins) {}
+
+void ShmWaiter::Ring(int peer) {
+  const int32_t for_whom = sleepers_[static_cast<size_t>(peer)]->load(std::memory_order_seq_cst);
+  if (for_whom != transport_.rank() + 1 && for_whom != kAnybody) return;
+  // That a sleeper is gone is found by whoever waits for it.
+  transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
+}
+
+Status ShmWaiter::Sleep(std::span<const int> peers, Time deadline) {
+  TD_RETURN_IF_ERROR(transport_.Wait(-1, peers, deadline));
+  for (const int peer : peers) {
+    std::byte bells[64];
+    TD_ASSIGN_OR_RETURN(const size_t got, transport_.TryRecv(peer, {}, bells));
+    if (std::all_of(bells, bells + got, [](std::byte b) { return b == kBell; })) continue;
+    return DataLoss("%s sent garbage on its connection", transport_.PeerName(peer));
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,194 @@
+#include "common/lane/shm_rpc_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/shm/unix_socket.h"
+
+namespace tandem {
+namespace {
+
+// How late a deadline may be noticed.
+constexpr Duration kTick = std::chrono::milliseconds(100);
+
+std::string Text(Fragments pieces) {
+  std::string text;
+  for (const auto& piece : pieces) {
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket& invitation,
+                                                              Time deadline) {
+  LaneHello hello;
+  if (invitation.socket.empty() || invitation.socket.size() > kLaneSocketBytesMax ||
+      invitation.ticket.size() != sizeof(hello.ticket)) {
+    return DataLoss("this is no invitation to a lane");
+  }
+  TD_ASSIGN_OR_RETURN(Fd socket, ConnectAbstract(invitation.socket));
+  if (!IsSameUser(socket.get())) return PermissionDenied("the server is another user's");
+  std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
+  if (::send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+    return Unavailable("no lane: %s", ErrnoText(errno));
+  }
+  LaneWelcome welcome;
+  TD_ASSIGN_OR_RETURN(
+      std::vector<Fd> fds,
+      ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, deadline));
+  if (welcome.magic != LaneHello::kMagic || welcome.version != LaneHello::kVersion ||
+      welcome.lane_bytes <= kLaneControlBytes) {
+    return DataLoss("this is no welcome to a lane of version %d", LaneHello::kVersion);
+  }
+  using Others = SealedMemory::Others;
+  TD_ASSIGN_OR_RETURN(auto lane,
+                      SealedMemory::Map(std::move(fds[0]), welcome.lane_bytes, Others::kWrite));
+  TD_ASSIGN_OR_RETURN(auto server,
+                      SealedMemory::Map(std::move(fds[1]), welcome.server_bytes, Others::kRead));
+  TD_ASSIGN_OR_RETURN(Fd wake, MakeEvent());
+  return std::unique_ptr<ShmRpcClient>(
+      new ShmRpcClient(std::move(socket), std::move(wake), std::move(lane), std::move(server)));
+}
+
+ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
+                           std::shared_ptr<SealedMemory> server)
+    : socket_(std::move(socket)),
+      wake_(std::move(wake)),
+      lane_(std::move(lane)),
+      server_(std::move(server)),
+      arena_(std::make_shared<Arena>(lane_->bytes().subspan(kLaneControlBytes), lane_)),
+      answers_(control().answers),
+      calls_(control().calls) {}
+
+ShmRpcClient::~ShmRpcClient() { FailAll(Unavailable("the lane is closed")); }
+
+bool ShmRpcClient::Call(uint32_t method, const EncodedMessage& request, Time deadline,
+                        Reply reply) {
+  uint64_t id = 0;
+  {
+    MutexLock lock(mu_);
+    if (!open_ || pending_.size() == ShmRpcRing::kEntries) return false;
+    id = next_++;
+    pending_[id] = {Time::max(), nullptr, nullptr, {}};
+  }
+  StatusOr<LaneMessage> message = PutMessage(request, *arena_);
+  MutexLock lock(mu_);
+  if (!open_ || !message.ok()) {
+    pending_.erase(id);
+    return false;
+  }
+  pending_[id] = {deadline, std::move(reply), std::move(message->head), std::move(message->keep)};
+  message->entry.id = id;
+  message->entry.what = method;
+  // That the server is gone is noticed in Run.
+  if (calls_.Write(message->entry)) (void)RingBell(socket_.get());
+  return true;
+}
+
+Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
+  TD_ASSIGN_OR_RETURN(const auto pieces, GetMessage(entry, server_->bytes()));
+  Reply reply;
+  {
+    MutexLock lock(mu_);
+    const auto it = pending_.find(entry.id);
+    if (it == pending_.end() || it->second.memory == nullptr) {
+      return DataLoss("an answer to call %d, which is not under way", entry.id);
+    }
+    reply = std::exchange(it->second.reply, nullptr);
+  }
+  const auto code = static_cast<StatusCode>(entry.what);
+  if (reply != nullptr && code == StatusCode::kOk) {
+    reply(OkStatus(), pieces);
+  } else if (reply != nullptr) {
+    reply(Status(code, Text(pieces)), {});
+  }
+  // In this order: whoever finds room for a call finds room for its answer.
+  answers_.Done();
+  MutexLock lock(mu_);
+  pending_.erase(entry.id);
+  return OkStatus();
+}
+
+StatusOr<bool> ShmRpcClient::TakeAnswers() {
+  bool any = false;
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const auto entry, answers_.Read());
+    if (!entry) return any;
+    TD_RETURN_IF_ERROR(TakeAnswer(*entry));
+    any = true;
+  }
+}
+
+void ShmRpcClient::ExpireCalls() {
+  const Time now = SteadyNow();
+  std::vector<Reply> late;
+  {
+    MutexLock lock(mu_);
+    for (auto& [id, call] : pending_) {
+      if (call.reply == nullptr || call.deadline > now) continue;
+      late.push_back(std::exchange(call.reply, nullptr));
+    }
+  }
+  for (const Reply& reply : late) reply(DeadlineExceeded("no answer in time"), {});
+}
+
+Status ShmRpcClient::Sleep() {
+  pollfd fds[] = {{socket_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  const bool asleep = answers_.FallAsleep();
+  const int ready = ::poll(fds, 2, asleep ? static_cast<int>(Millis(kTick)) : 0);
+  answers_.WakeUp();
+  if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
+  if (ready > 0 && fds[0].revents != 0 && !DrainBells(socket_.get())) {
+    return Unavailable("the server is gone");
+  }
+  return OkStatus();
+}
+
+Status ShmRpcClient::Serve() {
+  SpinBackoff pause(3);  // the server's, who calls, and this one
+  Time tick = SteadyNow() + kTick;
+  while (!stopped_) {
+    TD_ASSIGN_OR_RETURN(const bool any, TakeAnswers());
+    if (const Time now = SteadyNow(); now >= tick) {
+      ExpireCalls();
+      tick = now + kTick;
+    }
+    if (any) pause.Reset();
+    if (any || pause.Wait()) continue;
+    TD_RETURN_IF_ERROR(Sleep());
+    pause.Reset();
+  }
+  return OkStatus();
+}
+
+void ShmRpcClient::FailAll(const Status& status) {
+  std::map<uint64_t, Pending> calls;
+  {
+    MutexLock lock(mu_);
+    open_ = false;
+    calls.swap(pending_);
+  }
+  for (const auto& [id, call] : calls) {
+    if (call.reply != nullptr) call.reply(status, {});
+  }
+}
+
+Status ShmRpcClient::Run() {
+  Status status = Serve();
+  FailAll(Unavailable("%s", status.ok() ? "the lane is closed" : std::string(status.message())));
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  return status;
+}
+
+void ShmRpcClient::Stop() {
+  stopped_ = true;
+  SetEvent(wake_.get());
+}
+
+}  // namespace tandem

@@ -1,0 +1,332 @@
+#include "common/lane/shm_rpc_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/mutex.h"
+#include "common/base/runner.h"
+#include "common/base/time_slice.h"
+#include "common/lane/message.h"
+#include "common/shm/unix_socket.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kTicketLife = std::chrono::seconds(10);
+constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kLanesMax = 1024;
+// While there is always something to do, sockets are looked at that often.
+constexpr Duration kLookEvery = std::chrono::milliseconds(1);
+// Most answers that a client is woken up for at a time: a wake-up takes as long as a tenth to a
+// third of a megabyte does.
+constexpr uint64_t kAnswersOfBell = 4;
+
+// Bytes that nobody can guess.
+std::string Unguessable(size_t bytes) {
+  std::random_device random;
+  std::string text;
+  while (text.size() < bytes) text.push_back(static_cast<char>(random()));
+  return text;
+}
+
+}  // namespace
+
+StatusOr<LaneMemory> LaneMemory::Make(size_t bytes) {
+  TD_ASSIGN_OR_RETURN(
+      auto memory, SealedMemory::Create("tandem-lane-answers", bytes, SealedMemory::Others::kRead));
+  auto arena = std::make_shared<Arena>(memory->bytes(), memory);
+  return LaneMemory{std::move(memory), std::move(arena)};
+}
+
+// One client. Its calls are the loop's; answers may come from anywhere.
+class ShmRpcServer::Lane {
+ public:
+  Lane(Fd socket, std::shared_ptr<SealedMemory> memory, std::shared_ptr<Arena> arena)
+      : socket_(std::move(socket)),
+        memory_(std::move(memory)),
+        arena_(std::move(arena)),
+        calls_(control().calls),
+        answers_(control().answers) {}
+
+  int socket() const { return socket_.get(); }
+  LaneReceiver& calls() { return calls_; }
+  std::span<const std::byte> arena() const { return memory_->bytes().subspan(kLaneControlBytes); }
+
+  // The next call. DATA_LOSS when the client does what no client does.
+  StatusOr<std::optional<RingEntry>> NextCall() {
+    TD_ASSIGN_OR_RETURN(const auto entry, calls_.Read());
+    if (!entry) return entry;
+    calls_.Done();
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(Forget());
+    if (calls_.read() - forgotten_ > ShmRpcRing::kEntries) {
+      return DataLoss("more than %d calls are under way", ShmRpcRing::kEntries);
+    }
+    waiting_ = calls_.Waiting();
+    if (untold_ > waiting_) Ring();
+    return entry;
+  }
+
+  void Answer(uint64_t id, const Status& status, EncodedMessage message) {
+    if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
+    StatusOr<LaneMessage> placed = PutMessage(message, *arena_);
+    MutexLock lock(mu_);
+    // Forget cannot fail here: NextCall looks at the same number before there is room to misuse.
+    if (closed_ || !Forget().ok()) return;
+    if (!placed.ok()) placed = LaneMessage();  // UNAVAILABLE without a text
+    const StatusCode code = placed->head == nullptr ? StatusCode::kUnavailable : status.code();
+    placed->entry.id = id;
+    placed->entry.what = static_cast<uint32_t>(code);
+    owes_bell_ |= answers_.Write(placed->entry);
+    kept_.push_back(*std::move(placed));
+    if (++untold_ >= std::min(waiting_, kAnswersOfBell)) Ring();
+  }
+
+  void Close() {
+    MutexLock lock(mu_);
+    closed_ = true;
+    kept_.clear();
+    ::shutdown(socket_.get(), SHUT_RDWR);
+  }
+
+ private:
+  RingHeader& control() const { return *reinterpret_cast<RingHeader*>(memory_->bytes().data()); }
+
+  void Ring() TD_REQUIRES(mu_) {
+    untold_ = 0;
+    if (std::exchange(owes_bell_, false)) (void)RingBell(socket_.get());
+  }
+  // Lets go of answers that the client has taken.
+  Status Forget() TD_REQUIRES(mu_) {
+    TD_ASSIGN_OR_RETURN(const uint64_t taken, answers_.Taken());
+    for (; forgotten_ < taken; ++forgotten_) kept_.pop_front();
+    return OkStatus();
+  }
+
+  const Fd socket_;
+  const std::shared_ptr<SealedMemory> memory_;
+  const std::shared_ptr<Arena> arena_;  // of the server
+  LaneReceiver calls_;
+  Mutex mu_;
+  LaneSender answers_ TD_GUARDED_BY(mu_);
+  uint64_t forgotten_ TD_GUARDED_BY(mu_) = 0;
+  std::deque<LaneMessage> kept_ TD_GUARDED_BY(mu_);  // answers that are not taken yet
+  bool closed_ TD_GUARDED_BY(mu_) = false;
+  // A client that sleeps is woken up when half of its calls are answered: so it has the rest of
+  // them to send others, and each wake-up brings several.
+  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;  // calls behind the one that the loop took last
+  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;   // answers since the last bell
+  bool owes_bell_ TD_GUARDED_BY(mu_) = false;
+};
+
+class ShmRpcServer::Loop {
+ public:
+  Loop(LaneMemory memory, LaneHandler handler, size_t call_bytes, std::string name, Fd listener,
+       Fd wake)
+      : memory_(std::move(memory)),
+        handler_(std::move(handler)),
+        call_bytes_(call_bytes),
+        name_(std::move(name)),
+        listener_(std::move(listener)),
+        wake_(std::move(wake)) {
+    const ShortTimeSlice short_slice;
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Loop() {
+    stopped_ = true;
+    SetEvent(wake_.get());
+    thread_.join();
+    for (const auto& lane : lanes_) lane->Close();
+  }
+
+  StatusOr<ShmRpcTicket> Invite();
+  int lanes() const { return lane_count_; }
+
+ private:
+  struct Guest {  // who has not shown a ticket yet
+    Fd socket;
+    Time deadline;
+  };
+
+  void Run();
+  // True when there was a call.
+  bool ServeLanes();
+  Status ServeOne(const std::shared_ptr<Lane>& lane);
+  // Looks at the sockets; `wait`: until something happens.
+  void Look(bool wait);
+  int WaitMs(bool wait, Time now) const;
+  void TakeGuest();
+  Status Admit(Guest& guest);
+  void Drop(size_t lane, const Status& why);
+
+  const LaneMemory memory_;
+  const LaneHandler handler_;
+  const size_t call_bytes_;
+  const std::string name_;
+  const Fd listener_, wake_;
+  std::atomic<bool> stopped_ = false;
+  std::atomic<int> lane_count_ = 0;
+  Mutex mu_;
+  std::map<std::string, Time> tickets_ TD_GUARDED_BY(mu_);
+  // Of the thread.
+  std::vector<Guest> guests_;
+  std::vector<std::shared_ptr<Lane>> lanes_;
+  std::vector<pollfd> fds_;
+  std::thread thread_;
+};
+
+StatusOr<ShmRpcTicket> ShmRpcServer::Loop::Invite() {
+  const Time now = SteadyNow();
+  MutexLock lock(mu_);
+  std::erase_if(tickets_, [now](const auto& ticket) { return ticket.second < now; });
+  if (tickets_.size() >= kTicketsMax) return ResourceExhausted("too many clients want a lane");
+  std::string ticket = Unguessable(kLaneTicketBytes);
+  tickets_[ticket] = now + kTicketLife;
+  return ShmRpcTicket{name_, std::move(ticket)};
+}
+
+void ShmRpcServer::Loop::Run() {
+  SetThreadName("lanes");
+  SpinBackoff pause(2);
+  Time look_at = SteadyNow() + kLookEvery;
+  while (!stopped_) {
+    const bool any = ServeLanes();
+    if (any) pause.Reset();
+    if (any && SteadyNow() < look_at) continue;
+    if (!any && !lanes_.empty() && pause.Wait()) continue;
+    Look(!any);
+    pause.Reset();
+    look_at = SteadyNow() + kLookEvery;
+  }
+}
+
+bool ShmRpcServer::Loop::ServeLanes() {
+  bool any = false;
+  for (size_t i = lanes_.size(); i-- > 0;) {
+    const uint64_t before = lanes_[i]->calls().read();
+    const Status served = ServeOne(lanes_[i]);
+    any |= lanes_[i]->calls().read() != before;
+    if (!served.ok()) Drop(i, served);
+  }
+  return any;
+}
+
+// One call of each lane in turn: none can keep the others waiting.
+Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Lane>& lane) {
+  TD_ASSIGN_OR_RETURN(const auto entry, lane->NextCall());
+  if (!entry) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const auto pieces, GetMessage(*entry, lane->arena()));
+  handler_(entry->what, pieces,
+           [lane, id = entry->id](const Status& status, EncodedMessage message) {
+             lane->Answer(id, status, std::move(message));
+           });
+  return OkStatus();
+}
+
+void ShmRpcServer::Loop::Drop(size_t lane, const Status& why) {
+  LOG_IF(WARNING, why.code() == StatusCode::kDataLoss) << "a lane is closed: " << why.message();
+  lanes_[lane]->Close();
+  lanes_.erase(lanes_.begin() + static_cast<ptrdiff_t>(lane));
+  lane_count_ = static_cast<int>(lanes_.size());
+}
+
+int ShmRpcServer::Loop::WaitMs(bool wait, Time now) const {
+  if (!wait) return 0;
+  Time until = Time::max();
+  for (const Guest& guest : guests_) until = std::min(until, guest.deadline);
+  if (until == Time::max()) return -1;
+  return static_cast<int>(std::clamp<int64_t>(Millis(until - now) + 1, 0, 60'000));
+}
+
+void ShmRpcServer::Loop::Look(bool wait) {
+  fds_.clear();
+  for (const auto& lane : lanes_) {
+    wait = wait && lane->calls().FallAsleep();
+    fds_.push_back({lane->socket(), POLLIN, 0});
+  }
+  for (const Guest& guest : guests_) fds_.push_back({guest.socket.get(), POLLIN, 0});
+  fds_.push_back({listener_.get(), POLLIN, 0});
+  fds_.push_back({wake_.get(), POLLIN, 0});
+  const int ready = ::poll(fds_.data(), fds_.size(), WaitMs(wait, SteadyNow()));
+  for (const auto& lane : lanes_) lane->calls().WakeUp();
+  if (ready < 0 && errno != EINTR) LOG(ERROR) << "poll: " << ErrnoText(errno);
+  const size_t lanes = lanes_.size(), guests = guests_.size();
+  const Time now = SteadyNow();
+  const bool knock = ready > 0 && fds_[lanes + guests].revents != 0;
+  for (size_t i = guests; i-- > 0;) {
+    const bool spoke = ready > 0 && fds_[lanes + i].revents != 0;
+    if (!spoke && now < guests_[i].deadline) continue;
+    const Status admitted = spoke ? Admit(guests_[i]) : DeadlineExceeded("it says nothing");
+    LOG_IF(WARNING, !admitted.ok()) << "a lane is refused: " << admitted.message();
+    guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (size_t i = lanes; i-- > 0;) {
+    if (ready <= 0 || fds_[i].revents == 0 || DrainBells(fds_[i].fd)) continue;
+    Drop(i, Unavailable("the client is gone"));
+  }
+  if (knock) TakeGuest();
+}
+
+void ShmRpcServer::Loop::TakeGuest() {
+  Fd guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!guest.valid()) return;
+  if (!IsSameUser(guest.get()) || guests_.size() >= kGuestsMax) return;
+  guests_.push_back({std::move(guest), SteadyNow() + kTicketLife});
+}
+
+Status ShmRpcServer::Loop::Admit(Guest& guest) {
+  LaneHello hello;
+  const ssize_t got = ::recv(guest.socket.get(), &hello, sizeof(hello), MSG_DONTWAIT);
+  if (got != sizeof(hello) || hello.magic != LaneHello::kMagic ||
+      hello.version != LaneHello::kVersion) {
+    return DataLoss("it does not speak as a client of version %d", LaneHello::kVersion);
+  }
+  {
+    MutexLock lock(mu_);
+    const auto ticket = tickets_.find(std::string(hello.ticket, sizeof(hello.ticket)));
+    if (ticket == tickets_.end() || ticket->second < SteadyNow()) {
+      return PermissionDenied("it was not invited, or is late");
+    }
+    tickets_.erase(ticket);
+  }
+  if (lanes_.size() >= kLanesMax) return ResourceExhausted("there are %d lanes", lanes_.size());
+  LaneWelcome welcome{.lane_bytes = call_bytes_ + kLaneControlBytes,
+                      .server_bytes = memory_.memory->bytes().size()};
+  TD_ASSIGN_OR_RETURN(auto lane, SealedMemory::Create("tandem-lane-calls", welcome.lane_bytes,
+                                                      SealedMemory::Others::kWrite));
+  const int fds[] = {lane->fd(), memory_.memory->fd()};
+  TD_RETURN_IF_ERROR(SendFds(guest.socket.get(), std::as_bytes(std::span(&welcome, 1)), fds));
+  lanes_.push_back(std::make_shared<Lane>(std::move(guest.socket), std::move(lane), memory_.arena));
+  lane_count_ = static_cast<int>(lanes_.size());
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<ShmRpcServer>> ShmRpcServer::Start(LaneMemory memory, LaneHandler handler,
+                                                            size_t call_bytes) {
+  const std::string name = "tandem-lane-" + absl::BytesToHexString(Unguessable(16));
+  TD_ASSIGN_OR_RETURN(Fd listener, ListenAbstract(name, 64));
+  TD_ASSIGN_OR_RETURN(Fd wake, MakeEvent());
+  return std::unique_ptr<ShmRpcServer>(
+      new ShmRpcServer(std::make_unique<Loop>(std::move(memory), std::move(handler), call_bytes,
+                                              name, std::move(listener), std::move(wake))));
+}
+
+ShmRpcServer::ShmRpcServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+ShmRpcServer::~ShmRpcServer() = default;
+StatusOr<ShmRpcTicket> ShmRpcServer::Invite() { return loop_->Invite(); }
+int ShmRpcServer::lanes() const { return loop_->lanes(); }
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+#include "deploy/cli/job/job_channels.h"
+
+#include <utility>
+
+#include "proto/pserver.pb.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
+
+namespace tandem::deploy {
+
+JobChannels::JobChannels(std::unique_ptr<PsChannel> c, std::vector<std::string> a)
+    : carrier(std::move(c)), addresses(std::move(a)) {}
+
+JobChannels::~JobChannels() {
+  if (carrier != nullptr) carrier->Close();
+}
+
+StatusOr<JobChannels> ConnectPservers(const JobAccess& access) {
+  PsOptions options;
+  options.job = access.job;
+  options.secret = access.secret;
+  options.tls = access.tls;
+  options.insecure_allow_network = access.insecure_allow_network;
+  options.start_timeout = access.timeout;
+  options.transport = PsTransport::kGrpc;
+  options.wait_for_servers = access.drained.empty();
+  std::vector<std::string> addresses;
+  for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
+  for (size_t i = 0; i < addresses.size() && !options.wait_for_servers; ++i) {
+    StatusReply reply;
+    const Status answer = ServerAccess(access, i).GetStatus(&reply);
+    if (!IsGone(access, i, answer)) TD_RETURN_IF_ERROR(answer);
+  }
+  TD_ASSIGN_OR_RETURN(auto carrier, GrpcPsChannel::Connect(addresses, options));
+  return JobChannels(std::move(carrier), std::move(addresses));
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,45 @@
+#include "deploy/cli/tools/program_stages.h"
+
+#include "proto/job.pb.h"
+#include "trainer/modes/mode_options.h"
+#include "trainer/reader/sampler.h"
+#include "trainer/session/programs.h"
+
+namespace tandem::deploy {
+
+StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
+                                  const Settings& overrides, int of_rank, int heter_workers) {
+  JobSources sources;
+  sources.heter_workers = heter_workers;
+  sources.path = job_path;
+  sources.overrides = overrides;
+  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
+  const int64_t global = GlobalBatch(*job.config, workers);
+  RankInfo rank;
+  rank.rank = of_rank;
+  rank.size = workers + heter_workers;
+  rank.heter_workers = heter_workers;
+  // Nobody is connected to; modes only want to have been told.
+  rank.rendezvous = "127.0.0.1:1";
+  rank.pservers = {"127.0.0.1:1"};
+  ProgramStages history;
+  TD_ASSIGN_OR_RETURN(history.mode, ModeOptionsOf(*job.config, rank, ""));
+  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, history.mode));
+  const int each = mode->sections();
+  const BatchShare share =
+      ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(rank.kind_rank() / each),
+              static_cast<uint32_t>(rank.kind_size() / each));
+  history.job = job.config->name();
+  history.batch = share.size;
+  const auto keep = [&history](std::string_view point, const Program& program) {
+    history.points.emplace_back(point, program);
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(JobPrograms programs, BuildPrograms(*job.config, JobDir(job_path), share.size,
+                                                          global, *mode, keep));
+  history.passes = std::move(programs.passes);
+  history.memory = MemoryOptionsOf(job.config->strategy());
+  return history;
+}
+
+}  // namespace tandem::deploy

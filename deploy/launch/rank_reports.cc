@@ -1,0 +1,66 @@
+#include "deploy/launch/rank_reports.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <sstream>
+
+#include "common/base/files.h"
+
+namespace tandem::deploy {
+namespace {
+
+bool ReadWait(std::istream& words, ProcessWait& wait) {
+  int64_t waited = 0, limit = 0, start_limit = 0;
+  if (!(words >> wait.who.kind >> wait.who.number >> wait.whom.kind >> wait.whom.number >> waited >>
+        limit >> start_limit)) {
+    return false;
+  }
+  wait.waited = std::chrono::milliseconds(waited);
+  wait.limit = std::chrono::milliseconds(limit);
+  wait.start_limit = std::chrono::milliseconds(start_limit);
+  return true;
+}
+
+}  // namespace
+
+Status RankReportFifo::Open(const std::string& path) {
+  unlink(path.c_str());
+  if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
+  path_ = path;
+  // For writing too, so that the FIFO has no end when no rank has it open.
+  fifo_.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (fifo_.get() < 0) return FileError(path, "cannot be opened", errno);
+  return OkStatus();
+}
+
+RankReportFifo::~RankReportFifo() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+RankReports RankReportFifo::Read() {
+  RankReports said;
+  char buffer[4096];
+  const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
+  if (n <= 0) return said;
+  rest_.append(buffer, static_cast<size_t>(n));
+  const size_t whole = rest_.rfind('\n') + 1;  // 0 when there is none
+  std::istringstream lines(rest_.substr(0, whole));
+  rest_.erase(0, whole);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    ProcessWait wait;
+    NamedProcess process;
+    int rank = 0;
+    if (word == "waits" && ReadWait(words, wait)) said.waits.push_back(wait);
+    if (word == "here" && words >> process.kind >> process.number) said.here.push_back(process);
+    if (word == "ready" && words >> rank) said.ready.push_back(rank);
+  }
+  return said;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,86 @@
+// Carries the calls of a PsClient by gRPC, pushes and pulls to servers on this host by lanes.
+// Includes gRPC: for .cc files of this folder only.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/rpc/channel.h"
+#include "pserver/client/carrier/options.h"
+#include "pserver/client/carrier/ps_channel.h"
+#include "pserver/client/carrier/raw_call.h"
+#include "pserver/client/carrier/shm_rpc_connection.h"
+#include "pserver/client/carrier/wait_group.h"
+
+namespace tandem {
+
+class GrpcPsChannel final : public PsChannel {
+ public:
+  // Blocks until every server answers, when the options say so: PsClient::Connect.
+  static StatusOr<std::unique_ptr<PsChannel>> Connect(const std::vector<std::string>& endpoints,
+                                                      const PsOptions& options);
+
+  Time Now() const override { return SteadyNow(); }
+  std::unique_ptr<PsEvent> MakeEvent() override;
+  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+            Take take) override;
+  Buffer Allocate(int server, size_t bytes) override;
+  void After(Duration pause, std::function<void()> then) override;
+  Status AddServer(int server, const std::string& address) override;
+  void Abandon(int server) override;
+  void Close() override;
+  StatusOr<int> OpenLanes(const Invite& invite) override;
+  uint64_t lane_calls() const override { return lane_calls_; }
+
+ private:
+  struct Server {
+    int index = 0;
+    Endpoint endpoint;
+    std::string name;
+    RawServer raw;
+    std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC alone
+  };
+  struct Open {
+    int server = -1;  // to which it is a push or a pull
+    std::shared_ptr<RawCall> call;
+  };
+
+  explicit GrpcPsChannel(const PsOptions& options);
+  // ---- grpc_ps_channel.cc
+  Status WaitForServers();
+  Status WaitForServer(const Server& server, Time start);  // which began at `start` to wait
+  std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
+  void CallByGrpc(Server& server, const char* method, EncodedMessage request, Time deadline,
+                  Take take);
+  // `take` behind a word to options.on_call.
+  Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
+  void EndCall(uint64_t id);
+  StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
+  Server& ServerAt(int index);
+  // ---- carrier_lanes.cc
+  // What a lane did not bring back is sent again by gRPC: a push counts once.
+  void CallByLane(Server& server, uint32_t lane_method, const char* method, EncodedMessage request,
+                  Time deadline, Take take);
+
+  const PsOptions options_;
+  const uint64_t retry_stream_;  // of random numbers; one of its own for each trainer
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  std::atomic<uint64_t> lane_calls_{0};
+  std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();  // RawCall objects
+  Mutex mu_;
+  CondVar idle_;
+  bool closing_ TD_GUARDED_BY(mu_) = false;
+  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // none is ever removed
+  uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
+  std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
+  std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem

@@ -1,0 +1,123 @@
+#include "pserver/client/carrier/shm_rpc_connection.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/runner.h"
+#include "common/base/time_slice.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kConnectTimeout = std::chrono::seconds(5);
+constexpr Duration kPause = std::chrono::milliseconds(500);
+// An invitation that leads nowhere is that of a server on another host, or of one that was killed.
+constexpr int kTriesMax = 3;
+
+// What does not change by itself.
+bool IsFinal(const Status& status) {
+  return status.code() == StatusCode::kUnimplemented ||
+         status.code() == StatusCode::kPermissionDenied ||
+         status.code() == StatusCode::kUnauthenticated;
+}
+
+bool WasSilent(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
+}  // namespace
+
+ShmRpcConnection::ShmRpcConnection(std::string name, Invite invite)
+    : name_(std::move(name)), invite_(std::move(invite)) {
+  const ShortTimeSlice short_slice;
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void ShmRpcConnection::Stop() {
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    if (lane_ != nullptr) lane_->Stop();
+    cv_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+  std::shared_ptr<ShmRpcClient> never_served;  // which ends its calls when it goes
+  MutexLock lock(mu_);
+  never_served.swap(lane_);
+}
+
+Status ShmRpcConnection::WaitForFirst(Time until) {
+  MutexLock lock(mu_);
+  while (!tried_) cv_.WaitUntil(mu_, Time::max());  // Open has deadlines of its own
+  while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
+  return opened_;
+}
+
+std::shared_ptr<ShmRpcClient> ShmRpcConnection::lane() {
+  MutexLock lock(mu_);
+  return lane_;
+}
+
+Buffer ShmRpcConnection::Allocate(size_t bytes) {
+  const auto to = lane();
+  return to == nullptr ? nullptr : to->Allocate(bytes);
+}
+
+bool ShmRpcConnection::Call(uint32_t method, const EncodedMessage& request, Time deadline,
+                            ShmRpcClient::Reply reply) {
+  const auto to = lane();
+  return to != nullptr && to->Call(method, request, deadline, std::move(reply));
+}
+
+bool ShmRpcConnection::Show(std::shared_ptr<ShmRpcClient> lane) {
+  MutexLock lock(mu_);
+  lane_ = std::move(lane);
+  return !stopped_;
+}
+
+bool ShmRpcConnection::Sleep(Duration duration) {
+  const Time until = SteadyNow() + duration;
+  MutexLock lock(mu_);
+  while (!stopped_ && SteadyNow() < until) cv_.WaitUntil(mu_, until);
+  return !stopped_;
+}
+
+StatusOr<std::shared_ptr<ShmRpcClient>> ShmRpcConnection::Open() {
+  Status status;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    if (tries > 0 && !Sleep(std::chrono::milliseconds(20))) return Cancelled("stopped");
+    TD_ASSIGN_OR_RETURN(const ShmRpcTicket invitation, invite_());
+    auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
+    if (lane.ok()) return std::shared_ptr<ShmRpcClient>(*std::move(lane));
+    status = lane.status();
+    if (IsFinal(status)) return status;
+  }
+  return Unimplemented("%s", std::string(status.message()));
+}
+
+void ShmRpcConnection::Loop() {
+  SetThreadName("lane");
+  do {
+    const auto lane = Open();
+    const bool go_on = Show(lane.ok() ? *lane : nullptr);
+    {
+      MutexLock lock(mu_);
+      tried_ = true;
+      opened_ = lane.status();
+      cv_.NotifyAll();
+    }
+    if (!go_on) return;
+    if (!lane.ok()) {
+      VLOG(1) << name_ << ": no lane: " << lane.status().message();
+      if (IsFinal(lane.status())) return;
+      continue;
+    }
+    const Status lost = (*lane)->Run();
+    if (!Show(nullptr)) return;
+    LOG(INFO) << name_ << ": shared memory is lost (" << lost.message()
+              << "); gRPC carries until it is there again";
+  } while (Sleep(kPause));
+}
+
+}  // namespace tandem

@@ -1,0 +1,339 @@
+#include "pserver/client/moves/bucket_migrator.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/base/step_number.h"
+#include "common/codec/bucket_map_proto.h"
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kBucketsInParcel = 64;
+constexpr uint64_t kBytesOfSecond = 50 << 20;             // that go from server to server at least
+constexpr uint64_t kAheadMax = 64;                        // steps
+constexpr Duration kMayBeGone = std::chrono::seconds(1);  // to hear of a server that nobody needs
+
+bool IsLost(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kCancelled ||
+         code == StatusCode::kDeadlineExceeded || code == StatusCode::kResourceExhausted;
+}
+
+size_t Bytes(const ParcelDef& parcel) {
+  size_t sum = 0;
+  for (const TableRows& rows : parcel.rows()) sum += rows.content().size();
+  for (const SliceParcelDef& slice : parcel.slice()) {
+    sum += slice.param().tensor().content().size();
+    for (const SlotTensor& slot : slice.slot()) sum += slot.tensor().content().size();
+  }
+  return sum;
+}
+
+std::map<int, uint64_t> SliceBytes(const ExchangeMapReply& reply) {
+  std::map<int, uint64_t> bytes;
+  int next = 0;
+  for (const uint32_t bucket : reply.bucket()) {
+    if (bucket < kRowBuckets || next >= reply.slice_bytes_size()) continue;
+    bytes[static_cast<int>(bucket)] = reply.slice_bytes(next++);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string BucketMigrator::NameOf(int server) const {
+  return PserverName(server, addresses_[static_cast<size_t>(server)]);
+}
+
+Status BucketMigrator::Pause() {
+  const std::shared_ptr<PsEvent> over = carrier_.MakeEvent();
+  carrier_.After(std::chrono::milliseconds(20), [over] { over->Set(); });
+  if (over->WaitUntil(carrier_.Now() + options_.call_timeout)) return OkStatus();
+  return Cancelled("given up");
+}
+
+template <typename Request, typename Reply>
+Status BucketMigrator::Call(int server, const char* method, const Request& request, Reply* reply,
+                            Duration patience) {
+  struct Waiting {
+    std::shared_ptr<PsEvent> ended;
+    Status status;
+    Reply reply;
+  };
+  const Time give_up = carrier_.Now() + patience;
+  while (true) {
+    const auto waiting = std::make_shared<Waiting>();
+    waiting->ended = carrier_.MakeEvent();
+    carrier_.Call(server, method, EncodedProto(request),
+                  carrier_.Now() + std::min(options_.call_timeout + more_, patience),
+                  [waiting](const Status& status, Fragments answer) {
+                    waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
+                    waiting->ended->Set();
+                  });
+    // The carrier ends it in time; were it not so, nobody would be left waiting all the same.
+    if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
+      return Cancelled("%s: %s did not end", NameOf(server), method);
+    }
+    if (waiting->status.ok()) {
+      *reply = std::move(waiting->reply);
+      return OkStatus();
+    }
+    if (!IsLost(waiting->status.code()) || carrier_.Now() >= give_up) {
+      return Annotate(waiting->status, NameOf(server));
+    }
+    TD_RETURN_IF_ERROR(Annotate(Pause(), NameOf(server)));
+  }
+}
+
+Status BucketMigrator::Exchange(int server, const BucketMap& known, Duration patience,
+                                ExchangeMapReply* reply) {
+  ExchangeMapRequest request;
+  request.set_job(options_.job);
+  request.set_observer(true);
+  ToProto(known, request.mutable_known());
+  return Call(server, "ExchangeMap", request, reply, patience);
+}
+
+Status BucketMigrator::Tell(int server, const BucketMapDef& map) {
+  ExchangeMapReply reply;
+  return Exchange(server, FromProto(map), options_.patience, &reply);
+}
+
+Status BucketMigrator::Refuse(int server, bool refuse) {
+  RefuseBucketsRequest request;
+  RefuseBucketsReply reply;
+  request.set_job(options_.job);
+  request.set_refuse(refuse);
+  return Call(server, "RefuseBuckets", request, &reply);
+}
+
+Status BucketMigrator::Leave(int server) {
+  TD_RETURN_IF_ERROR(Refuse(server, true));
+  // What was offered before may still be released, as long as it is frozen at its source.
+  const Time give_up = carrier_.Now() + options_.patience;
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
+    const auto source = std::find_if(now.begin(), now.end(), [server](const ServedBuckets& s) {
+      return s.frozen_for == server;
+    });
+    if (source == now.end()) return OkStatus();
+    if (carrier_.Now() >= give_up) {
+      return Unavailable("buckets of %s stay frozen for pserver %d", NameOf(source->server),
+                         server);
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+Status BucketMigrator::Add(const std::string& address) {
+  TD_RETURN_IF_ERROR(carrier_.AddServer(static_cast<int>(addresses_.size()), address));
+  addresses_.push_back(address);
+  return OkStatus();
+}
+
+StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
+  BucketMap all;
+  std::vector<ServedBuckets> now;
+  const Time give_up = carrier_.Now() + options_.patience;
+  // Until nobody says what the others were not told: a move that ends meanwhile may be known to its
+  // source alone.
+  for (bool news = true; news;) {
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "buckets go on moving; hint: somebody else rebalances this job, wait until that is over");
+    }
+    news = false;
+    now.clear();
+    for (size_t i = 0; i < addresses_.size(); ++i) {
+      const auto server = static_cast<int>(i);
+      ExchangeMapReply reply;
+      const bool needed = server < first_servers_ && !options_.drained.contains(server);
+      const bool may_be_gone = !needed && !all.OwnsAny(server);
+      const Status told =
+          Exchange(server, all, may_be_gone ? kMayBeGone : options_.patience, &reply);
+      if (may_be_gone && IsLost(told.code())) continue;
+      TD_RETURN_IF_ERROR(told);
+      if (static_cast<int>(reply.index()) != server) {
+        return FailedPrecondition(
+            "%s says that it is pserver %d; hint: give servers in the order of their --index, new "
+            "ones behind the others",
+            NameOf(server), reply.index());
+      }
+      news |= !all.Learn(FromProto(reply.map())).empty();
+      const auto next = all.addresses().find(static_cast<int>(addresses_.size()));
+      if (next != all.addresses().end()) TD_RETURN_IF_ERROR(Add(next->second));
+      now.push_back({server,
+                     addresses_[i],
+                     {reply.bucket().begin(), reply.bucket().end()},
+                     reply.rows(),
+                     reply.slices(),
+                     SliceBytes(reply),
+                     reply.leaving(),
+                     static_cast<int>(reply.frozen_for()) - 1,
+                     reply.version(),
+                     reply.sync()});
+      slice_bytes_.insert(now.back().slice_bytes.begin(), now.back().slice_bytes.end());
+    }
+  }
+  return now;
+}
+
+Status BucketMigrator::Deliver(int source, int target, const ParcelDef& parcel) {
+  OfferBucketsRequest offer;
+  OfferBucketsReply offered;
+  offer.set_job(options_.job);
+  *offer.mutable_parcel() = parcel;
+  if (target < first_servers_) offer.mutable_parcel()->clear_config();
+  TD_RETURN_IF_ERROR(Call(target, "OfferBuckets", offer, &offered));
+  ReleaseBucketsRequest release;
+  ReleaseBucketsReply released;
+  release.set_job(options_.job);
+  *release.mutable_move() = parcel.move();
+  TD_RETURN_IF_ERROR(Call(source, "ReleaseBuckets", release, &released));
+  return Tell(target, released.map());
+}
+
+Status BucketMigrator::AwaitStep() {
+  const Time give_up = carrier_.Now() + options_.patience;
+  TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> before, Where());
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
+    const bool made = std::all_of(before.begin(), before.end(), [&now](const ServedBuckets& b) {
+      if (!b.sync || (b.buckets.empty() && b.slices == 0)) return true;
+      return std::any_of(now.begin(), now.end(), [&b](const ServedBuckets& n) {
+        return n.server == b.server && n.version > b.version;
+      });
+    });
+    if (made) return OkStatus();
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "trainers made no step since for %.0f s, and may ask once more for rows where they were; "
+          "hint: try again while they train",
+          Seconds(options_.patience));
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+// The source is asked first: the target may wait to hear what became of an older move.
+StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int target) {
+  MoveStep at;
+  BucketMap known;
+  for (const int server : {source, target}) {
+    if (a_sync_) return MoveStep{};
+    ExchangeMapReply reply;
+    TD_RETURN_IF_ERROR(Exchange(server, known, options_.patience, &reply));
+    if (server == source) a_sync_ = !reply.sync();
+    known.Learn(FromProto(reply.map()));
+    at.step = std::max<uint64_t>(at.step, reply.version());
+    at.both = reply.bucket_size() != 0 || reply.slices() != 0;
+  }
+  at.step += ahead_;
+  return at;
+}
+
+StatusOr<ParcelDef> BucketMigrator::Freeze(int source, int target,
+                                           const FreezeBucketsRequest& request, const MoveStep& at,
+                                           Time& held) {
+  const Time give_up = carrier_.Now() + options_.patience;
+  bool begun = false;
+  while (true) {
+    FreezeBucketsReply from, to;
+    if (at.both) TD_RETURN_IF_ERROR(Call(target, "FreezeBuckets", request, &to));
+    TD_RETURN_IF_ERROR(Call(source, "FreezeBuckets", request, &from));
+    const bool gives = from.parcel().move_size() != 0;
+    const bool takes = at.both && to.parcel().version() == at.step;
+    if ((gives || takes) && !std::exchange(begun, true)) held = carrier_.Now();
+    if (gives && (takes || !at.both)) return std::move(*from.mutable_parcel());
+    if (carrier_.Now() >= give_up) {
+      return Unavailable(
+          "%s and %s did not come to step %d within %.0f s; hint: rows move while trainers make "
+          "steps",
+          NameOf(source), NameOf(target), DisplayStep(at.step), Seconds(options_.patience));
+    }
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+Duration BucketMigrator::TimeFor(const std::vector<int>& buckets) const {
+  uint64_t bytes = 0;
+  for (const int b : buckets) {
+    const auto slice = slice_bytes_.find(b);
+    if (slice != slice_bytes_.end()) bytes += slice->second;
+  }
+  return std::chrono::seconds(bytes / kBytesOfSecond);
+}
+
+Status BucketMigrator::Move(int source, int target, const std::vector<int>& buckets,
+                            MoveProgress& progress) {
+  const Time give_up = carrier_.Now() + options_.patience;
+  more_ = TimeFor(buckets);
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const MoveStep at, NextStep(source, target));
+    FreezeBucketsRequest request;
+    request.set_job(options_.job);
+    for (const int b : buckets) request.add_bucket(static_cast<uint32_t>(b));
+    request.set_target(static_cast<uint32_t>(target));
+    request.set_target_address(addresses_[static_cast<size_t>(target)]);
+    request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease + more_)));
+    request.set_step(at.step);
+    Time begin = carrier_.Now();
+    const StatusOr<ParcelDef> parcel = Freeze(source, target, request, at, begin);
+    const Status delivered = parcel.ok() ? Deliver(source, target, *parcel) : parcel.status();
+    if (parcel.ok()) progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
+    if (delivered.ok()) {
+      progress.bytes += Bytes(*parcel);
+      return OkStatus();
+    }
+    if (at.step != 0) {
+      const bool late = parcel.status().code() == StatusCode::kAborted;
+      if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
+      request.set_over(true);
+      FreezeBucketsReply reply;
+      // Where nobody answers the lease ends.
+      Call(source, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
+      if (at.both) Call(target, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
+    }
+    // The lease was over first, or the step came sooner: the buckets are the source's as before.
+    if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
+    TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+size_t BucketMigrator::EndOfParcel(const BucketTransfer& transfer, size_t begin,
+                                   uint64_t row_bucket_bytes) const {
+  size_t end = begin;
+  for (uint64_t bytes = 0; end < transfer.buckets.size() && end - begin < kBucketsInParcel; ++end) {
+    const auto slice = slice_bytes_.find(transfer.buckets[end]);
+    bytes += slice == slice_bytes_.end() ? row_bucket_bytes : slice->second;
+    if (bytes > options_.parcel_bytes && end > begin) break;
+  }
+  return end;
+}
+
+Status BucketMigrator::Run(const std::vector<BucketTransfer>& transfers,
+                           const std::function<void(const MoveProgress&)>& progress) {
+  MoveProgress state;
+  for (const BucketTransfer& t : transfers) state.buckets += t.buckets.size();
+  uint64_t each = options_.parcel_bytes;  // of a bucket of rows, as the last parcel says
+  for (const BucketTransfer& t : transfers) {
+    state.source = t.source;
+    state.target = t.target;
+    for (size_t begin = 0; begin < t.buckets.size();) {
+      const size_t end = EndOfParcel(t, begin, each);
+      const auto at = [&](size_t i) { return t.buckets.begin() + static_cast<std::ptrdiff_t>(i); };
+      const uint64_t before = state.bytes;
+      TD_RETURN_IF_ERROR(Move(t.source, t.target, {at(begin), at(end)}, state));
+      state.done += end - begin;
+      if (t.buckets[begin] < kRowBuckets) each = (state.bytes - before) / (end - begin) + 1;
+      begin = end;
+      if (progress) progress(state);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem

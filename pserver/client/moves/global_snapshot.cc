@@ -1,0 +1,254 @@
+#include "pserver/client/moves/global_snapshot.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "common/codec/bucket_map_proto.h"
+#include "common/rpc/byte_buffer.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(2);
+
+void Raise(const google::protobuf::RepeatedField<uint64_t>& told,
+           google::protobuf::RepeatedField<uint64_t>* known) {
+  while (known->size() < told.size()) known->Add(0);
+  for (int i = 0; i < told.size(); ++i) known->Set(i, std::max(known->Get(i), told.Get(i)));
+}
+
+void Raise(const CutMarkDef& told, CutMarkDef& known) {
+  if (told.incarnation() < known.incarnation()) return;
+  if (told.incarnation() > known.incarnation()) {
+    known = told;
+    return;
+  }
+  known.set_completed(known.completed() || told.completed());
+  Raise(told.sent(), known.mutable_sent());
+  Raise(told.ended(), known.mutable_ended());
+}
+
+}  // namespace
+
+Duration CutReport::held() const {
+  Duration longest = Duration::zero();
+  for (const ServerCut& s : servers) longest = std::max(longest, s.held);
+  return longest;
+}
+
+uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts) {
+  if (cuts.empty()) return 0;
+  for (auto it = cuts[0].rbegin(); it != cuts[0].rend(); ++it) {
+    const bool everywhere = std::all_of(cuts.begin(), cuts.end(), [it](const auto& of_server) {
+      return std::binary_search(of_server.begin(), of_server.end(), *it);
+    });
+    if (everywhere) return *it;
+  }
+  return 0;
+}
+
+template <typename Request, typename Reply>
+Status GlobalSnapshotCoordinator::CallAll(const char* method, const Request& request,
+                                          Duration timeout, std::vector<Reply>* replies) {
+  struct Waiting {
+    std::shared_ptr<PsEvent> ended;
+    std::vector<Status> status;
+    std::vector<Reply> replies;
+    std::atomic<size_t> left;
+  };
+  const auto all = std::make_shared<Waiting>();
+  all->ended = carrier_.MakeEvent();
+  all->status.resize(servers_.size());
+  all->replies.resize(servers_.size());
+  all->left = servers_.size();
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    carrier_.Call(servers_[i].server, method, EncodedProto(request), carrier_.Now() + timeout,
+                  [all, i](const Status& status, Fragments answer) {
+                    all->status[i] = status.ok() ? ParseMessage(answer, &all->replies[i]) : status;
+                    if (all->left.fetch_sub(1) == 1) all->ended->Set();
+                  });
+  }
+  if (!all->ended->WaitUntil(carrier_.Now() + timeout + kGrace)) {
+    return Cancelled("%s did not end", method);
+  }
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    TD_RETURN_IF_ERROR(
+        Annotate(all->status[i], PserverName(servers_[i].server, servers_[i].address)));
+  }
+  *replies = std::move(all->replies);
+  return OkStatus();
+}
+
+bool GlobalSnapshotCoordinator::Has(int server) const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [server](const ServedBuckets& s) { return s.server == server; });
+}
+
+Status GlobalSnapshotCoordinator::Hold(uint64_t number, std::vector<HoldPushesReply>* held) {
+  HoldPushesRequest request;
+  request.set_job(options_.job);
+  request.set_cut(number);
+  request.set_taker(options_.taker);
+  request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
+  return CallAll("HoldPushes", request, options_.call_timeout, held);
+}
+
+void GlobalSnapshotCoordinator::Release(uint64_t number) {
+  HoldPushesRequest request;
+  std::vector<HoldPushesReply> ignored;
+  request.set_job(options_.job);
+  request.set_cut(number);
+  request.set_taker(options_.taker);
+  request.set_over(true);
+  // Else the lease ends it.
+  const Status released = CallAll("HoldPushes", request, options_.lease, &ignored);
+  LOG_IF(INFO, !released.ok()) << "pushes stay held for a moment: " << ToString(released);
+}
+
+Status GlobalSnapshotCoordinator::CheckServers(const BucketMap& map) const {
+  for (const auto& [server, address] : map.addresses()) {
+    if (!map.OwnsAny(server) || Has(server)) continue;
+    return Unavailable("%s came to the job meanwhile; try again", PserverName(server, address));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
+    const std::vector<HoldPushesReply>& held) const {
+  std::vector<CutMarkDef> marks;
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (i == 0) marks.assign(held[i].mark().begin(), held[i].mark().end());
+    if (held[i].mark_size() != static_cast<int>(marks.size())) {
+      return FailedPrecondition("%s has %d trainers, another server %d",
+                                PserverName(servers_[i].server, servers_[i].address),
+                                held[i].mark_size(), marks.size());
+    }
+    for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
+  }
+  // What was sent to a server that is gone was sent again to others, behind their numbers.
+  for (const CutMarkDef& mark : marks) {
+    for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
+      if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
+      return Unavailable(
+          "trainer %d has pushes under way to pserver %d, which has no rows any more; try again",
+          mark.trainer_id(), s);
+    }
+  }
+  return marks;
+}
+
+StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
+  std::vector<HoldPushesReply> held;
+  TD_RETURN_IF_ERROR(Hold(number, &held));
+  TD_ASSIGN_OR_RETURN(const std::vector<CutMarkDef> marks, Merge(held));
+  BucketMap map;
+  std::vector<std::vector<uint64_t>> cuts;
+  for (const HoldPushesReply& reply : held) {
+    map.Learn(FromProto(reply.map()));
+    cuts.emplace_back(reply.cut().begin(), reply.cut().end());
+  }
+  TD_RETURN_IF_ERROR(CheckServers(map));
+  TakeCutRequest request;
+  request.set_job(options_.job);
+  request.set_cut(number);
+  request.set_taker(options_.taker);
+  for (const CutMarkDef& mark : marks) *request.add_mark() = mark;
+  request.set_map_version(map.version());
+  request.set_complete(NewestCommon(cuts));
+  request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
+  std::vector<TakeCutReply> taken;
+  TD_RETURN_IF_ERROR(CallAll("TakeCut", request, options_.lease + options_.write_timeout, &taken));
+  CutReport report{number, {}};
+  for (size_t i = 0; i < taken.size(); ++i) {
+    report.servers.push_back({servers_[i].server, servers_[i].address, taken[i].version(),
+                              taken[i].bytes(), std::chrono::microseconds(taken[i].held_us())});
+  }
+  return report;
+}
+
+// Moves that somebody left unfinished are completed by that, and all servers know the same.
+Status GlobalSnapshotCoordinator::FindServers() {
+  BucketMigrator mover(carrier_, addresses_,
+                       {.job = options_.job,
+                        .call_timeout = options_.call_timeout,
+                        .patience = options_.call_timeout,
+                        .drained = options_.drained});
+  TD_ASSIGN_OR_RETURN(servers_, mover.Where());
+  return OkStatus();
+}
+
+StatusOr<std::vector<FoundCut>> GlobalSnapshotCoordinator::Find() {
+  TD_RETURN_IF_ERROR(FindServers());
+  std::vector<StatusReply> states;
+  TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
+  std::map<uint64_t, FoundCut> found;
+  for (size_t i = 0; i < states.size(); ++i) {
+    for (int c = 0; c < states[i].cut_size(); ++c) {
+      FoundCut& cut = found[states[i].cut(c)];
+      cut.cut = states[i].cut(c);
+      const uint64_t version = c < states[i].cut_version_size() ? states[i].cut_version(c) : 0;
+      cut.servers.push_back({servers_[i].server, servers_[i].address, version});
+    }
+  }
+  std::vector<FoundCut> all;
+  for (auto& [number, cut] : found) {
+    cut.whole = cut.servers.size() == servers_.size();
+    all.push_back(std::move(cut));
+  }
+  return all;
+}
+
+StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
+  TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, Find());
+  std::vector<std::string> whole;
+  RestoreCheckpointRequest request;
+  request.set_job(options_.job);
+  for (const FoundCut& f : found) {
+    if (!f.whole) continue;
+    whole.push_back(std::to_string(f.cut));
+    if (cut == 0 || cut == f.cut) request.set_cut(f.cut);
+  }
+  if (whole.empty()) return NotFound("there is no cut that all %d servers have", servers_.size());
+  if (request.cut() == 0) {
+    return NotFound(
+        "there is no cut %d that all %d servers have; they have %s [TD4020]; hint: "
+        "tandem restore --list shows their versions",
+        cut, servers_.size(), absl::StrJoin(whole, ", "));
+  }
+  std::vector<RestoreCheckpointReply> back;
+  TD_RETURN_IF_ERROR(CallAll("RestoreCheckpoint", request, options_.write_timeout, &back));
+  CutReport report{request.cut(), {}};
+  for (size_t i = 0; i < back.size(); ++i) {
+    report.servers.push_back({servers_[i].server, servers_[i].address, back[i].version()});
+  }
+  return report;
+}
+
+StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
+  std::vector<StatusReply> states;
+  TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
+  uint64_t highest = 0;
+  for (const StatusReply& state : states) {
+    highest = std::max<uint64_t>(highest, state.last_cut());
+    for (const uint64_t cut : state.cut()) highest = std::max(highest, cut);
+  }
+  if (highest == UINT64_MAX) return FailedPrecondition("there is no number above cut %d", highest);
+  return highest + 1;
+}
+
+StatusOr<CutReport> GlobalSnapshotCoordinator::Take(uint64_t number) {
+  TD_RETURN_IF_ERROR(FindServers());
+  if (number == 0) {
+    TD_ASSIGN_OR_RETURN(number, NextNumber());
+  }
+  StatusOr<CutReport> report = TakeHeld(number);
+  if (!report.ok()) Release(number);
+  return report;
+}
+
+}  // namespace tandem

@@ -1,0 +1,61 @@
+#include "pserver/disk/persistent_counter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/crc32c.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kNumberBytes = sizeof(uint64_t);
+
+// The number and its CRC32C.
+using Record = std::array<char, kNumberBytes + sizeof(uint32_t)>;
+
+Record Encode(uint64_t number) {
+  Record record;
+  std::memcpy(record.data(), &number, kNumberBytes);
+  const uint32_t sum = Crc32c(0, record.data(), kNumberBytes);
+  std::memcpy(record.data() + kNumberBytes, &sum, sizeof(sum));
+  return record;
+}
+
+}  // namespace
+
+Status PersistentCounter::Note(uint64_t number) {
+  const Record record = Encode(number);
+  MutexLock lock(mu_);
+  if (!file_.valid()) file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const ssize_t n =
+      file_.valid() ? pwrite(file_.get(), record.data(), record.size(), 0) : ssize_t{-1};
+  if (n == static_cast<ssize_t>(record.size())) return OkStatus();
+  const int error = n < 0 ? errno : ENOSPC;
+  const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
+  if (error == ENOSPC || error == EDQUOT) {
+    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+  }
+  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
+                     text);
+}
+
+StatusOr<uint64_t> PersistentCounter::Read() const {
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return uint64_t{0};
+  Record record;
+  const ssize_t n = file.valid() ? pread(file.get(), record.data(), record.size(), 0) : -1;
+  if (n == 0) return uint64_t{0};
+  if (n != static_cast<ssize_t>(record.size())) {
+    return DataLoss("%s cannot be read", path_);
+  }
+  uint64_t number = 0;
+  std::memcpy(&number, record.data(), kNumberBytes);
+  if (record != Encode(number)) return DataLoss("%s is damaged", path_);
+  return number;
+}
+
+}  // namespace tandem

@@ -1,0 +1,28 @@
+// Threads of a server for one kind of call, as the knobs rpc_*_thread_num say.
+#pragma once
+
+#include <string>
+
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+
+// Thread-safe. Shows in the metrics how many of its threads were at work at once.
+class RpcThreadPool final : public Runner {
+ public:
+  // Threads `name`-0, `name`-1, ...; `metrics` must outlive this.
+  RpcThreadPool(const std::string& name, int threads, size_t queue_max, Metrics& metrics);
+  Status Post(std::function<void()> work) override;
+
+ private:
+  void Count(int change);
+
+  Gauge& most_busy_;
+  Mutex mu_;
+  int busy_ TD_GUARDED_BY(mu_) = 0, most_ TD_GUARDED_BY(mu_) = 0;
+  ThreadPool pool_;  // ends before what its threads use
+};
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+#include "pserver/shard/replay_queue.h"
+
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/step_number.h"
+
+namespace tandem {
+
+void ReplayQueue::Add(LogEntry entry, bool lost) {
+  if (entry.kind == LogEntry::Kind::kOrder && !lost) ids_[IdOf(entry.head)] = entry.number;
+  changes_.push_back({std::move(entry), lost});
+}
+
+bool ReplayQueue::Misses(const PushHead& head) const { return ids_.contains(IdOf(head)); }
+
+StatusOr<uint64_t> ReplayQueue::Take(const PushHead& head, std::vector<Buffer> values) {
+  const auto id = ids_.find(IdOf(head));
+  LogEntry& entry = At(id->second).entry;
+  if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
+    return InvalidArgument("trainer %d push %d comes again, for step %d; it was for step %d",
+                           head.caller.trainer, head.sequence, DisplayStep(head.step),
+                           DisplayStep(entry.head.step));
+  }
+  entry.kind = LogEntry::Kind::kPush;
+  entry.head = head;
+  entry.values = std::move(values);
+  ids_.erase(id);
+  return entry.number;
+}
+
+void ReplayQueue::Lose(int trainer, uint64_t before_incarnation) {
+  const auto first = ids_.lower_bound({trainer, 0, 0});
+  const auto end = ids_.lower_bound({trainer, before_incarnation, 0});
+  for (auto it = first; it != end; ++it) At(it->second).lost = true;
+  ids_.erase(first, end);
+}
+
+std::optional<ReplayQueue::Change> ReplayQueue::Next() {
+  if (changes_.empty()) return {};
+  const Change& next = changes_.front();
+  if (next.entry.kind == LogEntry::Kind::kOrder && !next.lost) return {};
+  Change change = std::move(changes_.front());
+  changes_.pop_front();
+  return change;
+}
+
+size_t ReplayQueue::MissingOf(int trainer, uint64_t incarnation) const {
+  return static_cast<size_t>(std::distance(ids_.lower_bound({trainer, incarnation, 0}),
+                                           ids_.upper_bound({trainer, incarnation, UINT64_MAX})));
+}
+
+std::string ReplayQueue::Senders() const {
+  std::map<int, size_t> counts;  // by trainer
+  for (const auto& [id, number] : ids_) ++counts[std::get<0>(id)];
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    absl::StrAppendFormat(out, "trainer %d (%d)", count.first, count.second);
+  });
+}
+
+}  // namespace tandem

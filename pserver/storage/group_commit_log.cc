@@ -1,0 +1,206 @@
+#include "pserver/storage/group_commit_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/nearest.h"
+#include "common/base/runner.h"
+
+namespace tandem {
+namespace {
+
+constexpr Duration kAgain = std::chrono::milliseconds(100);  // after a lack of room
+
+uint64_t ValueBytes(const LogEntry& entry) {
+  uint64_t bytes = 0;
+  for (const PushHead::Slice& s : entry.head.slices) bytes += s.desc.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<WalSync> ParseWalSync(const std::string& text) {
+  if (text == "none") return WalSync::kNone;
+  if (text == "interval") return WalSync::kInterval;
+  if (text == "always") return WalSync::kAlways;
+  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always [TD1006]%s", text,
+                         OrDidYouMean(text, {"none", "interval", "always"}));
+}
+
+GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Storage& storage,
+                               Metrics& metrics)
+    : options_(std::move(options)),
+      clock_(clock),
+      storage_(storage),
+      write_seconds_(metrics.GetHistogram(
+          "tandem_pserver_log_write_seconds",
+          "Time to write, and where it was due to sync, a group of changes of the update log",
+          {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10})),
+      bytes_total_(
+          metrics.GetCounter("tandem_pserver_log_bytes_total", "Bytes written to the update log")),
+      again_(Time::max()),
+      synced_(clock.Now()) {}
+
+GroupCommitLog::~GroupCommitLog() { Close(); }
+
+Status GroupCommitLog::Ready(uint64_t bytes) {
+  uint64_t all = 0;
+  {
+    MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(status_);
+    all = waiting_bytes_ + bytes;
+    if (waiting_bytes_ != 0 && all > options_.waiting_bytes_max) {
+      return ResourceExhausted(
+          "%d bytes of pushes wait to be written to the update log, %d more came, at most %d may "
+          "wait [TD4016]; hint: push more slowly, or put the data folder on a faster disk",
+          waiting_bytes_, bytes, options_.waiting_bytes_max);
+    }
+  }
+  return storage_.CheckRoom(all);
+}
+
+void GroupCommitLog::Append(LogEntry entry) {
+  {
+    MutexLock lock(mu_);
+    appended_ = entry.number;
+    if (closed_) return;
+    waiting_bytes_ += ValueBytes(entry);
+    entries_.push_back(std::move(entry));
+  }
+  if (options_.on_work) options_.on_work();
+}
+
+void GroupCommitLog::WhenLogged(Written done) {
+  Status now;
+  {
+    MutexLock lock(mu_);
+    if (appended_ > written_ && !closed_) {
+      waiting_.push_back({appended_, std::move(done)});
+      return;
+    }
+    if (appended_ > written_) now = status_;
+  }
+  done(now);
+}
+
+Time GroupCommitLog::NextTurn() const {
+  MutexLock lock(mu_);
+  // What could not be written is tried again a little later, whatever comes meanwhile.
+  return status_.ok() && !entries_.empty() ? Time::min() : again_;
+}
+
+Status GroupCommitLog::Write() {
+  Status appended;
+  if (!batch_.empty()) {
+    const auto bytes = storage_.AppendLog(batch_, options_.sync == WalSync::kAlways);
+    appended = bytes.status();
+    if (bytes.ok()) {
+      bytes_ += *bytes;
+      for (const LogEntry& entry : batch_) bytes_ += entry.sender_bytes;
+      bytes_total_.Add(static_cast<double>(*bytes));
+      unsynced_ = options_.sync == WalSync::kInterval;
+    }
+  }
+  // What was written before is due even when there is no room for more.
+  if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
+    TD_RETURN_IF_ERROR(storage_.SyncLog());
+    synced_ = clock_.Now();
+    unsynced_ = false;
+  }
+  return appended;
+}
+
+void GroupCommitLog::Release(const Status& status) {
+  const bool ends = !status.ok() && status.code() != StatusCode::kResourceExhausted;
+  std::vector<Waiting> ready;
+  {
+    MutexLock lock(mu_);
+    LOG_IF(ERROR, !status.ok() && status_.ok()) << "update log: " << ToString(status);
+    LOG_IF(INFO, status.ok() && !status_.ok()) << "update log: there is room again";
+    status_ = status;
+    closed_ = closed_ || ends;
+    if (status.ok()) {
+      again_ = unsynced_ ? synced_ + options_.sync_interval : Time::max();
+      if (!batch_.empty()) written_ = std::max(written_, batch_.back().number);
+      for (const LogEntry& entry : batch_) waiting_bytes_ -= ValueBytes(entry);
+    } else {
+      again_ = ends ? Time::max() : clock_.Now() + std::min(options_.sync_interval, kAgain);
+    }
+    const bool all = !status.ok();
+    const auto rest = std::stable_partition(
+        waiting_.begin(), waiting_.end(),
+        [&](const Waiting& w) TD_NO_ANALYSIS { return all || w.number <= written_; });
+    std::move(waiting_.begin(), rest, std::back_inserter(ready));
+    waiting_.erase(waiting_.begin(), rest);
+  }
+  if (status.ok()) batch_.clear();
+  for (const Waiting& w : ready) w.done(status);
+  if (ends && options_.on_end) options_.on_end(status);
+}
+
+void GroupCommitLog::Turn() {
+  {
+    MutexLock lock(mu_);
+    if (closed_) return;
+    std::move(entries_.begin(), entries_.end(), std::back_inserter(batch_));
+    entries_.clear();
+  }
+  const Time begin = clock_.Now();
+  const Status status = Write();
+  write_seconds_.Observe(Seconds(clock_.Now() - begin));
+  Release(status);
+  if (bytes_ >= options_.bytes_max && options_.on_full) {
+    bytes_ = 0;
+    options_.on_full();
+  }
+}
+
+void GroupCommitLog::Close() {
+  if (NextTurn() == Time::min()) Turn();
+  std::vector<Waiting> left;
+  Status why;
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    left.swap(waiting_);
+    if (status_.ok()) status_ = Unavailable("the update log is closed");
+    why = status_;
+  }
+  for (const Waiting& w : left) w.done(why);
+}
+
+LogFlushThread::LogFlushThread(GroupCommitLog& log) : log_(log), thread_([this] { Loop(); }) {}
+
+LogFlushThread::~LogFlushThread() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+    cv_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void LogFlushThread::Poke() {
+  MutexLock lock(mu_);
+  work_ = true;
+  cv_.NotifyAll();
+}
+
+void LogFlushThread::Loop() {
+  SetThreadName("log");
+  while (true) {
+    const Time next = log_.NextTurn();
+    {
+      MutexLock lock(mu_);
+      while (!stop_ && !work_ && SteadyNow() < next) {
+        if (!cv_.WaitUntil(mu_, next)) break;
+      }
+      if (stop_) return;
+      work_ = false;
+    }
+    if (SteadyNow() >= log_.NextTurn()) log_.Turn();
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,92 @@
+#include "trainer/ps/row_prefetcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace tandem {
+
+struct RowPrefetcher::Pull {
+  uint64_t version = 0;
+  std::vector<PsRows> rows;  // to places in `values`
+  std::vector<int64_t> dims;
+  std::vector<std::vector<float>> values;  // by table
+
+  Mutex mu;
+  bool ended TD_GUARDED_BY(mu) = false;
+  Status status TD_GUARDED_BY(mu);
+  std::function<void(const Status&)> then TD_GUARDED_BY(mu);  // waits for the end
+
+  void End(const Status& how) {
+    std::function<void(const Status&)> waits;
+    {
+      MutexLock lock(mu);
+      ended = true;
+      status = how;
+      waits = std::exchange(then, nullptr);
+    }
+    if (waits) waits(how);
+  }
+  void CopyTo(const std::vector<std::vector<float*>>& places) const {
+    for (size_t t = 0; t < places.size(); ++t) {
+      const float* from = values[t].data();
+      for (float* const to : places[t]) {
+        std::copy_n(from, dims[t], to);
+        from += dims[t];
+      }
+    }
+  }
+};
+
+void RowPrefetcher::Ask(PsClient& client, uint64_t version, std::vector<PsRows> rows,
+                        const std::vector<int64_t>& dims) {
+  auto pull = std::make_shared<Pull>();
+  if (pull_ != nullptr) {
+    MutexLock lock(pull_->mu);
+    if (pull_->ended) pull->values = std::move(pull_->values);  // the memory
+  }
+  pull->version = version;
+  pull->rows = std::move(rows);
+  pull->dims = dims;
+  pull->values.resize(dims.size());
+  for (size_t t = 0; t < dims.size(); ++t) {
+    PsRows& table = pull->rows[t];
+    pull->values[t].resize(table.ids.size() * static_cast<size_t>(dims[t]));
+    table.to.resize(table.ids.size());
+    float* to = pull->values[t].data();
+    for (float*& place : table.to) place = std::exchange(to, to + dims[t]);
+  }
+  pull_ = pull;
+  client.PullRows({.version = version, .exactly = true}, pull->rows,
+                  [pull](const StatusOr<uint64_t>& got) { pull->End(got.status()); });
+}
+
+bool RowPrefetcher::Give(uint64_t version, const std::vector<PsRows>& rows, Done done) {
+  const auto pull = pull_;
+  const auto same = [](const PsRows& a, const PsRows& b) {
+    return a.variable == b.variable && a.ids == b.ids;
+  };
+  if (pull == nullptr || pull->version != version || !std::ranges::equal(pull->rows, rows, same)) {
+    return false;
+  }
+  std::vector<std::vector<float*>> places;
+  for (const PsRows& table : rows) places.push_back(table.to);
+  auto copy = [pull, places = std::move(places), done = std::move(done)](const Status& status) {
+    if (status.ok()) pull->CopyTo(places);
+    done(status);
+  };
+  Status status;
+  {
+    MutexLock lock(pull->mu);
+    if (!pull->ended) {
+      pull->then = std::move(copy);
+      return true;
+    }
+    status = pull->status;
+  }
+  copy(status);
+  return true;
+}
+
+}  // namespace tandem

@@ -1,0 +1,33 @@
+#include "trainer/session/dropout_offset.h"
+
+#include "kernels/graph/passes/micro_batches.h"
+#include "kernels/ops/elementwise/dropout.h"
+#include "trainer/reader/sampler.h"
+
+namespace tandem {
+
+namespace {
+
+Status Put(Scope& scope, const std::string& var, const DropoutPosition& at) {
+  const Tensor* position = scope.Find(var);
+  if (position == nullptr) return OkStatus();
+  return scope.device().CopyFromHost(position->data(), &at, sizeof(at));
+}
+
+}  // namespace
+
+Status PlaceDropout(Scope& scope, const ReadShare& of, const DropoutOffset& place) {
+  const BatchShare share = ShareOf(static_cast<uint32_t>(of.global_batch),
+                                   static_cast<uint32_t>(of.rank), static_cast<uint32_t>(of.ranks));
+  const auto at = [&](int64_t part, int64_t samples) {
+    return DropoutPosition{static_cast<int64_t>(place.seed), place.step,
+                           share.first + part * samples, samples};
+  };
+  for (int m = 0; m < place.micro_batches && place.micro_batches > 1; ++m) {
+    TD_RETURN_IF_ERROR(
+        Put(scope, MicroName(kDropoutPosition, m), at(m, share.size / place.micro_batches)));
+  }
+  return Put(scope, kDropoutPosition, at(place.part, share.size / place.parts));
+}
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+#include "trainer/session/elastic_state.h"
+
+#include <utility>
+
+#include "trainer/modes/mode.h"
+
+namespace tandem {
+
+StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, Scope& scope,
+                                                        StepRollback& point,
+                                                        ElasticState::Done done) {
+  if (point.step() < 0) return nullptr;
+  TD_RETURN_IF_ERROR(point.Restore());
+  auto kept = std::make_shared<ElasticState>();
+  kept->step = point.step();
+  kept->done = std::move(done);
+  TD_ASSIGN_OR_RETURN(kept->tensors, ScopeState(program, scope, kept->host));
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const Tensor* tensor = scope.Find(var->name);
+    TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), kept->host));
+    TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), tensor->data(), copy.bytes()));
+    kept->tensors[var->name] = std::move(copy);
+  }
+  return kept;
+}
+
+Status TakeUp(const ElasticState& kept, Scope& scope) {
+  return PutInto(kept.tensors, "in memory", scope);
+}
+
+}  // namespace tandem

@@ -1,0 +1,189 @@
+#include "trainer/session/local_replicas.h"
+
+#include <thread>
+
+#include "collective/host/inproc.h"
+#include "common/base/runner.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+#include "trainer/job/job_agreement.h"
+#include "trainer/job/sample_images.h"
+#include "trainer/modes/mode_options.h"
+
+namespace tandem {
+namespace {
+
+// Place `index` of `places` as a rank.
+RankInfo RankOf(RankInfo worker, int index, int places) {
+  worker.rank = worker.rank * places + index;
+  worker.size *= places;
+  worker.local_rank = worker.local_rank * places + index;
+  worker.local_size *= places;
+  return worker;
+}
+
+// Whether the places meet in memory: those of a local job for their gradients, those of a trainer
+// of pservers before each push.
+bool Meet(const JobConfig& config) {
+  if (PlacesOf(config) == 1) return false;
+  const DistributedStrategy& strategy = config.strategy();
+  const bool before_push = strategy.a_sync() && strategy.execution_strategy().use_thread_barrier();
+  return config.mode() == LOCAL || (config.mode() == PSERVER && before_push);
+}
+
+StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const RankInfo& place,
+                                                const RankInfo& worker, const ModeSecrets& secrets,
+                                                Agreement agreement,
+                                                std::unique_ptr<Communicator> communicator) {
+  TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
+  options.agreement = std::move(agreement);
+  options.tls = secrets.tls;
+  options.insecure_allow_network = secrets.insecure_allow_network;
+  if (communicator == nullptr) return MakeMode(config, options);
+  // A world of its own: the places of this worker.
+  ModeOptions within = options;
+  within.ranks = PlacesOf(config);
+  within.rank = place.rank - worker.rank * within.ranks;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  communicators.push_back(std::move(communicator));
+  std::unique_ptr<ModeDriver> places = MakeCollectiveMode(within, std::move(communicators));
+  if (config.mode() == LOCAL) return places;
+  std::unique_ptr<ModeDriver> servers;
+  if (within.rank == 0) {
+    options.rank = worker.rank;
+    options.ranks = worker.size;
+    TD_ASSIGN_OR_RETURN(servers, MakeMode(config, options));
+  }
+  return MakeMeetingMode(within, std::move(places), std::move(servers));
+}
+
+// What went wrong first. When one place fails, the others fail because of it.
+class FirstFailure {
+ public:
+  void Add(const Status& status) {
+    MutexLock lock(mu_);
+    if (first_.ok()) first_ = status;
+  }
+  Status Get() {
+    MutexLock lock(mu_);
+    return first_;
+  }
+
+ private:
+  Mutex mu_;
+  Status first_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& config,
+                                                             SessionOptions options,
+                                                             const ModeSecrets& secrets,
+                                                             const Clock& clock) {
+  std::unique_ptr<LocalReplicas> places(new LocalReplicas());
+  const bool leader = options.rank.rank == 0;
+  const bool section =  // of the replica that evaluates
+      options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
+      (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
+  if (options.train == nullptr) {
+    TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
+                                                SamplesInStep(config)));
+    for (const std::string& warning : places->data_.warnings) {
+      if (leader) options.sink("warning: " + warning + "\n");
+    }
+    options.train = places->data_.train.get();
+    options.test = places->data_.test.get();
+  }
+  options.global_batch = GlobalBatch(config, options.rank.workers());
+  if (config.mode() != LOCAL) {
+    TD_ASSIGN_OR_RETURN(places->agreement_, AgreementOf(config, options.job_dir,
+                                                        options.rank.workers(), *options.train));
+  }
+
+  const int count = PlacesOf(config);
+  std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));
+  if (Meet(config)) {
+    HostCommunicatorConfig memory;
+    memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
+    memory.rule.tree_order = config.strategy().deterministic();
+    communicators = MakeInprocCommunicators(count, memory);
+  }
+  const RankInfo worker = options.rank;
+  for (int i = 0; i < count; ++i) {
+    SessionOptions own = options;
+    own.rank = RankOf(worker, i, count);
+    if (i > 0) {  // the first place speaks for all
+      own.sink = [](std::string_view) {};
+      own.board = nullptr;
+    }
+    const std::string name = count > 1 ? absl::StrFormat("place %d", i) : "";
+    const Status status = places->AddPlace(config, std::move(own), secrets, worker,
+                                           std::move(communicators[static_cast<size_t>(i)]), clock);
+    TD_RETURN_IF_ERROR(count > 1 ? Annotate(status, name) : status);
+  }
+  return places;
+}
+
+LocalReplicas::~LocalReplicas() = default;
+
+Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
+                               const ModeSecrets& secrets, const RankInfo& worker,
+                               std::unique_ptr<Communicator> communicator, const Clock& clock) {
+  Place place;
+  TD_ASSIGN_OR_RETURN(place.mode, PlaceMode(config, options.rank, worker, secrets, agreement_,
+                                            std::move(communicator)));
+  TD_ASSIGN_OR_RETURN(place.session, Session::Make(config, std::move(options), *place.mode, clock));
+  places_.push_back(std::move(place));
+  return OkStatus();
+}
+
+StatusOr<SessionResult> LocalReplicas::Run() {
+  if (places_.size() == 1) return places_[0].session->Run();
+  FirstFailure failure;
+  StatusOr<SessionResult> first = Internal("the first place did not run");
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    threads.emplace_back([this, i, &failure, &first] {
+      SetThreadName(absl::StrFormat("place %d", i));
+      StatusOr<SessionResult> result = places_[i].session->Run();
+      if (!result.ok()) failure.Add(Annotate(result.status(), absl::StrFormat("place %d", i)));
+      if (i == 0) first = std::move(result);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TD_RETURN_IF_ERROR(failure.Get());
+  return first;
+}
+
+void LocalReplicas::RequestStop() {
+  for (Place& place : places_) place.session->RequestStop();
+}
+
+StatusOr<SessionResult> StopSwitch::Run(LocalReplicas& places) {
+  Set(&places);
+  StatusOr<SessionResult> result = places.Run();
+  Set(nullptr);
+  return result;
+}
+
+void StopSwitch::Stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  told_.NotifyAll();
+  if (running_ != nullptr) running_->RequestStop();
+}
+
+bool StopSwitch::WaitFor(Duration time) {
+  const Time until = SteadyNow() + time;
+  MutexLock lock(mu_);
+  while (!stopped_ && SteadyNow() < until) told_.WaitUntil(mu_, until);
+  return stopped_;
+}
+
+void StopSwitch::Set(LocalReplicas* places) {
+  MutexLock lock(mu_);
+  running_ = places;
+  if (stopped_ && running_ != nullptr) running_->RequestStop();
+}
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+#include "trainer/session/step_instrumentation.h"
+
+#include "kernels/graph/passes/micro_batches.h"
+#include "proto/job.pb.h"
+
+namespace tandem {
+
+StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config, ProfilePlace place,
+                                                        const Plan& plan, const Backend& backend) {
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const bool profile = !config.profile().dir().empty();
+  if (profile && flags.check_nan_inf()) {
+    return InvalidArgument("profile.dir: a profile with check_nan_inf would measure that");
+  }
+  if (flags.benchmark() && (profile || flags.check_nan_inf())) {
+    return InvalidArgument("benchmark: together with %s it would measure that",
+                           profile ? "profile.dir" : "check_nan_inf");
+  }
+  StepInstrumentation watch;
+  if (flags.check_nan_inf()) {
+    TD_ASSIGN_OR_RETURN(watch.nan_check_, NanCheck::Make(plan, backend));
+  }
+  if (flags.benchmark()) watch.benchmark_ = std::make_unique<OpBenchmark>(plan);
+  if (config.strategy().pipeline()) {
+    place.bubble =
+        BubbleShare(config.model().sections(), config.strategy().pipeline_configs().micro_batch());
+  }
+  if (profile) {
+    TD_ASSIGN_OR_RETURN(watch.profile_,
+                        StepProfile::Make(config.profile(), std::move(place), plan));
+  }
+  return watch;
+}
+
+void StepInstrumentation::Observe(int64_t step, Executor& executor) {
+  profiler_ = profile_ ? profile_->At(step) : nullptr;
+  ExecObserver* observer = nan_check_.get();
+  if (profiler_ != nullptr) observer = profiler_;
+  if (benchmark_ != nullptr) observer = benchmark_.get();
+  executor.SetObserver(observer);
+}
+
+StatusOr<std::string> StepInstrumentation::After(int64_t step, bool last) {
+  if (benchmark_ != nullptr) {
+    return absl::StrFormat("benchmark of step %d:\n%s", step, benchmark_->TakeText());
+  }
+  return profile_ != nullptr ? profile_->After(step, last) : std::string();
+}
+
+}  // namespace tandem
