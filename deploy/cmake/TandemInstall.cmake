@@ -34,7 +34,7 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FIL
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
 install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_placement
-    tandem_lane tandem_shm tandem_codec tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
+    tandem_shm_rpc tandem_shm tandem_codec tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # pserver/client/client.h and what it includes. The headers of the installed libraries alone.
 foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h

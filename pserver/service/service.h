@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/runner.h"
-#include "common/lane/handshake.h"
+#include "common/shm_rpc/handshake.h"
 #include "pserver/service/call_metrics.h"
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/deadlines.h"

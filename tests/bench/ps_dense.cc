@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/lane/ring.h"
 #include "common/rpc/grpc_status.h"
 #include "common/shm/sealed_memory.h"
+#include "common/shm_rpc/ring.h"
 #include "kernels/ops/cpu/update_loops.h"
 #include "proto/pserver.grpc.pb.h"
 #include "tests/bench/dense_ps.h"

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
-#include "common/lane/handshake.h"
+#include "common/shm_rpc/handshake.h"
 #include "common/tensor/device.h"
 
 namespace tandem {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/lane/shm_rpc_client.h"
+#include "common/shm_rpc/shm_rpc_client.h"
 
 namespace tandem {
 

@@ -1,5 +1,5 @@
 // Pushes and pulls through shared memory: the bits of gRPC, and what faults and strangers do.
-#include "common/lane/shm_rpc_client.h"
+#include "common/shm_rpc/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>

@@ -1,4 +1,4 @@
-#include "common/lane/ring.h"
+#include "common/shm_rpc/ring.h"
 
 #include <sched.h>
 #include <sys/eventfd.h>

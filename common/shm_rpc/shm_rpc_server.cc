@@ -1,4 +1,4 @@
-#include "common/lane/shm_rpc_server.h"
+#include "common/shm_rpc/shm_rpc_server.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,8 +20,8 @@
 #include "common/base/mutex.h"
 #include "common/base/runner.h"
 #include "common/base/time_slice.h"
-#include "common/lane/message.h"
 #include "common/shm/unix_socket.h"
+#include "common/shm_rpc/message.h"
 
 namespace tandem {
 namespace {

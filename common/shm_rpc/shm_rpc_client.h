@@ -10,10 +10,10 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/mutex.h"
-#include "common/lane/handshake.h"
-#include "common/lane/message.h"
-#include "common/lane/ring.h"
 #include "common/shm/sealed_memory.h"
+#include "common/shm_rpc/handshake.h"
+#include "common/shm_rpc/message.h"
+#include "common/shm_rpc/ring.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "common/lane/message.h"
+#include "common/shm_rpc/message.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "common/base/check.h"
-#include "common/lane/shm_rpc_client.h"
-#include "common/lane/shm_rpc_server.h"
 #include "common/shm/unix_socket.h"
+#include "common/shm_rpc/shm_rpc_client.h"
+#include "common/shm_rpc/shm_rpc_server.h"
 #include "gmock/gmock.h"
 
 namespace tandem {

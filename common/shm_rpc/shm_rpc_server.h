@@ -7,9 +7,9 @@
 
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
-#include "common/lane/handshake.h"
 #include "common/shm/arena.h"
 #include "common/shm/sealed_memory.h"
+#include "common/shm_rpc/handshake.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "common/lane/shm_rpc_client.h"
+#include "common/shm_rpc/shm_rpc_client.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
-#include "common/lane/ring.h"
 #include "common/shm/arena.h"
+#include "common/shm_rpc/ring.h"
 
 namespace tandem {
 
