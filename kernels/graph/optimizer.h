@@ -1,6 +1,6 @@
-// Optimizers: which slots they keep, and their operator for one parameter, behind the changes of
-// the gradient that a job asks for. Used by the trainer for whole parameters and by the pserver for
-// slices.
+// Optimizers: their slots and the operator that updates one parameter. AppendOptimizer also appends
+// the gradient changes (clipping, weight decay) of the job. The trainer uses optimizers for whole
+// parameters, the pserver for slices.
 #pragma once
 
 #include <string>
@@ -31,35 +31,32 @@ std::vector<std::string> OptimizerTypes();
 // The operator of an optimizer. INVALID_ARGUMENT with the nearest name for an unknown type.
 StatusOr<const OpDef*> OptimizerOp(const std::string& type);
 
-// What the update of one element depends on beside its gradient and slots.
+// Everything on which the update of one element depends, in addition to its gradient and slots.
 enum class UpdateScope : uint8_t {
-  kElement,    // nothing: a parameter may be cut anywhere
-  kParameter,  // the norm of its parameter or of that one's gradient (lars_momentum, lamb,
-               // clip_norm)
+  kElement,    // nothing else: a parameter may be split anywhere
+  kParameter,  // the norm of the parameter or of its gradient (lars_momentum, lamb, clip_norm)
   kAll         // the gradients of all parameters (clip_global_norm)
 };
 StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 
-// What a sparse gradient does to the rows that it lacks.
+// The effect of a sparse gradient on rows that it does not contain.
 enum class UntouchedRowPolicy : uint8_t {
-  kStay,  // nothing: sgd, adagrad, and all with lazy_mode
-  kFade,  // slots that were used once fade away and move the row; before that nothing (momentum,
-          // adam)
-  kMove   // something even to a row that never had a gradient (ftrl, weight_decay of adam)
+  kStay,  // none: sgd, adagrad, and all types with lazy_mode
+  kFade,  // slots that were used once decay and move the row; no effect before (momentum, adam)
+  kMove   // moves even a row that never had a gradient (ftrl, weight_decay of adam)
 };
 StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
 
 // Name of the kState variable (f32, one element) that holds the learning rate of the step.
 inline constexpr const char* kLearningRateVar = "learning_rate";
 
-// Declares the learning rate and the slots ("fc_0.w@velocity") of every parameter and appends the
-// changes of the gradients and one optimizer operator per pair. INVALID_ARGUMENT for an unknown
-// type or attribute, UNIMPLEMENTED naming the parameter for a sparse gradient that the type does
-// not take.
+// Declares the learning rate and the slots ("fc_0.w@velocity") of every parameter. Appends the
+// changes of the gradients and one optimizer operator per pair. INVALID_ARGUMENT: unknown type or
+// attribute. UNIMPLEMENTED, naming the parameter: the type does not accept a sparse gradient.
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
                        const std::vector<ParamGrad>& params);
 
-// Names of the slot variables that AppendOptimizer declares for `param`.
+// Returns the names of the slot variables that AppendOptimizer declares for `param`.
 StatusOr<std::vector<std::string>> OptimizerSlots(const OptimizerSpec& spec,
                                                   const std::string& param);
 
