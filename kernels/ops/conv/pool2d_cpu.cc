@@ -98,7 +98,7 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
 
-// ---- The largest of 2x2 -------------------------------------------------------------------------
+// ---- Maximum of 2x2 -----------------------------------------------------------------------------
 
 Status RunMax2(State& st, const KernelArgs& args) {
   const PoolShape& s = st.s;

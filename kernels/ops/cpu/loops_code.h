@@ -140,8 +140,8 @@ struct PoolRow {
 };
 
 // Processes `lanes` / 2 windows of a row, from window j. Lane 2k is the left column of window k,
-// lane 2k + 1 the right one. The first of equal elements is the maximum; if none is equal, the last
-// one is.
+// lane 2k + 1 the right one. The first element that equals the maximum gets the gradient. If no
+// element equals it, the last one does.
 #define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                          \
   inline void name(const PoolRow& r, int64_t j) {                            \
     typedef float F __attribute__((vector_size(lanes * sizeof(float))));     \
