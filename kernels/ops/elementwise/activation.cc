@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// Of sigmoid and tanh, whose gradient is a function of the result.
+// For sigmoid and tanh, whose gradient is a function of the result.
 void GradByOut(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

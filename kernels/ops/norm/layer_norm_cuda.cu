@@ -1,4 +1,4 @@
-// CUDA kernels of layer_norm: a block takes a row. Definition in layer_norm.cc.
+// CUDA kernels of layer_norm; definition in layer_norm.cc. One block processes one row.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
