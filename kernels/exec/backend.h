@@ -24,8 +24,8 @@ struct NonFiniteScan {
     DType dtype;  // f32, f16 or bf16
     int64_t numel;
   };
-  uint64_t number;  // Larger than the numbers of all earlier searches. A search of an operator's
-                    // inputs has the number of the search of its outputs.
+  uint64_t number;  // Larger than in all earlier searches. A search of inputs uses its outputs'
+                    // number.
   std::span<const Floats> tensors;
   // false: search outputs, unless `failed` is below `number`; a match sets `failed` to `number`.
   // true: search the operator's inputs, only if `failed` equals `number`.
@@ -47,9 +47,8 @@ struct BackendModule {
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: memory that is not
-                                             // pinned
-  // Backend::StartCopy.
+  StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: not pinned
+  // Backend::StartCopy
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
   Status (*search)(Device& device, const NonFiniteScan& search);  // Backend::StartSearch
   StatusOr<DeviceProperties> (*properties)(

@@ -62,8 +62,7 @@ class CommDone {
 // Communication times over the steps of an executor, in seconds.
 struct CommTimes {
   double on_way = 0;   // time with at least one communication running
-  double exposed = 0;  // time in which the executor's threads waited for communication, divided by
-                       // the number of threads
+  double exposed = 0;  // waiting time of the executor's threads, divided by their number
 };
 
 class CommHandler {

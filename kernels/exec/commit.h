@@ -20,8 +20,8 @@ struct Commit {
   std::vector<std::string> early;
   // Persistent variables that `op` and later operators write.
   std::vector<std::string> late;
-  // The variables of `early` that depend on no communication of the step. Once a rank has sent all
-  // its data, these variables have their values after the step.
+  // The variables of `early` that depend on no communication of the step. They have their final
+  // values of the step as soon as the rank has sent all its data.
   std::vector<std::string> own;
 };
 

@@ -53,8 +53,7 @@ class Dataflow {
   int idle_ TD_GUARDED_BY(mu_) = 0;  // threads that wait for changed_
   bool stop_ TD_GUARDED_BY(mu_) = false;
   Failure failure_ TD_GUARDED_BY(mu_);
-  std::atomic<int> news_{0};  // changes with ready_ and at the end of a run; spinning threads watch
-                              // it
+  std::atomic<int> news_{0};  // changes with ready_ and at the end of a run; for spinning threads
 };
 
 }  // namespace tandem

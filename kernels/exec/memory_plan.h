@@ -20,7 +20,8 @@ struct MemoryOptions {
   // (OpDef::inplace).
   bool inplace = false;
   std::set<std::string> apart = {};  // operators that do not allow this on the present device
-  // true: memory is reused as soon as its variable is dead. false: dead variables are freed first.
+  // true: memory is reused as soon as its variable is dead. false: memory is reused only after dead
+  // variables are freed.
   bool reuse = true;
   // Used without `reuse`: dead variables are freed together when they hold at least this many
   // bytes. Below 0: at the end of the run.
@@ -43,8 +44,7 @@ struct MemoryPlan {
   size_t bytes_min = 0;                             // most bytes alive at once: no plan needs less
   size_t bytes_sum = 0;                             // sum over all temporaries, without sharing
   std::vector<std::pair<std::string, std::string>> inplace;  // (output, the input it replaced)
-  const char* order = "";                                    // order of the packing
-                                                             // (Packing::order)
+  const char* order = "";                                    // see Packing::order
 };
 
 // Plans the memory of every kTemp that an operator touches. `fetch`: variables that keep their

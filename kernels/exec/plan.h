@@ -26,8 +26,7 @@ struct PlanOptions {
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
   size_t conv_scratch_max = SIZE_MAX;      // most scratch bytes for a convolution algorithm
   ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: choose by rule
-  CodeCache* code = nullptr;               // cache of compiled kernels; nullptr: a cache for this
-                                           // plan only
+  CodeCache* code = nullptr;               // cache of compiled kernels; nullptr: one for this plan
   bool tensor_op_math = false;             // see PrepareContext; also the next field
   bool persistent_batch_norm = true;
   MemoryOptions memory;

@@ -93,8 +93,8 @@ struct CommOverlap {
   double exposed = 0;  // part of on_way in which the executor only waited for communication
 };
 CommOverlap OverlapOf(std::span<const Span> spans);
-// Returns "communication: 1.234 ms a step, 0.234 of it exposed; 81 % is hidden behind other work".
-// Returns "" if there was no communication.
+// Returns "communication: 1.234 ms a step, 0.234 of it exposed; ..." with the hidden share. Returns
+// "" if there was no communication.
 std::string ToString(const CommOverlap& overlap);
 
 // The share of time in which a device worked.

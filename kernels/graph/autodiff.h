@@ -1,4 +1,4 @@
-// Reverse-mode differentiation of a program, written as operators of the same program.
+// Reverse-mode differentiation. The gradient is written as operators of the same program.
 #pragma once
 
 #include <string>

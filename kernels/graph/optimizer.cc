@@ -23,8 +23,7 @@ struct OptimizerRow {
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
   AttrMap defaults = {};     // attributes with other defaults than the operator's
-  bool moves_fresh = false;  // a gradient of 0 changes a parameter even if its slots have their
-                             // initial values
+  bool moves_fresh = false;  // a gradient of 0 changes a parameter with initial slots
 };
 
 // Slots are in the order of the operator's inputs after Param and Grad, and of its outputs after

@@ -11,13 +11,13 @@
 
 namespace tandem {
 
-// The type (see OptimizerTypes) and its settings: attributes of the optimizer's operator (mu,
-// use_nesterov, beta1, ...; docs/op_support.md) and those of all optimizers, which change the
-// gradient before it, in Paddle's order:
-//   clip_min, clip_max   double  values are cut to [clip_min, clip_max]
+// The type (see OptimizerTypes) and the attributes. They are the attributes of the optimizer's
+// operator (mu, use_nesterov, beta1, ...; docs/op_support.md) and those of all optimizers. The
+// latter change the gradient before the update, in Paddle's order:
+//   clip_min, clip_max   double  values are limited to [clip_min, clip_max]
 //   clip_norm            double  a parameter's gradient is scaled down to this 2-norm
 //   clip_global_norm     double  all gradients together are scaled down to this 2-norm
-//   l1_decay, l2_decay   double  + l1_decay sign(Param) + l2_decay Param
+//   l1_decay, l2_decay   double  adds l1_decay sign(Param) + l2_decay Param
 //   decay_exclude        string  parts of names, separated by commas: parameters with one of them
 //                                in their name have no weight decay of any kind
 struct OptimizerSpec {
@@ -25,10 +25,11 @@ struct OptimizerSpec {
   AttrMap attrs;
 };
 
-// "sgd, momentum, adam, ...": for messages and docs.
+// Returns "sgd, momentum, adam, ...", for messages and docs.
 std::vector<std::string> OptimizerTypes();
 
-// The operator of an optimizer. INVALID_ARGUMENT with the nearest name for an unknown type.
+// Returns the operator of an optimizer. INVALID_ARGUMENT, naming the most similar type: unknown
+// type.
 StatusOr<const OpDef*> OptimizerOp(const std::string& type);
 
 // Everything on which the update of one element depends, in addition to its gradient and slots.

@@ -90,7 +90,7 @@ void ForEachRead(const Op& op, Fn fn) {
 }
 
 // Calls fn(name) for every variable whose memory `op` reads. In contrast to ForEachRead, this skips
-// inputs of which only the description is used (SlotDef::shape_only). REQUIRES: a known operator.
+// inputs with SlotDef::shape_only. REQUIRES: a known operator.
 template <typename Fn>
 void ForEachMemoryRead(const Op& op, Fn fn) {
   const OpDef& def = *FindOp(op.type);

@@ -100,8 +100,8 @@ Status Scaler::InsertUnscale() {
        .role = OpRole::kOptimize});
 }
 
-// Makes all ranks agree. Each rank sees only the sums of its own parameters, so an overflow on one
-// rank must count for all.
+// Makes all ranks agree. Each rank sees only its own sums, so an overflow on one rank must count
+// for all.
 Status Scaler::AgreeOverRanks() {
   const std::string overflows = program_.FreshName("loss_scaling@OVERFLOWS");
   const std::string none = program_.FreshName("loss_scaling@NO_OVERFLOW");

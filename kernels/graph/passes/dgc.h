@@ -14,11 +14,9 @@
 namespace tandem {
 
 struct DgcRule {
-  int64_t begin_step = 0;  // before this step gradients are sent whole and momentum is applied as
-                           // usual
+  int64_t begin_step = 0;  // first step with compression; earlier steps are plain momentum
   int64_t ramp_steps = 1;  // steps over which `sparsity` is walked; its last value then stays
-  std::vector<double> sparsity = {0.999};  // shares of elements that are not sent; at least one
-                                           // value
+  std::vector<double> sparsity = {0.999};  // shares of elements not sent; at least one value
 
   // REQUIRES: step >= begin_step.
   float SparsityAt(int64_t step) const;

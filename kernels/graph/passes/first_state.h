@@ -6,8 +6,8 @@
 namespace tandem {
 
 // deterministic: after a step, saved state that forward writes (batch_norm's running statistics) is
-// the result of the first of batch_merge_repeats parts. That part is the first logical shard,
-// wherever the other parts run. Each state has a copy "mean@FIRST" for this.
+// the result of the first of batch_merge_repeats parts. This part is the first logical shard,
+// wherever the other parts run. A state variable "mean@FIRST" stores the copy of each.
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // fuse_relu_depthwise_conv: computes the relu before a depthwise convolution inside the
-// convolution, and again inside its gradient. No operator then stands between the convolution and
+// convolution, and again inside its gradient. No operator is then left between the convolution and
 // the producer of its input.
 #pragma once
 

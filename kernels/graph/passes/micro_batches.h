@@ -1,8 +1,7 @@
 // Writes a pipeline step as the program of one rank. The program contains the operators of the
-// rank's stage once per micro batch, in the order of a schedule, with the sends and receives
-// between them. Executor and memory plan therefore need no knowledge of pipelines. An activation
-// lives from its forward to its backward. A bound on the micro batches between the two bounds the
-// memory.
+// rank's stage once per micro batch, in the order of a schedule. Sends and receives are between
+// them. Executor and memory plan therefore need no knowledge of pipelines. An activation lives from
+// its forward to its backward. A bound on the micro batches between the two bounds the memory.
 #pragma once
 
 #include <string>

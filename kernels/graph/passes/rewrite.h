@@ -30,7 +30,7 @@ bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& v
 Status InsertOp(Program& program, size_t at, Op op);
 // Replaces operator `at` with `op`, which gets the old operator's role and source.
 Status ReplaceOp(Program& program, size_t at, Op op);
-// Removes the operators whose mark is set.
+// Removes the operators with a set mark.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
 // The number of steps between two events: the value of the variable `var` (f32 [1]) if it is not

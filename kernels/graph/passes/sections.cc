@@ -167,8 +167,7 @@ std::string Told(const Op& op) {
 // Checks `forward`, whose operators have stage 0 or 1. Values may flow only from 0 to 1. All users
 // of a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  std::map<std::string, const Op*> writers, users;  // operators under the guard; first user of each
-                                                    // variable
+  std::map<std::string, const Op*> writers, users;  // under the guard; first user of each variable
   for (const Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;
     if (guarded && IsTableLookup(op)) {

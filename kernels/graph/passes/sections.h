@@ -20,11 +20,11 @@ StatusOr<int> NamedSections(const Program& forward);
 // number of stages or has fewer operators.
 Status AssignSections(Program& forward, int sections);
 
-// Assigns stage 1 to every operator of a forward program whose op_device names `device` ("cpu" or
-// "gpu"), else stage 0. Heter workers run stage 1. INVALID_ARGUMENT: no operator is under the
+// Assigns stage 1 to every operator of a forward program that names `device` ("cpu" or "gpu") in
+// op_device, else stage 0. Heter workers run stage 1. INVALID_ARGUMENT: no operator is under the
 // guard, or the loss is not. INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse
-// rows is under the guard; or an operator outside the guard reads a value written under it; or an
-// operator uses parameters of both.
+// rows is under the guard; or an operator outside the guard reads a value written under it; or a
+// parameter is used on both sides.
 Status AssignGuard(Program& forward, const std::string& device);
 
 // A temporary of one stage that another stage reads.

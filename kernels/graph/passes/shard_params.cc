@@ -79,8 +79,8 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   return derived;
 }
 
-// Copies such an operator before the first reader of its output after `backward`, so that the
-// output does not stay in memory from forward to backward.
+// Recomputes these temporaries after `backward`. The copy of an operator is inserted before the
+// first reader of its output, so that the output does not stay in memory from forward to backward.
 Status Sharder::DeriveAgain(size_t backward) {
   const std::map<std::string, size_t> derived = FindDerived(backward);
   if (derived.empty()) return OkStatus();
@@ -149,7 +149,7 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
   std::vector<std::vector<Op>> before(region.end);  // operators to insert before each operator
-  size_t at = region.begin;                         // last use of the preceding segment
+  size_t at = region.begin;                         // first use of the preceding segment
   for (size_t s = 0; s < segments.size(); ++s) {
     Op fetch = {.type = "c_broadcast_params",
                 .inputs = {segments[s].params},

@@ -23,8 +23,7 @@ ParamOwners OwnersInOrder(const Program& program, int ranks);
 
 struct ShardRule {
   int rank = 0;               // in its group
-  int group = 0;              // ranks per group, each group has all parameters; 0: one group of all
-                              // ranks
+  int group = 0;              // ranks per group with all parameters; 0: one group of all ranks
   ParamOwners owners;         // of all parameters, the same in each group
   int64_t segment_bytes = 0;  // of parameters broadcast together; one parameter may be larger
 };
@@ -37,8 +36,8 @@ struct ShardedParams {
 // One c_broadcast_params per segment writes these; a segment is parameters of one owner in the
 // order of first use. The broadcast starts before the first operator that uses the preceding
 // segment, so that it overlaps with that computation. Values that forward computes only from
-// parameters (casts, reordered weights) are computed again for backward. The programs of the ranks
-// differ only in whose memory is used. REQUIRES: no pass changes the program later.
+// parameters (casts, reordered weights) are computed again for backward. The ranks' programs differ
+// only in the memory that they use. REQUIRES: no pass changes the program later.
 StatusOr<ShardedParams> ShardParams(Program& program, const ShardRule& rule);
 
 // Returns the temporaries of `program` that hold parameters of other ranks while they are used.

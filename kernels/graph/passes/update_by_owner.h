@@ -26,8 +26,8 @@ std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& 
                                      const std::vector<int>& owners);
 
 // Inserts one c_reduce_sum per group directly after the operator that completes the group's
-// gradients. `ranks` is the attribute group of the operator: each of that many ranks has an owner;
-// 0: not set.
+// gradients. `ranks` is the operator's attribute group: each group of this many ranks has its own
+// owner. 0: all ranks have one owner.
 Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks = 0);
 // Appends one c_broadcast of the parameters per group, after the updates.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);

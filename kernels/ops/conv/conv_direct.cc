@@ -21,8 +21,7 @@ struct Padded {
   int64_t channels, in[2], out[2], pad[2];
   int64_t height, width;
   int64_t length;  // length of the long row, rounded up to whole vectors
-  int64_t stride;  // elements from one image to the next, including those that vectors read beyond
-                   // its end
+  int64_t stride;  // elements from one image to the next; vectors read beyond an image's end
   std::vector<int32_t> offset;  // for each (channel, row, column) of the filter
 
   explicit Padded(const ConvShape& s) : channels(s.in_c) {
@@ -178,10 +177,7 @@ struct GradState {
 
   int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
   int64_t weights() const { return need_input ? RoundUp(s.out_c * s.taps()) : 0; }
-  int64_t row_stride() const {
-    return s.out_c * padded.length;
-  }  // the output's gradient as long
-     // rows
+  int64_t row_stride() const { return s.out_c * padded.length; }  // output's gradient as long rows
   int64_t acc() const { return need_filter ? s.out_c * s.taps() * ConvLoops::kLanesMax : 0; }
   int64_t turned() const {
     return need_filter && transposed ? RoundUp(s.out_c * s.out_plane()) : 0;

@@ -148,7 +148,7 @@ struct ConvPlan {
 template <typename Part>
 class DnnConvPart {
  public:
-  // Chooses an algorithm, unless the first run does. Uses plans that include `behind` if they
+  // Chooses an algorithm, unless the first run does. Uses plans that include the epilogue if they
   // exist, else plans without it. UNIMPLEMENTED: a search found no algorithm.
   Status Prepare(const DnnConvProblem& p, const ConvEpilogue& behind = {});
   // Runs with the workspace in `work`. UNIMPLEMENTED: cuDNN does not support the case; no work was
@@ -217,8 +217,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  constexpr int kLaunches = 10;  // per measured run, so that waiting for the device has little
-                                 // weight
+  constexpr int kLaunches = 10;  // per measured run; makes waiting for the device negligible
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
   const auto make = [&](int64_t elements) {
@@ -287,8 +286,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
                       ConvProblem(p.view));
   TD_ASSIGN_OR_RETURN(const std::string fastest,
                       ctx.conv_search->Fastest(machine, problem, ctx.conv_scratch_max, measure));
-  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // if the result was known, no plan was
-                                                       // compiled yet
+  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // a known result needed no plan
     if (PlanName(n) == fastest) add_plan(n);
   }
   for (const Algorithm& algorithm : algorithms) {

@@ -20,7 +20,7 @@ struct ConvEpilogue {
   bool bias = false, relu = false;
   bool nothing() const { return !bias && !relu; }
 };
-// y = relu(x * w + bias). `behind` says whether there are a bias and a relu.
+// y = relu(x * w + bias). The epilogue says whether there are a bias and a relu.
 ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind);
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);

@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// `bias` may be nullptr.
+// Computes the output. `bias` may be nullptr.
 void PlainConv(const ConvShape& s, const float* in, const float* filter, const float* bias,
                float* out);
 // Computes gradients from `g`, the gradient of the output. A gradient that is nullptr is not

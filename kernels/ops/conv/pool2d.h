@@ -15,8 +15,7 @@ struct PoolShape {
   int64_t planes;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
   bool max;        // false: average
-  bool exclusive;  // true: averages divide by the number of elements inside the plane; false: by
-                   // the window size
+  bool exclusive;  // averages divide by the elements inside the plane, not the window's size
   ImageLayout layout;
   int64_t in_plane() const { return in[0] * in[1]; }
   int64_t out_plane() const { return out[0] * out[1]; }

@@ -20,7 +20,7 @@ struct State {
   int parts;
 };
 
-// Index of the first largest element.
+// Returns the index of the first largest element.
 int64_t ArgMax(const PoolShape& s, const PoolWindow& w, const float* x) {
   int64_t best = w.top * s.in[1] + w.left;
   for (int64_t i = w.top; i < w.bottom; ++i) {

@@ -49,7 +49,7 @@ enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only the last 
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
-  // An input of which only the description is used. Kernels get no pointer, and no memory is kept
+  // An input that is used only for its description. Kernels get no pointer, and no memory is kept
   // for it.
   bool shape_only = false;
 };
@@ -102,7 +102,7 @@ struct SparseGradNames {
   std::string values, rows;
 };
 
-// Writes the gradient operators of one forward operator. `G(x)` stands for the gradient of x.
+// Writes the gradient operators of one forward operator. G(x) means the gradient of x.
 class GradContext {
  public:
   virtual ~GradContext() = default;
@@ -114,7 +114,7 @@ class GradContext {
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
   // Name for G(input); "" if it is not needed. Call once per input and then write the gradient.
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
-  // Like InGrad, for a gradient of which the operator computes only some rows.
+  // Like InGrad, for a gradient in which the operator computes only some rows.
   virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
   // Appends an operator with role kBackward. Slots are in the order of its OpDef.
   virtual void Append(std::string type, std::vector<std::vector<std::string>> inputs,
@@ -183,7 +183,8 @@ struct KernelRegistration {
   bool apart = false;  // no output may share memory with an input; OpDef::inplace is ignored
 };
 
-// A kernel whose state is a plain struct S and whose body is `run(const S&, const KernelArgs&)`.
+// Makes a kernel with a plain struct S as its state and `run(const S&, const KernelArgs&)` as its
+// body.
 template <typename S, Status (*Run)(S&, const KernelArgs&)>
 Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
   return Kernel{[](const KernelArgs& args) { return Run(*static_cast<S*>(args.state), args); },
@@ -193,7 +194,7 @@ Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
 // ---- Definitions --------------------------------------------------------------------------------
 
 // Pairs (output position, input position) that may share memory. The kernel reads element i of the
-// input before it writes element i of the output. It does not read earlier input elements later.
+// input before it writes element i of the output, and does not read it afterwards.
 using InplacePairs = std::vector<std::pair<int, int>>;
 
 struct OpDef {

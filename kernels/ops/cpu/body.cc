@@ -52,13 +52,11 @@ struct LateResult {
 
 struct State {
   std::vector<Group> groups;
-  std::vector<std::vector<Step>> steps;  // by part, because only one thread may use a kernel's
-                                         // state
+  std::vector<std::vector<Step>> steps;  // by part: a kernel's state belongs to one thread
   std::vector<Block> blocks;
   std::vector<LateResult> late;
   size_t part_bytes = 0,
-         kernel_bytes = 0;  // part_bytes: scratch of a part; kernel_bytes: the kernels' share, at
-                            // its start
+         kernel_bytes = 0;  // scratch of a part; the kernels' share, at its start
   int parts = 1;
 };
 

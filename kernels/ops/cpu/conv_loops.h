@@ -37,8 +37,9 @@ struct ConvLoops {
   void (*transposed)(const Transposed& args);
   int64_t lanes;  // f32 elements of a vector
 
-  // acc[(o * taps + t) * kLanesMax + lane] += sum over images i and p = lane modulo the vector
-  // width of g[i * g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p], p in [0, length).
+  // acc[(o * taps + t) * kLanesMax + lane] += sum over images i and p in [0, length) of g[i *
+  // g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p]. Only p with p = lane modulo the
+  // vector width are in the sum of a lane.
   struct Weights {
     const float *in, *g;
     const int32_t* offset;

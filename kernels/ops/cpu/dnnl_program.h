@@ -90,7 +90,7 @@ class DnnlProgram {
 dnnl::primitive_attr UserScratchpad();
 
 using DnnlType = dnnl::memory::data_type;
-// f32, f16 or bf16.
+// REQUIRES: f32, f16 or bf16.
 DnnlType DnnlTypeOf(DType dtype);
 // UNIMPLEMENTED: a tensor has 16 bits and oneDNN is slow with this type on this machine.
 Status CheckDnnlTypes(const OpView& view);

@@ -44,8 +44,7 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
 }
 
 int XsmmGemm::PartsFor(int threads, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kProductsPerElement = 16;  // multiply-adds in the time of one memory-bound
-                                               // operation
+  constexpr int64_t kProductsPerElement = 16;  // multiply-adds per memory-bound operation
   const int64_t cost = m * n * k / kProductsPerElement;
   return static_cast<int>(
       std::min<int64_t>(tandem::PartsFor(threads, cost), std::max<int64_t>(m, 1)));

@@ -104,7 +104,7 @@ Status Run(State& s, const KernelArgs& args) {
   std::copy_n(args.in, s.ins.size(), s.ins.begin());
   std::copy_n(args.out, s.outs.size(), s.outs.begin());
   for (const Widened& w : s.in) {
-    if (args.in[w.position] == nullptr) continue;  // an input of which only the description is used
+    if (args.in[w.position] == nullptr) continue;  // used only for its description
     const auto* from = static_cast<const uint16_t*>(args.in[w.position]);
     auto* to = reinterpret_cast<float*>(scratch + w.offset);
     ForElements(s, w.n, [&](int64_t at, int64_t n) { w.widen(from + at, to + at, n); });

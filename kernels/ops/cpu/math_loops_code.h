@@ -99,7 +99,7 @@ void NormalizeRow(const float* x, float mean, float r, const float* scale, const
   }
 }
 
-// With h = (x - mean) r and q = gy scale: gx = r (q - mean of q - h * mean of q h).
+// Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q h).
 void NormalizeRowInput(const float* x, float mean, float r, const float* scale, const float* gy,
                        float* gx, int64_t n) {
   float sum[kLanes] = {}, dot[kLanes] = {};

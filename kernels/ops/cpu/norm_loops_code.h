@@ -9,8 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
-constexpr int64_t kWide = 4 * kLanes;  // sums kept in registers at once, to hide the latency of
-                                       // additions
+constexpr int64_t kWide = 4 * kLanes;  // sums in registers; hides the latency of additions
 
 // sum[lane] = sum of term(index, lane) over a run. The order depends only on n.
 template <typename Term>

@@ -31,9 +31,9 @@ void Scale(float* x, int64_t stride, float by, const Area& area) {
   }
 }
 
-// Returns true if tiles are faster than AVX-512. Compares the time in picoseconds on one core. A
-// product saves 12 (18 with AVX-512, 6 with tiles). Packing a number of A or B costs 350 and 520
-// (measured; the rest is reserve). Writing a sum is estimated.
+// Returns true if tiles are faster than AVX-512. Compares times in picoseconds on one core. A
+// multiply-add saves 12: it takes 18 with AVX-512 and 6 with tiles. Packing a number of A costs 350
+// and of B 520 (measured; the constants include a reserve). The cost of writing a sum is estimated.
 bool Gains(const TileGemm::Sizes& s) {
   constexpr double kGain = 12, kPackA = 400, kPackB = 650, kSum = 300;
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),

@@ -1,5 +1,5 @@
-// Smooth activations.
-//   gelu: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016; both of its forms
+// Smooth activations. Source of both forms of gelu: Hendrycks and Gimpel, "Gaussian Error Linear
+// Units", 2016.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

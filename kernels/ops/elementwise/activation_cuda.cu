@@ -1,5 +1,5 @@
-// CUDA kernels of activations and other maps of single elements; definitions in activation.cc,
-// relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
+// CUDA kernels of activations and other functions of single elements; definitions are in
+// activation.cc, relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/activation.h"

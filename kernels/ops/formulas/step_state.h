@@ -12,8 +12,7 @@ namespace tandem {
 namespace {
 
 struct LossScaling {
-  float scale, good, bad;  // good, bad: number of consecutive steps that were finite, and that were
-                           // not
+  float scale, good, bad;  // good, bad: consecutive finite and non-finite steps
 };
 
 struct LossScalingRule {

@@ -1,5 +1,5 @@
 // Runs elementwise operators together, block by block. The output of one operator is still in the
-// cache when the next reads it, and many small tensors need only one start of the threads.
+// cache when the next operator reads it. Many small tensors need only one start of the threads.
 #include "kernels/ops/fused/fused_elementwise.h"
 
 #include <map>

@@ -15,8 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kBodiesMax = 16;  // more bodies would compile slowly and show that the groups are
-                                   // not alike
+constexpr size_t kBodiesMax = 16;  // more would compile slowly, and are a sign of unlike groups
 
 StatusOr<std::string> TypeName(DType type) {
   switch (type) {

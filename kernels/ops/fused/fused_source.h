@@ -20,8 +20,7 @@ struct FusedSource {
   struct Group {
     int64_t elements;
     uint8_t body;             // number of the group's code; equal groups share one
-    std::vector<int> values;  // indices in Body::values; their addresses are the arguments of the
-                              // code, in order
+    std::vector<int> values;  // indices in Body::values of the code's addresses, in order
   };
   // The functions `fused`, for blocks of kFusedThreads, and, if `ends`, `fused_end`, which runs
   // after all launches of `fused`. Both have a FusedTable<groups_max, addresses_max> as argument.

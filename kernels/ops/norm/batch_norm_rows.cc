@@ -92,8 +92,8 @@ void ForBlocks(const State& st, const Body& body) {
 // ---- Forward ------------------------------------------------------------------------------------
 
 // Computes mean and sum of squared deviations of each block in two passes. The second pass also
-// computes the rounding error of the first pass's mean (the corrected two-pass algorithm of Chan,
-// Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983).
+// computes the rounding error of the first pass's mean. Source: the corrected two-pass algorithm of
+// Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
 void BlockMoments(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const int64_t c = st.s.channels;
   ForBlocks(st, [&](int part, int64_t block, int64_t begin, int64_t end) {

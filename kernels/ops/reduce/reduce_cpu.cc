@@ -78,7 +78,7 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Copies the rows of the result to each reduced element.
+// Writes the input's gradient: one row from the result's gradient for each reduced element.
 template <Kind kind>
 void Spread(const State& s, const float* x, const float* g, const float* out, float* gx) {
   const float factor = kind == Kind::kMean ? 1.0f / static_cast<float>(s.len) : 1.0f;

@@ -12,14 +12,12 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // elements updated and counted while they are in the first-level
-                                  // cache
+constexpr int64_t kBlock = 4096;  // updated and counted while in the first-level cache
 
 // The results of one thread for its part.
 struct Part {
   std::array<int32_t, kDgcDigitsMax> counts{};  // by digit, at the current level
-  int64_t above = 0, equal = 0;                 // number of magnitudes above the threshold, and
-                                                // equal to it
+  int64_t above = 0, equal = 0;                 // magnitudes above the threshold, and equal to it
 };
 
 struct CompressState {

@@ -16,8 +16,7 @@ constexpr int64_t kPartsMax = kOneBlock;
 // Results of the search, in scratch.
 struct Found {
   int64_t k;           // number of elements sent; 0 if Sparsity is invalid
-  int64_t left;        // number of them below the elements found so far; finally the number at the
-                       // threshold
+  int64_t left;        // those below the elements found so far; finally those at the threshold
   uint32_t magnitude;  // digits of the threshold so far; finally the smallest magnitude sent
 };
 
