@@ -96,7 +96,7 @@ class Plan {
   Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
   // Implementation chosen for each operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
-  // One line per fused operator that the best implementation of the place rejects. For display.
+  // For users: one line per fused operator that the best implementation of the place rejects.
   const std::string& notes() const { return notes_; }
 
  private:

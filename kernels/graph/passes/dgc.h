@@ -15,7 +15,8 @@ namespace tandem {
 
 struct DgcRule {
   int64_t begin_step = 0;  // first step with compression; earlier steps are plain momentum
-  int64_t ramp_steps = 1;  // steps over which `sparsity` is walked; its last value then stays
+  int64_t ramp_steps = 1;  // steps over which the values of `sparsity` apply in turn; the last
+                           // value then stays
   std::vector<double> sparsity = {0.999};  // shares of elements not sent; at least one value
 
   // REQUIRES: step >= begin_step.

@@ -79,8 +79,8 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   return derived;
 }
 
-// Recomputes these temporaries after `backward`. The copy of an operator is inserted before the
-// first reader of its output, so that the output does not stay in memory from forward to backward.
+// Recomputes these temporaries after `backward`. Inserts the copy of an operator before the first
+// reader of its output. The output then does not stay in memory from forward to backward.
 Status Sharder::DeriveAgain(size_t backward) {
   const std::map<std::string, size_t> derived = FindDerived(backward);
   if (derived.empty()) return OkStatus();

@@ -20,7 +20,7 @@ struct MathLoops {
                               int64_t n);
   PairGradFn div_grad_x, div_grad_y, max_grad_x, max_grad_y;
 
-  // y = exp(x - max x) / sum of these, n >= 1.
+  // y = exp(x - max x) / sum of exp(x - max x), n >= 1.
   void (*softmax_row)(const float* x, float* y, int64_t n);
   // gx = y (gy - sum y gy)
   GradFn softmax_row_grad;
