@@ -31,7 +31,7 @@ class DeviceTrace {
   // Assigns the work that this thread starts before Leave() to `id`, which is above 0.
   virtual void Enter(uint64_t id) = 0;
   virtual void Leave() = 0;
-  // Returns the work of the device since the start or the last call, in order of its begin.
+  // Returns the work of the device since the start or the last call, ordered by start time.
   // REQUIRES: the device was synchronised.
   virtual StatusOr<std::vector<DeviceSpan>> Take() = 0;
 };

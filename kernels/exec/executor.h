@@ -46,7 +46,7 @@ class ExecObserver {
 // Returns `status` as an error of operator `op` of `program`, with the operator's name and source.
 Status AtOp(const Program& program, int op, const Status& status);
 
-// Not thread-safe.
+// Runs one plan. Not thread-safe.
 class Executor {
  public:
   explicit Executor(Plan& plan);  // Not owned; must outlive this.
@@ -108,8 +108,9 @@ class Executor {
   const float* known_condition_ = nullptr;
   const PlanStep* behind_known_ = nullptr;
   bool left_out_ = false;
-  int in_flight_ = -1;                  // communications 0..in_flight_ of this run were started
-  std::vector<Time> comm_began_;        // in this run, by communication
+  int in_flight_ = -1;                  // communications 0..in_flight_ of this iteration were
+                                        // started
+  std::vector<Time> comm_began_;        // in this iteration, by communication
   std::atomic<int64_t> waited_ns_ = 0;  // waiting for communication, sum over all threads
   double on_way_ = 0;
   LoopThreads loops_;          // used when steps run in program order

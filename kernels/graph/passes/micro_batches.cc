@@ -168,7 +168,8 @@ Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDe
 }
 
 // Messages of one direction have the same order on all ranks: by micro batch, then by receiving
-// stage, then by sending stage. Therefore each message waits only for earlier ones.
+// stage, then by sending stage. In backward, stages are in descending order. Therefore each message
+// waits only for earlier ones.
 Status Unroller::Send(bool forward, int micro) {
   std::vector<const Crossing*> sent;
   for (const Crossing& c : cut_.crossings) {

@@ -62,7 +62,7 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
   const std::vector<double> cuts = CutCosts(program);
   const double never = std::numeric_limits<double>::infinity();
-  // best[k][i]: cost of the first i operators in k stages. from[k][i]: begin of the last of these
+  // best[k][i]: cost of the first i operators in k stages. from[k][i]: start of the last of these
   // stages.
   std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
   std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));

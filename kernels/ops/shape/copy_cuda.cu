@@ -1,4 +1,4 @@
-// CUDA kernels that copy elements, also with another type or order; definitions are in cast.cc,
+// CUDA kernels that fill, copy, convert or reorder elements; definitions are in cast.cc,
 // fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
 #include <type_traits>
 

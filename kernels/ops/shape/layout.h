@@ -14,7 +14,7 @@ StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 // from the attributes sections and num.
 StatusOr<std::vector<int64_t>> SectionsOf(const OpView& view, int64_t n, size_t count);
 
-// Begin and shape of the part of `x` that slice selects.
+// Start and shape of the part of `x` that slice selects.
 struct Window {
   Shape begin, shape;
 };
