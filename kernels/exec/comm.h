@@ -1,6 +1,6 @@
-// Communication seen from a plan: operators marked is_comm are started here and waited for later,
-// so that what lies between runs meanwhile. The trainer binds this to a communicator or to
-// pservers, tests to a fake.
+// The interface between a plan and communication. Operators marked is_comm are started at their
+// position and waited for later, so that the operators between overlap with the communication. The
+// trainer implements this with a communicator or pservers, tests with a fake.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace tandem {
 
-// One tensor of a communication operator. Memory belongs to the plan or scope and stays where it is
-// as long as the plan lives.
+// One tensor of a communication operator. Its memory belongs to the plan or scope and does not move
+// while the plan exists.
 struct CommTensor {
   std::string var;
   TensorDesc desc;
-  void* data;  // null where the operator uses the description alone
+  void* data;  // null if the operator uses only the description
 };
 
 // One communication operator of a plan.
 struct CommNode {
-  const Op* op;  // type, attributes, source
+  const Op* op;  // its type, attributes and source
   std::vector<CommTensor> in, out;
   Place place;
-  Device* device = nullptr;  // of that place, where it is not the CPU
+  Device* device = nullptr;  // the device of `place`; nullptr for the CPU
 };
 
-// The end of one started communication. Thread-safe.
+// The completion of one started communication. Thread-safe.
 class CommDone {
  public:
   virtual ~CommDone() = default;
-  // Exactly once per Start, from any thread.
+  // Call exactly once per Start, from any thread.
   virtual void Complete(Status status) {
     MutexLock lock(mu_);
     status_ = std::move(status);
@@ -43,10 +43,10 @@ class CommDone {
     done_ = true;
     cv_.NotifyAll();
   }
-  // DEADLINE_EXCEEDED when it did not end in time. The memory may then still be in use.
+  // DEADLINE_EXCEEDED: it did not end in time. The communication may then still use the memory.
   Status Wait(Time deadline);
   void Reset();
-  Time ended() {  // when it was completed
+  Time ended() {  // time of completion
     MutexLock lock(mu_);
     return ended_;
   }
@@ -59,24 +59,23 @@ class CommDone {
   Time ended_ TD_GUARDED_BY(mu_);
 };
 
-// What communication took of the steps of an executor, in seconds.
+// Communication times over the steps of an executor, in seconds.
 struct CommTimes {
-  double on_way = 0;  // in which at least one communication was under way
-  double exposed =
-      0;  // in which the threads of the executor waited for one, divided by their number
+  double on_way = 0;   // time with at least one communication running
+  double exposed = 0;  // waiting time of the executor's threads, divided by their number
 };
 
 class CommHandler {
  public:
   virtual ~CommHandler() = default;
-  // Called for each communication operator while the plan is made, in program order; the index
-  // given back names it in Start. Refuses what it cannot do.
+  // Called for each communication operator while the plan is made, in program order. Returns the
+  // index for Start. Fails if the operator is not supported.
   virtual StatusOr<int> Register(const CommNode& node) = 0;
-  // Starts node `index` for step `step` and returns at once; `done` is completed later (or before
-  // returning). Called by one executor, one call at a time, in the same order in every step and on
+  // Starts node `index` for step `step` and returns at once. `done` is completed later, or before
+  // the return. One executor calls this, one call at a time, in the same order in every step and on
   // every rank.
   virtual void Start(int index, int64_t step, CommDone* done) = 0;
-  // How long a Wait of this handler's nodes may take.
+  // Limit for a Wait for a node of this handler.
   virtual Duration timeout() const = 0;
 };
 

@@ -32,7 +32,7 @@ Commit FindCommit(const Program& program) {
   for (int i = 0; i < n; ++i) {
     const Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
-    // What tables hold behind the step before is no part of this one.
+    // Table values from earlier steps are not part of this step.
     const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
     bool receives = FindOp(op.type)->is_comm && !pulls;
     ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });

@@ -1,7 +1,7 @@
-// Where a step of training becomes lasting: the point in a program from which on it changes
-// parameters and optimizer state by what all communication has brought. A plan that holds back
-// these operators until all communication has ended (PlanOptions::commit) leaves a step that a lost
-// peer broke off undone or done, never done in part.
+// Finds the commit point of a program: the first operator after the last communication that writes
+// a parameter or optimizer state. Plans with PlanOptions::commit run no such operator before all
+// communication has ended. A training step that a lost peer interrupts is then either applied
+// completely or can be undone.
 #pragma once
 
 #include <set>
@@ -13,22 +13,22 @@
 namespace tandem {
 
 struct Commit {
-  // The first operator behind the last communication that writes a lasting variable (kParam,
-  // kState); the number of operators when there is none.
+  // The first operator after the last communication that writes a persistent variable (kParam,
+  // kState). The number of operators if there is none.
   int op = 0;
-  // Lasting variables that operators before it write: running statistics, accumulators.
+  // Persistent variables that operators before `op` write: running statistics, accumulators.
   std::vector<std::string> early;
-  // Those that it or operators behind it write.
+  // Persistent variables that `op` and later operators write.
   std::vector<std::string> late;
-  // Of the early ones those that no communication of the step has a part in: what a rank has made
-  // of them once it has given all that it gives is what they are behind the step.
+  // The variables of `early` that depend on no communication of the step. They have their final
+  // values of the step as soon as the rank has sent all its data.
   std::vector<std::string> own;
 };
 
 Commit FindCommit(const Program& program);
 
-// Tables of which the program has a copy alone (pull_rows): a step brings the rows that it needs up
-// to date before it reads them, so they are nothing that a step makes lasting.
+// Returns tables of which the program has only a copy (pull_rows). A step updates the rows that it
+// needs before reading them, so a step does not make them persistent.
 std::set<std::string> CopiedTables(const Program& program);
 
 }  // namespace tandem

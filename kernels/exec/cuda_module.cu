@@ -1,4 +1,4 @@
-// What libtandem_cuda.so exports: one table.
+// The table that libtandem_cuda.so exports.
 #include <vector>
 
 #include "common/tensor/device_cuda.h"

@@ -1,9 +1,9 @@
-// How to get the CUDA module on a host that has none.
+// The command that builds the CUDA module on a host that has none.
 #pragma once
 
 namespace tandem {
 
-// deploy/quickstart.sh says the same.
+// deploy/quickstart.sh contains the same command.
 constexpr char kBuildCudaModule[] = "./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda";
 
 }  // namespace tandem

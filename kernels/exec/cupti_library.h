@@ -1,6 +1,6 @@
-// CUPTI as a table of functions, opened at run time: neither its header nor the library is needed
-// to build or to start. What stands here of its C interface is that of cupti_activity.h 12 and
-// later, which tests/gpu/cupti_abi_test.cc compares with the header of CUDA builds.
+// CUPTI as a table of functions that is opened at run time. Neither its header nor the library is
+// needed to build or start. The declarations are those of cupti_activity.h 12 and later.
+// tests/gpu/cupti_abi_test.cc compares them with the header in CUDA builds.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,14 @@ enum class CuptiKind : int {
   kFill = 2,
   kDriverCall = 4,
   kRuntimeCall = 5,
-  kKernel = 10,  // of those that run beside others too
+  kKernel = 10,  // CONCURRENT_KERNEL: also kernels that run concurrently
   kExternalId = 39,
 };
 inline constexpr int kCuptiOwnIds = 3;         // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
-inline constexpr uint32_t kCuptiFlushAll = 1;  // what is not complete too
+inline constexpr uint32_t kCuptiFlushAll = 1;  // also flush incomplete records
 
-// The beginnings of records; every version of CUPTI adds behind them. Times in ns by CUPTI's clock.
+// The first fields of each record. New versions of CUPTI only append fields. Times are in ns of
+// CUPTI's clock.
 struct CuptiRecord {
   CuptiKind kind;
 };
@@ -71,14 +72,15 @@ struct CuptiLibrary {
   CuptiResult (*Enable)(CuptiKind kind);
   CuptiResult (*Disable)(CuptiKind kind);
   CuptiResult (*FlushAll)(uint32_t flags);
-  // Not success behind the last one.
+  // Does not return success after the last record.
   CuptiResult (*GetNextRecord)(uint8_t* buffer, size_t used, CuptiRecord** record);
   CuptiResult (*PushId)(int external_kind, uint64_t id);
   CuptiResult (*PopId)(int external_kind, uint64_t* id);
 };
 
-// Opens `path`; empty: libcupti.so.13 or .12 beside the running program, in ../lib, where the
-// loader looks, or in /usr/local/cuda. UNAVAILABLE with what is missing.
+// Opens the library at `path`. If it is empty: libcupti.so.13 or .12 next to the running program,
+// in ../lib, in the loader's search path, or in /usr/local/cuda. UNAVAILABLE: the library or a
+// function is missing.
 StatusOr<CuptiLibrary> OpenCupti(const std::string& path = "");
 
 }  // namespace tandem

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// A sleeping thread takes tens of microseconds to wake, longer than many a step.
+// Waking a sleeping thread takes tens of microseconds, longer than many steps.
 constexpr int kSpins = 2000;
 
 void Pause() {
@@ -55,7 +55,7 @@ void Dataflow::AfterStep(int step, const Status& status) {
     }
   }
   if (done()) news_.fetch_add(1, std::memory_order_relaxed);
-  // This thread takes one itself.
+  // This thread runs one of the ready steps itself.
   if (idle_ > 0 && (ready_.size() > 1 || done())) changed_.NotifyAll();
 }
 
@@ -71,10 +71,10 @@ void Dataflow::RunReady(int thread) {
   AfterStep(step, status);
 }
 
-// Returns when there may be something to do.
+// Returns when a step may be ready or the run may have ended.
 void Dataflow::AwaitReady() {
   const int news = news_.load(std::memory_order_relaxed);
-  if (running_ > 0) {  // a run is going on: something will be ready soon
+  if (running_ > 0) {  // during a run a step will be ready soon
     mu_.Unlock();
     for (int i = 0; i < kSpins && news_.load(std::memory_order_relaxed) == news; ++i) Pause();
     mu_.Lock();

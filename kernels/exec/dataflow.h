@@ -1,5 +1,5 @@
-// Runs the steps of a graph on several threads, each as soon as those that it waits for have run.
-// Of several that could run the first in program order is taken.
+// Runs the steps of a graph on several threads. A step is ready when all steps it waits for have
+// run. Threads take ready steps in program order.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,11 @@ namespace tandem {
 
 class Dataflow {
  public:
-  // Calls of different threads overlap; what a step did is seen by those that wait for it.
+  // Calls of different threads overlap. The effects of a step are visible to the steps that wait
+  // for it.
   using RunStep = std::function<Status(int step, int thread)>;
 
-  // `threads` >= 1, of which one is the caller of Run. `graph` must outlive this.
+  // `threads` >= 1, including the caller of Run. `graph` must outlive this object.
   Dataflow(const StepGraph& graph, int threads);
   ~Dataflow();
   Dataflow(const Dataflow&) = delete;
@@ -28,8 +29,8 @@ class Dataflow {
     int step = -1;
     Status status;
   };
-  // Runs every step once. After an error no further step is begun; of several errors the one of the
-  // first step in program order is given. Blocks. One caller at a time.
+  // Runs every step once. After an error no further step starts. If several steps fail, the result
+  // is the failure of the first in program order. Blocks. Only one caller at a time.
   Failure Run(const RunStep& run);
 
  private:
@@ -46,13 +47,13 @@ class Dataflow {
   Mutex mu_;
   CondVar changed_;
   const RunStep* run_ TD_GUARDED_BY(mu_) = nullptr;
-  std::vector<int> waits_for_ TD_GUARDED_BY(mu_);  // of the present run
-  std::vector<int> ready_ TD_GUARDED_BY(mu_);      // a heap, the first in program order on top
+  std::vector<int> waits_for_ TD_GUARDED_BY(mu_);  // of the current run
+  std::vector<int> ready_ TD_GUARDED_BY(mu_);      // a heap, first step in program order on top
   int running_ TD_GUARDED_BY(mu_) = 0;
-  int idle_ TD_GUARDED_BY(mu_) = 0;  // threads that wait to be notified
+  int idle_ TD_GUARDED_BY(mu_) = 0;  // threads that wait for changed_
   bool stop_ TD_GUARDED_BY(mu_) = false;
   Failure failure_ TD_GUARDED_BY(mu_);
-  std::atomic<int> news_{0};  // changes with ready_ and the end of a run: what spinning threads see
+  std::atomic<int> news_{0};  // changes with ready_ and at the end of a run; for spinning threads
 };
 
 }  // namespace tandem

@@ -24,13 +24,13 @@ struct RawSpan {
   uint64_t begin_ns, end_ns;
 };
 
-// What CUPTI's callbacks, which have no argument of ours, write to.
+// Collects the data of CUPTI's callbacks, which have no user argument.
 struct Inbox {
   Mutex mu;
-  bool open TD_GUARDED_BY(mu) = false;  // somebody traces
+  bool open TD_GUARDED_BY(mu) = false;  // a trace is active
   CuptiLibrary cupti TD_GUARDED_BY(mu) = {};
   std::vector<RawSpan> spans TD_GUARDED_BY(mu);
-  std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);  // by correlation
+  std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);  // by CUPTI's correlation id
 };
 
 Inbox& TheInbox() {
@@ -38,7 +38,8 @@ Inbox& TheInbox() {
   return inbox;
 }
 
-// "tandem::MapKernel" of "_ZN6tandem...": without what is returned, templates and arguments.
+// Returns a kernel's name without return type, templates and arguments: "tandem::MapKernel" for
+// "_ZN6tandem...".
 std::string NameOf(const char* mangled) {
   if (mangled == nullptr) return "kernel";
   int status = 0;
@@ -57,7 +58,7 @@ std::string NameOf(const char* mangled) {
 void RequestBuffer(uint8_t** buffer, size_t* bytes, size_t* records_max) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *records_max = 0;  // as many as there is room for
+  *records_max = 0;  // no limit except the buffer
 }
 
 void Keep(const CuptiRecord* record, Inbox& inbox) TD_REQUIRES(inbox.mu) {
@@ -163,7 +164,7 @@ class CuptiTrace final : public DeviceTrace {
   }
 
   const CuptiLibrary cupti_;
-  uint64_t first_ns_ = 0;  // CUPTI's clock, at first_
+  uint64_t first_ns_ = 0;  // time of CUPTI's clock at first_
   Time first_;
 };
 

@@ -1,5 +1,5 @@
-// What a device did and when, as CUPTI sees it: kernels, copies and fills, each with the name of
-// whatever on the host started it.
+// Traces the work of a device with CUPTI: kernels, copies and fills, each with an id that the host
+// set when it started the work.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 namespace tandem {
 
 struct DeviceSpan {
-  uint64_t id = 0;  // of DeviceTrace::Enter; 0: none was given
+  uint64_t id = 0;  // from DeviceTrace::Enter; 0: none was set
   uint32_t stream = 0;
-  std::string what;  // a kernel's name without arguments, "copy" or "fill"
-  Time begin, end;   // by this process's steady clock
+  std::string what;  // name of a kernel without arguments, "copy" or "fill"
+  Time begin, end;   // in the time of this process's steady clock
 };
 
-// One at a time in a process, since CUPTI's callbacks say nothing of who asked for them. One
-// thread; what other threads start is seen too, without an id.
+// At most one trace exists in a process at a time, because CUPTI's callbacks do not identify their
+// requester. Use one thread. Work that other threads start is traced too, without an id.
 class DeviceTrace {
  public:
-  // From now on. UNAVAILABLE with what is missing, or with CUPTI's words, e.g. when the driver
-  // keeps its counters for root. `library`: OpenCupti.
+  // Starts a trace. UNAVAILABLE: a part is missing, or CUPTI reports an error, e.g. if the driver
+  // restricts its counters to root. `library`: see OpenCupti.
   static StatusOr<std::unique_ptr<DeviceTrace>> Start(const std::string& library = "");
-  virtual ~DeviceTrace() = default;  // stops
+  virtual ~DeviceTrace() = default;  // ends the trace
 
-  // What this thread starts before Leave() belongs to `id`, above 0.
+  // Assigns the work that this thread starts before Leave() to `id`, which is above 0.
   virtual void Enter(uint64_t id) = 0;
   virtual void Leave() = 0;
-  // What the device has done since the start or the last call, in the order in which it began.
-  // REQUIRES: it was synchronised.
+  // Returns the work of the device since the start or the last call, ordered by start time.
+  // REQUIRES: the device was synchronised.
   virtual StatusOr<std::vector<DeviceSpan>> Take() = 0;
 };
 

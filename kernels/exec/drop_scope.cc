@@ -23,7 +23,7 @@ std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
   const uintptr_t page = PageBytes();
   std::byte* from = arena.data();
   for (const auto& piece : kept) {
-    // Up from `from` and down from where what is kept begins.
+    // Rounds `from` up and the start of the kept piece down to whole pages.
     const auto at = reinterpret_cast<uintptr_t>(from);
     std::byte* const begin = from + (page - at % page) % page;
     std::byte* const end = piece.data() - reinterpret_cast<uintptr_t>(piece.data()) % page;

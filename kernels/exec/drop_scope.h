@@ -1,5 +1,5 @@
-// Memory of temporaries between runs: a plan keeps its arena, but what lies in it has no value
-// until the next run writes it, so that its pages can go back to the system meanwhile.
+// Releases the memory of temporaries between runs. A plan keeps its arena, but temporaries have no
+// value until the next run writes them. Their pages can therefore go back to the system.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@
 namespace tandem {
 
 struct DropOptions {
-  int every_runs = 0;        // after so many runs; 0: never
-  int64_t above_bytes = -1;  // after each run when they hold more than this; below 0: no limit
+  int every_runs = 0;        // release after every N runs; 0: never
+  int64_t above_bytes = -1;  // release after each run if they exceed this; below 0: no limit
 };
 
-// Pieces of `arena` outside `kept` (in any order, overlapping or not) that are whole pages.
+// Returns the parts of `arena` outside `kept` that are whole pages. `kept` may be in any order and
+// may overlap.
 std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
                                              std::vector<std::span<std::byte>> kept);
 
-// Gives the pages of host memory back; they are zero when they are touched next. REQUIRES: whole
-// pages of private memory.
+// Returns the pages of host memory to the system. They read as zeros at the next access. REQUIRES:
+// whole pages of private memory.
 void GiveBack(std::span<std::byte> pages);
 
-// How much of it the process has pages for at present. REQUIRES: whole pages.
+// Returns how many bytes of `pages` are resident now. REQUIRES: whole pages.
 size_t ResidentBytes(std::span<std::byte> pages);
 
 }  // namespace tandem

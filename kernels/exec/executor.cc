@@ -35,7 +35,7 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     ++steps_run_;
   }
   if (observer_ != nullptr) TD_RETURN_IF_ERROR(observer_->AfterRun());
-  // What a device finds wrong in the data is known when it is done.
+  // Errors that a device finds in the data are known only after synchronisation.
   if (plan_.device() != nullptr) TD_RETURN_IF_ERROR(plan_.device()->Synchronize());
   AfterRun();
   return OkStatus();
@@ -117,7 +117,7 @@ Status Executor::RunPiece(Piece& piece) {
   return OkStatus();
 }
 
-// A piece that cannot be recorded goes on being launched one by one.
+// Records a segment. A segment that cannot be recorded keeps its single launches.
 void Executor::Record(Piece& piece) {
   piece.to_record = false;
   auto graph = plan_.recorder()->Record(*plan_.device(), [this, &piece]() -> Status {
@@ -135,7 +135,7 @@ void Executor::Record(Piece& piece) {
                       piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
 }
 
-// Once all that can be graphs are.
+// Reports when all segments that can be graphs are graphs.
 void Executor::ReportCapturedGraphs() {
   int64_t graphs = 0, launches = 0;
   for (const Piece& piece : pieces_) {
@@ -167,7 +167,7 @@ Status Executor::Wait(int comm) {
   return status;
 }
 
-// Behind a step, of which all communications have ended: they were started in this order.
+// Called after a step, when all communications have ended. They were started in this order.
 void Executor::CountComm() {
   Time covered = Time::min();
   for (size_t c = 0; c < comm_began_.size(); ++c) {
@@ -181,8 +181,8 @@ CommTimes Executor::comm_times() const {
   return {on_way_, static_cast<double>(waited_ns_.load()) * 1e-9 / plan_.num_threads()};
 }
 
-// Whether the step's condition is 0. A device's has to be copied, which waits for the device: once
-// for all steps in a row that have the same one.
+// Returns true if the step's condition is 0. The condition of a device is copied to the host, which
+// waits for the device. Consecutive steps with the same condition copy it once.
 StatusOr<bool> Executor::LeftOut(const PlanStep& step) {
   if (plan_.device() == nullptr) return *step.run_if == 0.0f;
   const bool known = step.run_if == known_condition_ && &step == behind_known_;
@@ -204,7 +204,7 @@ Status Executor::RunDataflow() {
   return OkStatus();
 }
 
-// Communications are started one behind the other, so that they agree on in_flight_.
+// Communications start one after another, so there are no concurrent writes to in_flight_.
 Status Executor::RunOn(PlanStep& step, int thread) {
   if (step.run_if != nullptr && *step.run_if == 0.0f) {
     if (step.comm_start >= 0) LeaveOut(step.comm_start);
@@ -219,7 +219,7 @@ Status Executor::RunOn(PlanStep& step, int thread) {
   return observer_->OnStep(step, steps_run_, begin, end);
 }
 
-// Whoever waits for it finds it done.
+// Marks the communication as completed, so that a wait for it returns at once.
 void Executor::LeaveOut(int comm) {
   plan_.done_[comm]->Reset();
   plan_.done_[comm]->Complete(OkStatus());
@@ -227,8 +227,8 @@ void Executor::LeaveOut(int comm) {
   in_flight_ = comm;
 }
 
-// Of a run that has failed: what is still on its way uses the plan's memory, so let it end, or fail
-// by the same cause.
+// Called after a failed run. Running communications use the plan's memory, so this waits until they
+// end or fail from the same cause.
 void Executor::EndComm() {
   const Time deadline = SteadyNow() + (plan_.comm_ ? plan_.comm_->timeout() : Duration(0));
   for (int c = 0; c <= in_flight_; ++c) (void)plan_.done_[c]->Wait(deadline);

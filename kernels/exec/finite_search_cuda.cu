@@ -5,16 +5,17 @@
 namespace tandem {
 namespace {
 
-using Cell = unsigned long long;  // what atomicMin takes
+using Cell = unsigned long long;  // the type of atomicMin
 static_assert(sizeof(Cell) == sizeof(uint64_t));
 
-// Of one launch, and by value in its arguments: a kernel's have room for 4 KiB.
+// The tensors of one launch. Passed by value in the kernel arguments, which are limited to 4 KiB.
 struct Table {
   static constexpr size_t kTensors = 64;
   NonFiniteScan::Floats at[kTensors];
 };
 
-// This thread's first element with all bits of `exponent`; the smallest of all threads is kept.
+// Finds the first element of this thread that has all bits of `exponent` set. The smallest position
+// over all threads is stored.
 template <typename Bits>
 __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number, Cell* failed,
                      Cell* first) {
@@ -37,9 +38,9 @@ __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number
   }
 }
 
-// A row of blocks for each tensor.
+// Each tensor has one row of blocks.
 __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed, Cell* first) {
-  // Whoever finds something meanwhile makes it this number.
+  // A thread that finds an element meanwhile sets it to this number.
   const Cell before = *static_cast<volatile Cell*>(failed);
   if (inputs ? before != number : before < number) return;
   const NonFiniteScan::Floats& tensor = table.at[blockIdx.y];

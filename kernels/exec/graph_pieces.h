@@ -1,7 +1,7 @@
-// Where a plan on a device is cut so that its pieces can be recorded as graphs
-// (common/tensor/launch_graph.h): wherever the host has a part in a step. Shapes are static, and
-// whatever changes from step to step lies on the device, so kernels between two cuts are the same
-// launches in every step.
+// Splits the steps of a plan on a device into segments that can be recorded as graphs
+// (common/tensor/launch_graph.h). A segment ends where the host takes part in a step. Shapes are
+// static, and all values that change from step to step are in device memory. The kernels of a
+// segment are therefore the same launches in every training step.
 #pragma once
 
 #include <span>
@@ -12,18 +12,19 @@
 
 namespace tandem {
 
-// Steps [begin, end) of a plan, at least one: kernels that run under one condition, which the host
-// reads before them, or a communication, which the host starts or waits for.
+// Plan steps [begin, end), at least one. Either kernels under one condition, which the host reads
+// first, or a communication that the host starts or waits for.
 struct GraphSegment {
   size_t begin, end;
-  // Two kernels or more: one launch takes less time than one graph.
+  // two kernels or more; a single launch is faster than a graph
   bool worth_graph = false;
 };
 
-// In order; together they are all of `steps`.
+// Returns the segments in order. Together they cover `steps`.
 std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
-// For people: how many graphs a step becomes, and which operators need the host between them.
+// Returns text for users: the number of graphs per step, and the operators that need the host
+// between them.
 std::string PiecesText(const Plan& plan);
 
 }  // namespace tandem

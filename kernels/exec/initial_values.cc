@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Inputs and outputs that one weight connects: [k, n] for a matrix, OIHW for a filter.
+// Fan-in and fan-out of a weight: [k, n] for a matrix, OIHW for a filter.
 struct Fans {
   double in, out;
 };

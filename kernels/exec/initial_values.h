@@ -1,4 +1,5 @@
-// The first values of a variable (FillInitial of scope.h), for those who ask for many parts of it.
+// Computes the initial values of a variable (FillInitial of scope.h) for callers that need many
+// parts of it.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@ namespace tandem {
 
 class InitialValues {
  public:
-  // Of variable `name` with the whole shape `shape`.
+  // The initial values of variable `name`, whose whole shape is `shape`.
   InitialValues(const std::string& name, const Init& init, const Shape& shape, uint64_t seed);
-  // Elements [offset, offset + out.size()).
+  // Writes elements [offset, offset + out.size()).
   void Fill(int64_t offset, std::span<float> out) const;
-  // Row r of `out` [offsets, n]: elements [offsets[r], offsets[r] + n).
+  // Writes elements [offsets[r], offsets[r] + n) to row r of `out` [offsets, n].
   void FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const;
 
  private:
   Init::Kind kind_;
   uint64_t key_;
-  double a_, b_;  // the constant; the bounds; mean and standard deviation
+  double a_, b_;  // the constant; the bounds; or mean and standard deviation
 };
 
 }  // namespace tandem

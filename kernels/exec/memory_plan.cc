@@ -34,12 +34,12 @@ class MemoryPlanner {
   const Program& program_;
   const std::vector<Flight>& flights_;
   const MemoryOptions& options_;
-  const int end_;  // behind the last operator
+  const int end_;  // the number of operators
 
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;
   std::unordered_map<std::string, size_t> index_;
-  std::vector<size_t> replaced_;  // the variable whose memory this one took over; itself: none
+  std::vector<size_t> replaced_;  // the variable whose memory this one uses; itself: none
   MemoryPlan plan_;
 };
 
@@ -88,8 +88,8 @@ std::vector<std::string> MemoryPlanner::Positions(
   return names;
 }
 
-// The input dies at this operator and is a temporary of the output's size, and the output begins to
-// live here.
+// Returns true if `out` can use the memory of `in`. The input must die at this operator and be a
+// temporary of the output's size. The output must begin to live here.
 bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string& in) const {
   const auto o = index_.find(out), i = index_.find(in);
   if (o == index_.end() || i == index_.end() || o == i) return false;
@@ -106,7 +106,8 @@ void MemoryPlanner::ShareAt(int at) {
   std::set<std::string> taken;
   for (const auto& [o, i] : def.inplace) {
     if (static_cast<size_t>(o) >= out.size() || static_cast<size_t>(i) >= in.size()) continue;
-    // Read at another position too, it may be read later than the definition promises.
+    // The operator may read the input later than the definition says if it is at another position
+    // too.
     if (std::count(in.begin(), in.end(), in[i]) > 1) continue;
     if (taken.contains(in[i]) || !MayReplace(at, out[o], in[i])) continue;
     taken.insert(in[i]);
@@ -120,7 +121,7 @@ void MemoryPlanner::ShareInplace() {
   for (int i = 0; i < end_; ++i) ShareAt(i);
 }
 
-// The lives of memory that waits to be freed.
+// Extends lifetimes until the memory is freed, for options that free it later.
 std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) const {
   if (options_.reuse || options_.eager_delete_bytes == 0) return blocks;
   std::vector<std::vector<size_t>> dying(static_cast<size_t>(end_) + 1);
@@ -142,7 +143,7 @@ std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) co
 }
 
 MemoryPlan MemoryPlanner::Pack() {
-  std::vector<size_t> place(lives_.size());  // of a variable that replaced none, in `blocks`
+  std::vector<size_t> place(lives_.size());  // index in `blocks` of a variable that replaced none
   std::vector<Lifetime> blocks;
   for (size_t v = 0; v < lives_.size(); ++v) {
     plan_.bytes_sum += lives_[v].bytes;

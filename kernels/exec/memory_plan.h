@@ -1,5 +1,5 @@
-// Where the temporaries of a program lie. Knows the program and the order in which it runs, and no
-// device, so that tools can ask what a program will take.
+// Plans the memory of a program's temporaries. It needs only the program and its order, not a
+// device, so that tools can predict memory use.
 #pragma once
 
 #include <cstdint>
@@ -16,49 +16,50 @@
 namespace tandem {
 
 struct MemoryOptions {
-  // An output takes the place of an input that nobody needs any more, where the operator allows it
+  // An output uses the memory of an input that is dead afterwards, if the operator allows it
   // (OpDef::inplace).
   bool inplace = false;
-  std::set<std::string> apart = {};  // operators that do not allow it after all, on this device
-  // Memory serves the next as soon as its variable is dead. false: when dead variables are freed.
+  std::set<std::string> apart = {};  // operators that do not allow this on the present device
+  // true: memory is reused as soon as its variable is dead. false: memory is reused only after dead
+  // variables are freed.
   bool reuse = true;
-  // Without reuse: dead variables are freed together when they hold at least so many bytes; below
-  // 0: at the end of the run.
+  // Used without `reuse`: dead variables are freed together when they hold at least this many
+  // bytes. Below 0: at the end of the run.
   int64_t eager_delete_bytes = 0;
 };
 
-// A communication: started at operator `start`, waited for before operator `wait` (the number of
-// operators: at the end).
+// A communication. It starts at operator `start`. The wait for it comes before operator `wait` (the
+// number of operators: at the end).
 struct Flight {
   int start, wait;
 };
 
-// In program order. A communication is waited for before the first later operator that touches what
-// it writes, or writes what it reads.
+// Returns the communications in program order. The wait comes before the first later operator that
+// touches what the communication writes, or writes what it reads.
 std::vector<Flight> FindCommIntervals(const Program& program);
 
 struct MemoryPlan {
-  std::unordered_map<std::string, size_t> offsets;  // of every temporary
-  size_t bytes = 0;                                 // of the arena
-  size_t bytes_min = 0;  // most that is alive at once: no plan of this program takes less
-  size_t bytes_sum = 0;  // of all temporaries, each with memory of its own
+  std::unordered_map<std::string, size_t> offsets;  // of each temporary
+  size_t bytes = 0;                                 // size of the arena
+  size_t bytes_min = 0;                             // most bytes alive at once: no plan needs less
+  size_t bytes_sum = 0;                             // sum over all temporaries, without sharing
   std::vector<std::pair<std::string, std::string>> inplace;  // (output, the input it replaced)
-  const char* order = "";                                    // how it was packed (Packing::order)
+  const char* order = "";                                    // see Packing::order
 };
 
-// Plans the memory of every kTemp that some operator touches. `fetch`: variables that keep their
-// value after a run; NOT_FOUND when there is no such variable.
-// Memory is kept for a variable from its first write to its last read; operators that use the shape
-// of an input alone keep none.
+// Plans the memory of every kTemp that an operator touches. `fetch`: variables that keep their
+// value after a run. NOT_FOUND: one of them does not exist. A variable has memory from its first
+// write to its last read. An operator that uses only the shape of an input keeps no memory for it.
 StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options);
 
-// The most that is alive at once of these temporaries alone, without sharing of memory in place.
+// Returns the most bytes of these temporaries alive at once, without in-place sharing.
 size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries);
 
-// "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), 34 in place".
+// Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), 34 in
+// place".
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace tandem

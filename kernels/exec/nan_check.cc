@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kNone = NonFiniteScan::kNone;
 
-// Position of the first number whose exponent has all its bits set.
+// Returns the position of the first number whose exponent bits are all set.
 template <typename Bits>
 int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
   const auto* at = static_cast<const Bits*>(data);
@@ -92,7 +92,7 @@ bool NanCheck::IsGone(const StepFloats& step, const PlanStep& at, const Floats& 
   });
 }
 
-// What a step gave (`out`), and what it had been given.
+// Makes the error for a step from the results for its outputs (`out`) and inputs (`in`).
 Status NanCheck::Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                          std::span<const uint64_t> in) {
   // "fc_0.w[3] of f32[4,2]"
@@ -139,7 +139,7 @@ Status NanCheck::BeforeStep(const PlanStep& step, int64_t) {
 }
 
 Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
-  if (step.comm_start >= 0) return OkStatus();  // looked at when it has been waited for
+  if (step.comm_start >= 0) return OkStatus();  // checked after the wait
   const auto index = static_cast<size_t>(&step - plan_.steps().data());
   const StepFloats& floats = steps_[index];
   if (plan_.device() != nullptr) {
@@ -172,8 +172,8 @@ Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
 
 Status NanCheck::AfterRun() { return ReadBack(); }
 
-// What a device found until now. What went wrong on it meanwhile is said with it: by then either
-// may have come of the other.
+// Reads the results of a device. A device error is appended to the message, because either error
+// may have caused the other.
 Status NanCheck::ReadBack() {
   Device* const device = plan_.device();
   if (device == nullptr) return OkStatus();

@@ -1,4 +1,4 @@
-// Stops a run at the first operator that gives a value which is not finite (check_nan_inf).
+// Stops a run at the first operator that produces a value that is not finite (check_nan_inf).
 #pragma once
 
 #include <memory>
@@ -9,28 +9,27 @@
 
 namespace tandem {
 
-// Reads every output of every operator again, so steps take about as long as twice the memory they
-// write. A device looks by itself, behind each operator, and is asked what it found before each
-// communication, so that nothing of it leaves, and behind the run; what the run has updated by then
-// is lost.
+// Reads every output of every operator again; a step takes about as long as if it wrote twice the
+// memory. A device searches by itself after each operator. The host reads the result before each
+// communication, so that no bad value is sent, and after the run. Updates made by then are lost.
 class NanCheck final : public ExecObserver {
  public:
-  // `plan` and `backend`, that of the plan's device, must outlive it. RESOURCE_EXHAUSTED when the
-  // device has no memory for what it finds.
+  // `plan` and `backend`, the backend of the plan's device, must outlive this object.
+  // RESOURCE_EXHAUSTED: the device has no memory for the results.
   static StatusOr<std::unique_ptr<NanCheck>> Make(const Plan& plan, const Backend& backend);
 
-  // DATA_LOSS naming the variable, the element, which inputs were not finite before, and of which
-  // that is not known because the outputs lie in their memory; on a device of BeforeStep and
-  // AfterRun, and with the operator.
+  // DATA_LOSS: a value is not finite. The message names the variable, the element and the inputs
+  // that were not finite. It also names inputs whose state is unknown because an output uses their
+  // memory. On a device, BeforeStep and AfterRun return the error, with the operator.
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   Status AfterRun() override;
 
  private:
-  // A variable of floats that a step reads or writes.
+  // A floating-point variable that a plan step reads or writes.
   struct Floats {
     std::string var;
-    size_t position;  // in the step's arguments
+    size_t position;  // in the arguments of the step
     TensorDesc desc;
   };
   struct StepFloats {
@@ -44,19 +43,21 @@ class NanCheck final : public ExecObserver {
   Status ReadBack();
   static Status Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                         std::span<const uint64_t> in);
-  // Whether the step wrote into this input's memory: what was there before is not known.
+  // Returns true if the step wrote into the memory of this input; its earlier values are then
+  // unknown.
   static bool IsGone(const StepFloats& step, const PlanStep& at, const Floats& in);
 
   const Plan& plan_;
   const Backend& backend_;
   std::vector<StepFloats> steps_;
-  // On a device: the number of the search that found something (run by run, step by step), and
-  // behind it what it found: of outputs, then of inputs.
+  // Device only. The first cell is the number of the search that found something (counted by run,
+  // then by step). Then follow the results: of outputs, then of inputs.
   Buffer cells_;
   size_t cells_count_ = 0;
 };
 
-// Position of the first element that is NaN or infinite; -1 when none is, or for whole numbers.
+// Returns the position of the first element that is NaN or infinite; -1: none, or the type is an
+// integer type.
 int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel);
 
 }  // namespace tandem

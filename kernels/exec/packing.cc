@@ -19,7 +19,7 @@ size_t Aligned(size_t bytes) {
   return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
 }
 
-// At an operator: bytes that begin to live minus bytes that ended.
+// Returns by operator: the bytes that begin to live minus the bytes that ended.
 std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   std::map<int, int64_t> change;
   for (const Lifetime& life : lifetimes) {
@@ -31,7 +31,7 @@ std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
 
 // ---- Orders -------------------------------------------------------------------------------------
 
-// The largest key first.
+// Orders by descending key.
 Order By(Lifetimes lifetimes, const std::function<double(const Lifetime&)>& key) {
   Order order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -50,14 +50,15 @@ Order ByArea(Lifetimes lifetimes) {
   return By(lifetimes,
             [](const Lifetime& life) { return static_cast<double>(life.bytes) * Length(life); });
 }
-// As an allocator would meet them.
+// The order in which an allocator would see the blocks.
 Order ByFirstUse(Lifetimes lifetimes) {
   return By(lifetimes, [](const Lifetime& life) { return -static_cast<double>(life.first); });
 }
 
-// What lives when most is alive, then what lives when next to most is, ...; each time by size.
+// Blocks alive at the operator with the most live bytes come first, then those at the operator with
+// the next most, and so on; within an operator by size.
 Order ByBreadth(Lifetimes lifetimes) {
-  std::vector<std::pair<int64_t, int>> live;  // bytes alive from this operator on
+  std::vector<std::pair<int64_t, int>> live;  // (live bytes from an operator on, the operator)
   int64_t now = 0;
   for (const auto& [op, delta] : LiveChanges(lifetimes)) live.emplace_back(now += delta, op);
   std::vector<double> key(lifetimes.size());
@@ -76,10 +77,11 @@ Order ByBreadth(Lifetimes lifetimes) {
 
 enum class Gap { kLowest, kTightest };
 
-// The offset for `life` among those placed (ascending by offset) that it meets.
+// Returns the offset for `life`. `placed` are the blocks placed so far, ascending by offset; only
+// those with an overlapping lifetime matter.
 size_t Place(Lifetimes lifetimes, const std::vector<size_t>& offsets, const Order& placed,
              const Lifetime& life, Gap gap) {
-  size_t end = 0;  // of what was passed
+  size_t end = 0;  // end of the blocks passed so far
   size_t best = 0, best_gap = std::numeric_limits<size_t>::max();
   for (const size_t j : placed) {
     const Lifetime& other = lifetimes[j];

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Makes one plan, in passes over the program: storage that lasts, order of waits, memory of the
-// temporaries, kernels, and for several threads who waits for whom.
+// Makes a plan in several passes over the program: persistent storage, order of waits, memory of
+// the temporaries, kernels, and for several threads the dependencies between steps.
 class PlanMaker {
  public:
   PlanMaker(const Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
@@ -50,7 +50,7 @@ class PlanMaker {
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
   CodeCache own_code_;
-  int commit_ = 0;  // operators from here on wait for all flights
+  int commit_ = 0;  // operators from this index on wait for all communications
 };
 
 template <typename Fn>
@@ -208,7 +208,7 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   return OkStatus();
 }
 
-// A device has kernels for some operators: names all that it lacks at once.
+// Checks that a device has kernels for all operators. The error names all that are missing.
 Status PlanMaker::FindKernels() const {
   std::set<std::string> missing;
   for (const Op& op : program_.ops) {
@@ -254,10 +254,11 @@ std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
   return accesses;
 }
 
-// Communications are started in program order among themselves: all ranks must agree on it.
+// Builds the step graph. Communications start in program order, because all ranks must use the same
+// order.
 void PlanMaker::LinkSteps() {
   StepGraphBuilder graph;
-  std::vector<int> starts, waits;  // steps of the communications
+  std::vector<int> starts, waits;  // indices of the communications' steps
   for (size_t i = 0; i < plan_->steps_.size(); ++i) {
     const PlanStep& step = plan_->steps_[i];
     graph.Add(AccessesOf(program_.ops[step.op]));
@@ -322,7 +323,7 @@ std::vector<const void**> Plan::Readers(std::string_view var) {
   if (!tensor.ok()) return readers;
   const void* const data = tensor->data();
   for (size_t i = 0; i < steps_.size(); ++i) {
-    // An operator's arguments: inputs, then outputs.
+    // Arguments of an operator: inputs, then outputs.
     std::vector<void*>& arguments = pointers_[i];
     const auto inputs = static_cast<size_t>(steps_[i].args.out - arguments.data());
     for (size_t a = 0; a < arguments.size(); ++a) {

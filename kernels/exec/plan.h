@@ -1,6 +1,6 @@
-// A plan: a program made ready for one device. Kernels are resolved to function pointers,
-// temporaries to offsets in one arena, communication to start and wait steps.
-// kernels/exec/executor.h runs it.
+// A plan: a program prepared for one device. Kernels are resolved to function pointers, temporaries
+// to offsets in one arena, and communication to start and wait steps. kernels/exec/executor.h runs
+// a plan.
 #pragma once
 
 #include <memory>
@@ -24,77 +24,79 @@ struct PlanOptions {
   std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
-  size_t conv_scratch_max = SIZE_MAX;      // bytes that an algorithm of a convolution may use
-  ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: by rule
-  CodeCache* code = nullptr;               // of what is compiled; nullptr: of this plan alone
-  bool tensor_op_math = false;             // this and the next: PrepareContext
+  size_t conv_scratch_max = SIZE_MAX;      // most scratch bytes for a convolution algorithm
+  ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: choose by rule
+  CodeCache* code = nullptr;               // cache of compiled kernels; nullptr: one for this plan
+  bool tensor_op_math = false;             // see PrepareContext; also the next field
   bool persistent_batch_norm = true;
   MemoryOptions memory;
   DropOptions drop;
-  // All communication ends before the first operator that makes the step lasting (commit.h). Else
-  // an update is made as soon as its own gradient is there.
+  // true: all communication ends before the first operator that makes the training step permanent
+  // (commit.h). false: an update runs as soon as its own gradient is ready.
   bool commit = false;
-  // Operators that run at the same time where the program and its memory allow it; each may use all
-  // of `threads`, so that the bits stay the same. 1: in program order, on the executor's thread, as
-  // always on a CUDA device, whose stream takes kernels in order.
+  // Number of operators that may run at the same time, if the program and its memory allow it. Each
+  // may use all of `threads`, so that the bits stay the same. 1: operators run in program order on
+  // the executor's thread. This is always so on a CUDA device, whose stream runs kernels in order.
   int num_threads = 1;
-  // On a device kernels in a row are recorded once and started as a whole (graph_pieces.h).
+  // On a device, consecutive kernels are recorded once and launched as one graph (graph_pieces.h).
   bool graphs = false;
 };
 
 // One call of the plan.
 struct PlanStep {
-  KernelFn run = nullptr;         // nullptr: a communication step
-  KernelArgs args{};              // pointers into Plan's tables, by the operator's positions
+  KernelFn run = nullptr;         // nullptr: a communication
+  KernelArgs args{};              // pointers into the tables of Plan, by the operator's positions
   int op = 0;                     // index in the program, for messages
-  int comm_start = -1;            // communication started here, or -1
-  int comm_wait = -1;             // communication waited for here, or -1
-  const float* run_if = nullptr;  // the operator's condition: 0 leaves the step out
+  int comm_start = -1;            // communication to start; -1: none
+  int comm_wait = -1;             // communication to wait for; -1: none
+  const float* run_if = nullptr;  // condition of the operator: 0 skips the step; nullptr: none
 };
 
-// Keeps a copy of the program; scope, backend and handler must outlive it. Run by one executor.
+// Holds a copy of the program. Scope, backend and handler must outlive the plan. Only one executor
+// may run it.
 class Plan {
  public:
-  // UNIMPLEMENTED naming operator and place when there is no kernel.
+  // UNIMPLEMENTED, naming operator and place: there is no kernel.
   static StatusOr<std::unique_ptr<Plan>> Make(const Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);
   ~Plan();
 
   const Program& program() const { return program_; }
-  // Memory of a kData variable (to be filled before a run), a fetched temporary, or a variable of
-  // the scope. NOT_FOUND for others.
+  // Returns the memory of a kData variable (to be filled before a run), a fetched temporary, or a
+  // variable of the scope. NOT_FOUND: any other variable.
   StatusOr<Tensor> Get(std::string_view var) const;
-  // Where the operators' pointers to `var`, a kData variable, stand: who sets all of them, between
-  // runs, has it read from elsewhere. Empty when an operator writes it, or communicates it.
+  // Returns the addresses of all operator arguments that point to `var`, a kData variable. Between
+  // runs, the caller may set all of them to read `var` from other memory. Empty: an operator writes
+  // or communicates `var`.
   std::vector<const void**> Readers(std::string_view var);
 
   std::span<const PlanStep> steps() const { return steps_; }
   const MemoryPlan& memory() const { return memory_; }  // of the temporaries
   size_t arena_bytes() const { return memory_.bytes; }
-  size_t scratch_bytes() const { return scratch_bytes_; }  // of the kernels, for each thread
-  // Pages of temporaries that nobody fetches; empty where the device is not the CPU.
+  size_t scratch_bytes() const { return scratch_bytes_; }  // per thread
+  // Pages of temporaries that are not fetched. Empty if the device is not the CPU.
   const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
-  // True when they hold more than DropOptions::above_bytes.
+  // Returns true if the temporaries hold more than DropOptions::above_bytes.
   bool drops_each_run() const {
     return drop_.above_bytes >= 0 && static_cast<int64_t>(memory_.bytes) > drop_.above_bytes;
   }
-  // Gives them back. Not while the plan is run.
+  // Releases the pages of the temporaries. Must not be called while the plan runs.
   void DropTemporaries();
 
   int num_threads() const { return num_threads_; }
   int kernel_threads() const { return kernel_threads_; }
-  // Where the plan's memory is not this process's own; nullptr for the CPU.
+  // The device that holds the plan's memory; nullptr: the CPU.
   Device* device() const { return device_; }
-  // Who records graphs of this plan; nullptr: nobody.
+  // The backend that records graphs of this plan; nullptr: graphs are not used.
   const Backend* recorder() const { return recorder_; }
-  // Which steps wait for which; empty with one thread.
+  // Dependencies between the plan steps. Empty with one thread.
   const StepGraph& graph() const { return graph_; }
-  // When communication `comm` of the last run ended. REQUIRES: its wait step was run.
+  // Returns when communication `comm` of the last run ended. REQUIRES: its wait step has run.
   Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
   // Implementation chosen for each operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
-  // For people, a line each: fused operators that the best implementation of their place refuses.
+  // For users: one line per fused operator that the best implementation of the place rejects.
   const std::string& notes() const { return notes_; }
 
  private:
@@ -105,9 +107,9 @@ class Plan {
   Program program_;
   std::vector<PlanStep> steps_;
   std::vector<std::vector<void*>> pointers_;     // argument arrays of the steps
-  std::vector<std::shared_ptr<void>> states_;    // kernel states
+  std::vector<std::shared_ptr<void>> states_;    // states of the kernels
   std::vector<std::unique_ptr<CommDone>> done_;  // one per communication
-  std::vector<int> comm_index_;                  // handler's index per communication
+  std::vector<int> comm_index_;                  // index in the handler, by communication
   CommHandler* comm_ = nullptr;
   Device* device_ = nullptr;
   const Backend* recorder_ = nullptr;
@@ -117,8 +119,8 @@ class Plan {
   StepGraph graph_;
   Buffer arena_;
   std::vector<Buffer> scratch_;                       // one per thread
-  size_t scratch_bytes_ = 0;                          // of each
-  std::unordered_map<std::string, Tensor> readable_;  // data, fetched, scope
+  size_t scratch_bytes_ = 0;                          // per thread
+  std::unordered_map<std::string, Tensor> readable_;  // data, fetched variables, scope
   MemoryPlan memory_;
   std::vector<std::string> choices_;
   std::string notes_;

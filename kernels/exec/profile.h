@@ -1,4 +1,4 @@
-// What the steps of a plan cost: recorded as spans of time, summed up by operator.
+// Profiles the steps of a plan: records spans of time and sums them up by operator.
 #pragma once
 
 #include <map>
@@ -15,38 +15,38 @@
 
 namespace tandem {
 
-// Where a span stands in a timeline.
+// The track of a span in a timeline.
 enum class TraceTrack : uint8_t {
   kCompute,  // kernels, and the executor's waits for communication
-  kComm,     // communications, from their start to their end; they may overlap
-  kFeed,     // what the trainer does around the plan
-  kDevice,   // kernels, copies and fills where a device ran them
+  kComm,     // communications, from start to end; they may overlap
+  kFeed,     // work of the trainer around the plan
+  kDevice,   // kernels, copies and fills at the time when a device ran them
 };
 
 struct Span {
   int op = -1;  // index in the program; -1: see `what`
-  // "wait" of an operator's communication; what the device ran; else of the trainer's own
+  // "wait" for the operator's communication; work of the device; else a span of the trainer
   const char* what = "";
   TraceTrack lane = TraceTrack::kCompute;
-  int64_t run = 0;  // of the executor
+  int64_t run = 0;  // run of the executor
   Time begin, end;
-  int stream = 0;  // of the device, in the order of their first spans
+  int stream = 0;  // device stream, numbered by first span
 };
 
-// Bounded memory: after `spans_max` spans nothing more is taken.
+// Records spans in bounded memory: after `spans_max` spans it drops further ones.
 class Profiler final : public ExecObserver {
  public:
   explicit Profiler(const Plan& plan, size_t spans_max = size_t{1} << 20);
 
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
-  // A span of the caller's; `what` must be a literal.
+  // Adds a span of the caller. `what` must be a string literal.
   void Add(const char* what, int64_t run, Time begin, Time end);
 
-  // From here on what the plan's device does is traced too. UNAVAILABLE when that cannot be: then
-  // the steps are seen as the host sees them.
+  // Starts tracing the work of the plan's device. UNAVAILABLE: tracing is not possible; spans then
+  // show only the view of the host.
   Status TraceDevice();
-  // Ends the trace, and adds what the device did. REQUIRES: it was synchronised.
+  // Ends the trace and adds the spans of the device. REQUIRES: the device was synchronised.
   Status EndTrace();
 
   const Plan& plan() const { return plan_; }
@@ -59,51 +59,52 @@ class Profiler final : public ExecObserver {
   const Plan& plan_;
   const size_t spans_max_;
   std::unique_ptr<DeviceTrace> trace_;           // nullptr: none
-  std::vector<std::pair<int, int64_t>> traced_;  // operator and run, by id from 1
-  std::set<std::string> names_;                  // of kernels
+  std::vector<std::pair<int, int64_t>> traced_;  // operator and run, by trace id from 1
+  std::set<std::string> names_;                  // kernel names
   std::map<uint32_t, int> streams_;
   std::vector<Span> spans_;
-  std::vector<Time> comm_began_;  // by communication
+  std::vector<Time> comm_began_;  // indexed by communication
 };
 
-// Sums of the spans of one name.
+// Sums over the spans of one name.
 struct ProfileRow {
   std::string name;  // "conv2d"; with detail "#3 conv2d conv_0.out"; "wait for c_allreduce_sum"
   TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
   double total = 0, min = 0, max = 0;  // seconds
-  double flops = 0;                    // of all calls; 0: it is the memory moved that counts
-  double bytes = 0;                    // read and written by all calls, if nothing is cached
+  double flops = 0;                    // of all calls; 0: only the bytes moved count
+  double bytes = 0;                    // read and written by all calls, assuming no cache
 };
 enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
 
-// Rows in descending order (kMin too), one per operator type, or with `detail` per operator.
+// Returns rows in descending order (kMin too): one per operator type, or with `detail` one per
+// operator.
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
 
-// The columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave., Ratio.), times in ms, of
-// each row the operations and the bytes a second, each with its share of `peak`, or why there is
-// none.
+// Returns a table with the columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave.,
+// Ratio.), times in ms. It adds operations and bytes per second to each row, both with their share
+// of `peak`. If shares are missing, it says why.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
 
-// How much of communication is hidden behind other work.
+// How much communication overlaps with other work.
 struct CommOverlap {
   int64_t steps = 0;
-  double on_way = 0;   // seconds in which at least one communication was under way
-  double exposed = 0;  // of them: seconds in which the executor did nothing but wait for one
+  double on_way = 0;   // seconds in which at least one communication was running
+  double exposed = 0;  // part of on_way in which the executor only waited for communication
 };
 CommOverlap OverlapOf(std::span<const Span> spans);
-// "communication: 1.234 ms a step, 0.234 of it exposed; 81 % is hidden behind other work"; "" when
-// there was none.
+// Returns "communication: 1.234 ms a step, 0.234 of it exposed; ..." with the hidden share. Returns
+// "" if there was no communication.
 std::string ToString(const CommOverlap& overlap);
 
-// How much of the time a device worked.
+// The share of time in which a device worked.
 struct DeviceBusy {
   int64_t steps = 0;
   double all = 0;   // seconds from the first span to the end of the last
-  double busy = 0;  // of them: seconds in which the device did something
+  double busy = 0;  // part of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);
-// "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" when nothing was traced.
+// Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" if there was no trace.
 std::string ToString(const DeviceBusy& busy);
 
 }  // namespace tandem

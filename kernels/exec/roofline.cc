@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// Operations of a multiprocessor in a cycle, as NVIDIA's descriptions of the architectures give
-// them: twice its multiply-adds.
+// Operations of one multiprocessor per cycle: twice its multiply-adds. Source: NVIDIA's
+// descriptions of the architectures.
 struct Units {
   int major, minor;
   double f32, tf32, half;
@@ -18,7 +18,7 @@ constexpr Units kUnits[] = {
     {8, 0, 128, 1024, 2048},  // A100
     {9, 0, 256, 2048, 4096},  // H100, H200
 };
-constexpr double kTransfersPerCycle = 2;  // of memory: both edges
+constexpr double kTransfersPerCycle = 2;  // memory transfers per cycle: both clock edges
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What a card can do at most, and how long a step would take it at the least: the yardstick of
-// steps on a device.
+// The peak performance of a GPU, and the shortest possible time of a step on it. Used to rate
+// measured steps.
 #pragma once
 
 #include "common/base/status.h"
@@ -7,31 +7,31 @@
 
 namespace tandem {
 
-// As its driver says.
+// As the driver reports them.
 struct DeviceProperties {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0, bus_bits = 0;
   double clock_hz = 0, memory_clock_hz = 0;
 };
 
-// Per second; products are dense ones with f32 sums, on tensor cores but those of f32.
+// Rates per second. Products are dense, with f32 sums. All except f32 products use tensor cores.
 struct DevicePeak {
   double f32_flops = 0, tf32_flops = 0, half_flops = 0;
-  double bytes = 0;  // from and to its memory
+  double bytes = 0;  // memory traffic, reads and writes
 };
 
-// NOT_FOUND for a compute capability whose units are not known here.
+// NOT_FOUND: the compute units of this compute capability are not known.
 StatusOr<DevicePeak> PeakOf(const DeviceProperties& card);
 
-// Of one run of an operator. Bytes are those that it reads and writes, if nothing is cached.
+// Cost of one run of an operator. Bytes are those read and written, assuming no cache.
 struct OpCost {
-  double flops = 0, bytes = 0;  // no flops: it is the memory moved that counts
+  double flops = 0, bytes = 0;  // no flops: only the bytes moved count
 };
 OpCost CostOf(const Program& program, const Op& op);
 
-// Seconds that one run of all operators but communication takes at the least, one behind the other,
-// each by what it computes or by the memory that it moves, whichever takes longer. `tf32`: so are
-// products of f32 matrices. What a cache holds makes a step faster than that.
+// Returns the shortest time in seconds for one run of all operators, except communication, one
+// after another. The time of an operator is the longer one of its computation and its memory
+// traffic. `tf32`: products of f32 matrices use tf32. Caches can make a step faster than this.
 double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32);
 
 }  // namespace tandem

@@ -50,7 +50,7 @@ void FillInitial(const std::string& name, const Init& init, const Shape& shape, 
 
 namespace {
 
-// What no machine can hold is refused before the system ends the process for it.
+// Rejects programs that exceed the memory of the machine, before the system kills the process.
 Status CheckFits(const Program& program) {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));

@@ -1,4 +1,4 @@
-// The variables that live from step to step: parameters, optimizer slots, statistics.
+// Stores the variables that live from step to step: parameters, optimizer slots, statistics.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace tandem {
 
-// Not thread-safe; not changed while an executor that was planned over it runs. Several plans
-// (train, evaluate) share one scope.
+// Not thread-safe. Must not change while an executor whose plan uses it runs. Several plans (train,
+// evaluate) may share one scope.
 class Scope {
  public:
   explicit Scope(Device& device) : device_(device) {}  // Not owned; must outlive this.
 
   Device& device() const { return device_; }
-  // Allocates the variable when it is not there yet. FAILED_PRECONDITION when it is there with
+  // Returns the variable; allocates it if it does not exist. FAILED_PRECONDITION: it exists with
   // another description.
   StatusOr<Tensor> Declare(const std::string& name, const TensorDesc& desc);
   const Tensor* Find(std::string_view name) const;
@@ -28,16 +28,17 @@ class Scope {
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
-// RESOURCE_EXHAUSTED with the names of the largest variables behind it; any other status as it is.
+// Returns RESOURCE_EXHAUSTED with the names of the largest variables appended. Returns any other
+// status unchanged.
 Status NameLargest(const Status& status, const Program& program);
 
-// Writes element [offset, offset + out.size()) of the first value of variable `name` with the whole
-// shape `shape`. The same bits for any cut.
+// Writes elements [offset, offset + out.size()) of the initial value of variable `name`, whose
+// whole shape is `shape`. The bits do not depend on how the variable is split into calls.
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
                  int64_t offset, std::span<float> out);
 
-// Declares every kParam and kState of the program and gives it its first value. RESOURCE_EXHAUSTED
-// when they are more than the machine's memory.
+// Declares every kParam and kState of the program and sets its initial value. RESOURCE_EXHAUSTED:
+// they need more than the memory of the machine.
 Status Initialize(const Program& program, uint64_t seed, Scope& scope);
 
 }  // namespace tandem

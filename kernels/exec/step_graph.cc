@@ -23,7 +23,8 @@ void StepGraphBuilder::Add(const std::vector<MemoryAccess>& accesses) {
     });
     if (conflict) before_.back().insert(seen.step);
   }
-  // Whoever runs into something that is written over here waits for this step, and so for that one.
+  // A later access to memory that this step overwrites waits for this step, and so indirectly for
+  // the earlier one.
   std::erase_if(seen_, [&](const Seen& seen) {
     return std::any_of(accesses.begin(), accesses.end(), [&](const auto& access) {
       return access.write && Covers(access, seen.access);

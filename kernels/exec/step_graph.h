@@ -1,6 +1,6 @@
-// Which steps of a plan must wait for which: steps in program order become a graph by the memory
-// that they touch. Memory and not names, so that variables that share memory (kernels/exec/
-// memory_plan.h) wait for each other as they must.
+// Builds the dependency graph of a plan's steps from the memory that they touch. It uses memory
+// instead of names, because variables may share memory (kernels/exec/memory_plan.h) and must then
+// wait for each other.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A piece of memory that a step reads or writes.
+// A range of memory that a plan step reads or writes.
 struct MemoryAccess {
   const std::byte* data;
   size_t bytes;
@@ -17,16 +17,16 @@ struct MemoryAccess {
 };
 
 struct StepGraph {
-  std::vector<std::vector<int>> followers;  // of each step: steps that wait for it, ascending
-  std::vector<int> waits_for;               // of each step: how many steps it waits for
+  std::vector<std::vector<int>> followers;  // by step: steps that wait for it, ascending
+  std::vector<int> waits_for;               // by step: number of steps it waits for
 };
 
-// Steps are added in program order; a later step waits for an earlier one when one of them writes
-// what the other touches.
+// Add plan steps in program order. A later step waits for an earlier one if one of them writes
+// memory that the other touches.
 class StepGraphBuilder {
  public:
   void Add(const std::vector<MemoryAccess>& accesses);
-  // The last step that was added waits for step `before` too.
+  // Makes the last added step wait for step `before` too.
   void Behind(int before);
   StepGraph Build() const;
 
@@ -37,8 +37,8 @@ class StepGraphBuilder {
   };
   int last() const { return static_cast<int>(before_.size()) - 1; }
 
-  std::vector<std::set<int>> before_;  // of each step: those that it waits for
-  std::vector<Seen> seen_;             // accesses that a later step can still run into
+  std::vector<std::set<int>> before_;  // by step: steps for which it waits
+  std::vector<Seen> seen_;             // accesses that a later step may still conflict with
 };
 
 }  // namespace tandem

@@ -27,8 +27,8 @@ class Differentiator final : public GradContext {
   void FindNeeded();
   bool FlowsBack(const Op& op) const;
   Status DifferentiateOp(const Op& op);
-  // The one gradient of `var`: adds up the parts, once. It is sparse when all parts are, unless
-  // `dense`.
+  // Leaves one gradient of `var` by adding up its parts, once. The result is sparse if all parts
+  // are sparse and `dense` is false.
   Status Settle(const std::string& var, bool dense);
   Status MakeDense(const std::string& var);
   bool Needed(const std::string& var) const { return !var.empty() && needed_.contains(var); }
@@ -37,9 +37,9 @@ class Differentiator final : public GradContext {
   Program& program_;
   const std::vector<Op> forward_ops_;
   std::set<std::string> needed_;  // variables that depend on a parameter
-  // Parameters whose first reader is operator i: their gradients are complete once it is behind us.
+  // Parameters by their first reader, operator i: their gradients are complete after backward of i.
   std::vector<std::vector<std::string>> first_read_by_;
-  // Gradients written so far, by forward variable; more than one are added when it is complete.
+  // Gradient parts written so far, by forward variable; several parts are added when all are there.
   std::map<std::string, std::vector<SparseGradNames>> parts_;
   const Op* op_ = nullptr;
   Status status_;
@@ -102,7 +102,7 @@ SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
                             std::vector<std::vector<std::string>> outputs, AttrMap attrs) {
-  // "" stands for "not there" in GradContext; in an operator that is an empty slot.
+  // "" means "absent" in GradContext; in an operator this is an empty slot.
   for (auto* slots : {&inputs, &outputs}) {
     for (auto& slot : *slots) {
       if (slot.size() == 1 && slot[0].empty()) slot.clear();
@@ -146,7 +146,7 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    // Of a larger table (is_distributed) the rows of a batch are numbered.
+    // Row numbers of a larger table (is_distributed) are those within the batch.
     op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));

@@ -67,7 +67,7 @@ std::string ProgramBuilder::Named(const std::string& layer, const std::string& t
   }
   const std::string out = layer + ".out";
   std::vector<std::vector<std::string>> outputs = {{out}};
-  // Further outputs get the slot's name: accuracy_0.out.Correct.
+  // Names of further outputs end with the slot's name: accuracy_0.out.Correct.
   for (size_t s = 1; s < def->outputs.size(); ++s) {
     outputs.push_back({program_.FreshName(out + "." + def->outputs[s].name)});
   }
@@ -250,7 +250,7 @@ std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::st
 }
 
 std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
-  constexpr int64_t kBuckets = 4096;  // as Paddle's auc has
+  constexpr int64_t kBuckets = 4096;  // as in Paddle's auc
   const std::string layer = NextName("auc");
   std::vector<std::string> counts;
   for (const char* suffix : {"@positive", "@negative"}) {

@@ -1,4 +1,4 @@
-// Programs as pictures: the text that graphviz turns into one.
+// Writes a program as a graph in graphviz's DOT language.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// A digraph in the DOT language: operators as boxes in the colour of their role, in order;
-// parameters, states and data as ellipses; an arrow per value, labelled with its name and shape,
-// from the operator that wrote it last to each that reads it. The same program gives the same text.
+// Returns a DOT digraph. Operators are boxes in the colour of their role, in program order.
+// Parameters, states and data are ellipses. For each value an arrow goes from its last writer to
+// each reader; its label is the name and shape. The same program gives the same text.
 std::string ToDot(const Program& program, const std::string& title);
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Takes attribute `name` out of `attrs`; false when it is not there.
+// Moves attribute `name` from `attrs` to `out`; returns false if it is absent.
 template <typename T>
 StatusOr<bool> Take(AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);
@@ -21,7 +21,7 @@ StatusOr<bool> Take(AttrMap& attrs, const char* name, T* out) {
   return true;
 }
 
-// Appends `type` with output `<first output>@<suffix>` for each gradient; returns the outputs.
+// Returns a new name `<grad>@<suffix>` for a changed gradient.
 std::string NewGrad(const Program& program, const std::string& grad, const char* suffix) {
   return program.FreshName(grad + "@" + suffix);
 }

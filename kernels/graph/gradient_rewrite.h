@@ -1,4 +1,4 @@
-// Changes of the gradients that stand between autodiff (and communication) and the optimizer.
+// Gradient changes (clipping and weight decay) between autodiff or communication and the optimizer.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace tandem {
 
-// The settings of all optimizers (kernels/graph/optimizer.h), read.
+// The parsed settings that all optimizers share (kernels/graph/optimizer.h).
 struct GradientSettings {
   bool clip_values = false;
   double clip_min = 0, clip_max = 0;
-  double clip_norm = 0, clip_global_norm = 0;  // 0: none
+  double clip_norm = 0, clip_global_norm = 0;  // 0: no clipping
   double l1_decay = 0, l2_decay = 0;
   std::vector<std::string> decay_exclude;
 
   bool Excluded(const std::string& param) const;
 };
 
-// Takes the settings above out of `attrs`. INVALID_ARGUMENT for one of the wrong type or range, and
-// for more than one kind of clip.
+// Removes these settings from `attrs` and returns them. INVALID_ARGUMENT: a setting has the wrong
+// type or range, or more than one kind of clipping is set.
 StatusOr<GradientSettings> TakeGradientSettings(AttrMap& attrs);
 
-// Appends operators that clip the gradients, then operators that add the penalties' derivatives.
-// Returns the changed gradients in the same order; a sparse gradient stays sparse, and its penalty
-// is that of its rows.
+// Appends operators that clip the gradients, then operators that add the derivatives of the
+// penalties. Returns the changed gradients in the same order. A sparse gradient stays sparse; its
+// penalty covers only its rows.
 StatusOr<std::vector<ParamGrad>> RewriteGradients(Program& program,
                                                   const GradientSettings& settings,
                                                   const std::vector<ParamGrad>& grads);

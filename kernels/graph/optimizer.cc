@@ -9,12 +9,12 @@
 namespace tandem {
 namespace {
 
-// A state variable that an optimizer keeps per parameter.
+// A state variable of an optimizer for each parameter.
 struct SlotRow {
   const char* suffix;               // "velocity": variable "<param>@velocity"
   bool scalar = false;              // one element instead of the parameter's shape
-  const char* init_attr = nullptr;  // starts at this attribute's value; nullptr: at 0
-  const char* only_with = nullptr;  // kept when this boolean attribute is set; nullptr: always
+  const char* init_attr = nullptr;  // initial value is this attribute's; nullptr: 0
+  const char* only_with = nullptr;  // exists only if this boolean attribute is set; nullptr: always
 };
 
 struct OptimizerRow {
@@ -22,11 +22,11 @@ struct OptimizerRow {
   const char* op;
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
-  AttrMap defaults = {};     // attributes that begin otherwise than the operator's
-  bool moves_fresh = false;  // a gradient of 0 changes a parameter whose slots are as at first
+  AttrMap defaults = {};     // attributes with other defaults than the operator's
+  bool moves_fresh = false;  // a gradient of 0 changes a parameter with initial slots
 };
 
-// Slots in the order of the operator's inputs after Param and Grad, and of its outputs after
+// Slots are in the order of the operator's inputs after Param and Grad, and of its outputs after
 // ParamOut.
 const std::vector<OptimizerRow>& Rows() {
   static const std::vector<SlotRow> adam = {
@@ -69,8 +69,8 @@ const AttrDef* FindAttr(const OpDef& def, const std::string& name) {
   return nullptr;
 }
 
-// Value of an attribute, given or default; the default where the given one is of another type,
-// which AppendOp refuses.
+// Returns the value of an attribute, given or default. Returns the default if the given value has
+// another type, which AppendOp rejects.
 template <typename T>
 T AttrValue(const AttrMap& attrs, const OpDef& def, const std::string& name) {
   const auto given = attrs.find(name);
@@ -86,7 +86,7 @@ bool Kept(const SlotRow& slot, const AttrMap& attrs, const OpDef& def) {
   return slot.only_with == nullptr || AttrValue<bool>(attrs, def, slot.only_with);
 }
 
-// The settings with the type's defaults beneath.
+// Returns the spec's attributes, completed with the defaults of the type.
 AttrMap AttrsOf(const OptimizerSpec& spec, const OptimizerRow& row) {
   AttrMap attrs = spec.attrs;
   attrs.insert(row.defaults.begin(), row.defaults.end());
@@ -128,7 +128,7 @@ Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row
   return AppendOp(program, std::move(op));
 }
 
-// A list of exceptions to a weight decay that there is not is a mistake.
+// Rejects a list of exclusions if there is no weight decay.
 Status CheckExclude(const AttrMap& attrs, const GradientSettings& settings, const OpDef& def) {
   const bool decays = settings.l1_decay > 0 || settings.l2_decay > 0 ||
                       (FindAttr(def, "weight_decay") != nullptr &&
@@ -179,7 +179,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
   AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
-  std::vector<ParamGrad> wide;  // optimizers know f32 alone
+  std::vector<ParamGrad> wide;  // optimizers support only f32
   for (const ParamGrad& pair : params) {
     TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, OpRole::kOptimize));
   }

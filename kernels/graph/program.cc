@@ -18,7 +18,7 @@ bool GoodName(std::string_view name) {
   });
 }
 
-// "conv2d at model.pbtxt:7": how messages name an operator.
+// Returns the operator's name for messages: "conv2d at model.pbtxt:7".
 std::string Label(const Op& op) {
   return op.source.empty() ? op.type : op.type + " at " + op.source;
 }
@@ -61,7 +61,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
                              known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
     }
-    // A required attribute has no default that would tell its type: infer and prepare check it.
+    // A required attribute has no default that shows its type. infer and prepare check that type.
     const bool typed = it->default_value.index() != 0;
     if (typed && it->default_value.index() != value.index()) {
       return InvalidArgument("%s: attribute \"%s\" has the wrong type", Label(op), name);
@@ -76,7 +76,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
   return OkStatus();
 }
 
-// Descriptions of the operator's inputs by position.
+// Returns the descriptions of the operator's inputs by position.
 StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op& op) {
   std::vector<const TensorDesc*> descs;
   for (const auto& slot : op.inputs) {
@@ -99,7 +99,7 @@ size_t OutputPositions(const Op& op) {
   return n;
 }
 
-// Infers the outputs' descriptions, by position.
+// Infers the descriptions of the outputs, by position.
 StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op& op,
                                                const OpDef& def) {
   TD_ASSIGN_OR_RETURN(auto inputs, Inputs(program, op));
@@ -107,14 +107,14 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op&
   const OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
   for (const TensorDesc& output : outputs) {
-    // Inputs of a fair size can have a result that no memory holds.
+    // Inputs of moderate size can have a result that no memory can hold.
     const auto shape = ParseShape(output.shape.dims());
     if (!shape.ok()) return view.Error("result: " + std::string(shape.status().message()));
   }
   return outputs;
 }
 
-// Calls fn(variable, position) for every output that is there.
+// Calls fn(variable, position) for every output that is present.
 template <typename Fn>
 Status ForEachOutput(const Op& op, Fn fn) {
   size_t position = 0;
@@ -275,7 +275,7 @@ Status Verify(const Program& program) {
     std::string unwritten, lost;
     ForEachRead(op, [&](const std::string& name) {
       if (!written.contains(name)) unwritten = name;
-      // A value that there is only under a condition is for those who run under the same.
+      // A value that is written under a condition may be read only under the same condition.
       const auto sometimes = conditional.find(name);
       if (sometimes != conditional.end() && sometimes->second != op.run_if) lost = name;
     });

@@ -1,6 +1,6 @@
-// A program: variables and operators in the order in which they may run. Built by the model zoo
-// (kernels/graph/builder.h) or read from text (program_io.h); autodiff, the optimizer and passes
-// extend it; kernels/exec turns it into a plan.
+// A program: variables, and operators in an order in which they may run. The model zoo builds
+// programs (kernels/graph/builder.h); program_io.h reads them from text. Autodiff, the optimizer
+// and passes extend a program; kernels/exec makes a plan from it.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace tandem {
 
-// kRemote: a parameter that others keep, pservers (passes/distribute.h) or another rank
-// (passes/shard_params.h); it has no memory here, and operators use its shape.
+// kRemote: a parameter that is stored elsewhere: on pservers (passes/distribute.h) or on another
+// rank (passes/shard_params.h). It has no memory here. Operators use its shape.
 enum class VarKind : uint8_t { kTemp, kData, kParam, kState, kRemote };
 
-// The first value of a kParam or kState (see InitDef in proto/program.proto).
+// The first value of a kParam or kState variable (see InitDef in proto/program.proto).
 struct Init {
   enum Kind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   Kind kind = kConstant;
@@ -31,29 +31,29 @@ struct Init {
 struct Var {
   std::string name;
   VarKind kind = VarKind::kTemp;
-  TensorDesc desc;             // kTemp: as inferred
-  bool batch_leading = false;  // kData whose first dimension is the batch
+  TensorDesc desc;             // kTemp: inferred
+  bool batch_leading = false;  // kData: the first dimension is the batch
   Init init;
-  bool saved = true;  // kState that checkpoints hold; else it begins with `init` again
+  bool saved = true;  // kState: stored in checkpoints; false: every start uses `init`
 };
 
 class Program {
  public:
   std::string name;
-  std::string loss;                  // variable to minimise; empty in programs without one
-  std::vector<std::string> metrics;  // printed beside the loss
+  std::string loss;                  // variable to minimise; empty: none
+  std::vector<std::string> metrics;  // printed with the loss
   std::vector<Op> ops;
 
-  // ALREADY_EXISTS when the name is taken, INVALID_ARGUMENT when it is not [A-Za-z0-9._@/-]{1,200}.
+  // ALREADY_EXISTS: the name is used. INVALID_ARGUMENT: it is not [A-Za-z0-9._@/-]{1,200}.
   Status AddVar(Var var);
   Var* FindVar(std::string_view name);
   const Var* FindVar(std::string_view name) const;
-  // In order of declaration; addresses are stable.
+  // The variables in order of declaration. Their addresses are stable.
   const std::deque<Var>& vars() const { return vars_; }
   std::deque<Var>& vars() { return vars_; }
   std::vector<const Var*> VarsOf(VarKind kind) const;
 
-  // A name that no variable has yet: `base`, or base_1, base_2, ...
+  // Returns a name that no variable has yet: `base`, base_1, base_2, ...
   std::string FreshName(const std::string& base) const;
 
  private:
@@ -61,23 +61,24 @@ class Program {
   std::unordered_map<std::string, size_t> index_;
 };
 
-// Checks `op` against its definition (slots, attributes, types of attributes, known variables),
-// infers its outputs and declares those that are new kTemp variables; then appends it.
-// An output that is already declared must have the inferred description.
+// Appends `op`. First checks it against its definition (slots, attributes, attribute types, known
+// variables), infers its outputs and declares new outputs as kTemp variables. An output that is
+// already declared must have the inferred description.
 Status AppendOp(Program& program, Op op);
 
-// The same, but temporaries that are declared get the description that is inferred now.
+// Like AppendOp, but gives temporaries that are already declared the newly inferred description.
 Status AppendOpReinferred(Program& program, Op op);
 
-// Binds the batch dimension of every kData variable and infers all shapes again.
-// REQUIRES: batch >= 1.
+// Sets the batch dimension of every kData variable and infers all shapes again. REQUIRES: batch >=
+// 1.
 Status BindBatch(Program& program, int64_t batch);
 
-// Everything AppendOp would refuse, reads of variables that nothing wrote, and reads of what is
-// written under a condition (Op::run_if) alone by operators that have another one or none.
+// Fails for everything that AppendOp rejects and for reads of variables that no operator wrote.
+// Also fails if a variable is written only under a condition (Op::run_if) and an operator with
+// another condition, or none, reads it.
 Status Verify(const Program& program);
 
-// Calls fn(name) for every variable that `op` reads: inputs that are there, and its condition.
+// Calls fn(name) for every variable that `op` reads: the inputs that are present and the condition.
 template <typename Fn>
 void ForEachRead(const Op& op, Fn fn) {
   for (const auto& slot : op.inputs) {
@@ -88,8 +89,8 @@ void ForEachRead(const Op& op, Fn fn) {
   if (!op.run_if.empty()) fn(op.run_if);
 }
 
-// Calls fn(name) for every variable whose memory `op` reads: ForEachRead without the inputs of
-// which the description alone is used (SlotDef::shape_only). REQUIRES: a known operator.
+// Calls fn(name) for every variable whose memory `op` reads. In contrast to ForEachRead, this skips
+// inputs with SlotDef::shape_only. REQUIRES: a known operator.
 template <typename Fn>
 void ForEachMemoryRead(const Op& op, Fn fn) {
   const OpDef& def = *FindOp(op.type);
@@ -112,8 +113,8 @@ void ForEachWrite(const Op& op, Fn fn) {
   }
 }
 
-// One line per operator: "conv2d(Input=img, Filter=conv_0.w) -> Output=conv_0.out  [64,6,28,28]",
-// with " if x" when it has a condition, and its body indented below.
+// Returns one line per operator: "conv2d(Input=img, Filter=conv_0.w) -> Output=conv_0.out
+// [64,6,28,28]". A condition adds " if x". The body of an operator is indented below it.
 std::string Dump(const Program& program);
 
 }  // namespace tandem

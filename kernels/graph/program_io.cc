@@ -103,7 +103,7 @@ struct AttrWriter {
 
 using SlotList = google::protobuf::RepeatedPtrField<pb::SlotDef>;
 
-// Puts named slots into the order of the definition.
+// Returns the named slots in the order of the definition.
 StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotList& given,
                                                                const std::vector<SlotDef>& defs) {
   std::vector<std::vector<std::string>> slots(defs.size());
@@ -172,7 +172,7 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   program.loss = def.loss();
   program.metrics.assign(def.metric().begin(), def.metric().end());
   for (const pb::VarDef& var_def : def.var()) {
-    // Its shape is what the operator says that writes it.
+    // The operator that writes the variable determines its shape.
     if (var_def.kind() == pb::TEMP && var_def.dims().empty()) continue;
     auto var = VarFromProto(var_def, batch);
     if (!var.ok()) {

@@ -1,5 +1,5 @@
-// Programs as ProgramDef messages (proto/program.proto). Reading text files is
-// common/strategy's work; this turns the message into a Program and back.
+// Converts programs to and from ProgramDef messages (proto/program.proto). common/strategy reads
+// the text files.
 #pragma once
 
 #include "kernels/graph/program.h"
@@ -10,10 +10,11 @@ namespace pb {
 class ProgramDef;
 }
 
-// `batch` binds leading -1 dimensions. Every operator is checked as AppendOp does; messages name
-// the operator by `source` ("model.pbtxt") and its number.
+// Makes a Program of `def`. `batch` replaces leading -1 dimensions. Every operator is checked as in
+// AppendOp. Error messages name the operator by `source` ("model.pbtxt") and its number.
 StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std::string& source);
-// `out` is cleared first. Temporaries are left out: they are inferred.
+// Writes `program` to `out`, which is cleared first. Temporaries are omitted, because FromProto
+// infers them.
 void ToProto(const Program& program, pb::ProgramDef* out);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Who names a variable that a program does not have is told which one was probably meant.
+// Suggests a variable name when a name is not found in a program.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace tandem {
 
 class Program;
 
-// `; did you mean "x"?`, or "" when no variable's name is near.
+// Returns `; did you mean "x"?`, or "" if no variable has a similar name.
 std::string OrVariableMeant(const Program& program, std::string_view name);
 
 }  // namespace tandem

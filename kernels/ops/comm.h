@@ -1,4 +1,4 @@
-// Definitions of the communication operators (for op_table.cc).
+// Definitions of the communication operators, for op_table.cc.
 #pragma once
 
 #include "kernels/ops/core/op.h"

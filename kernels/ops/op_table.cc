@@ -1,5 +1,5 @@
-// Every operator there is. Explicit on purpose: static registration loses entries of static
-// libraries silently.
+// The table of all operators. It is explicit because static registration in static libraries can
+// lose entries without an error.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// By type, in ASCII order.
+// Sorted by type, in ASCII order.
 const OpDef* const kOps[] = {
     &kAccuracy,
     &kAdagrad,

@@ -8,13 +8,14 @@
 namespace tandem {
 namespace {
 
-// One sum of gradients: parts in the order in which they are added.
+// One sum of gradients. Parts are in the order in which they are added.
 struct Sum {
   std::vector<std::string> parts;
   std::string total;
 };
 
-// Every part is a temporary of its own that nobody else reads, and they become ready in order.
+// Returns true if every part is a separate temporary that no other operator reads, and the parts
+// become ready in order.
 bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
   const Op& op = program.ops[at];
   if (op.type != "sum" || op.role != OpRole::kBackward || op.inputs[0].size() < 2) return false;
@@ -57,7 +58,7 @@ StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
   }
   for (ParamGrad& pair : context.grads) Rename(pair.grad, names);
   for (const Sum& sum : sums) {
-    // A part may itself have been the total of another sum.
+    // A part may be the total of another sum.
     std::vector<std::string> parts = sum.parts;
     for (std::string& part : parts) Rename(part, names);
     for (size_t i = 1; i < parts.size(); ++i) {

@@ -1,12 +1,12 @@
-// A gradient with several sources is added up in the place of the first, each part as soon as it is
-// there, instead of keeping all parts for one sum at the end.
+// Accumulates a gradient with several sources in the memory of the first source. Each part is added
+// as soon as it is computed, instead of keeping all parts for one sum at the end.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// The same additions in the same order: the same bits.
+// Keeps the order of the additions, so that the result has the same bits.
 StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -18,11 +18,11 @@ enum class List : uint8_t { kWhite, kGray, kBlack };
 struct Row {
   const char* type;
   List list;
-  uint32_t f32_slots = 0;  // input slots that are f32 whatever the others are: bit s for slot s
+  uint32_t f32_slots = 0;  // input slots that are always f32: bit s for slot s
 };
 
-// Every other operator is black, among them the reference's own: mean, sum, the softmaxes and the
-// cross entropies. `fc` is its mul.
+// All other operators are black. This includes the reference's black list: mean, sum, the softmaxes
+// and the cross entropies. `fc` is the reference's mul.
 constexpr uint32_t kStatistics = 0b11110;  // Scale, Bias, Mean, Variance
 constexpr Row kRows[] = {
     {"conv2d", List::kWhite, 0b100},  // Bias
@@ -49,7 +49,7 @@ constexpr Row kRows[] = {
     {"transpose", List::kGray},
 };
 
-// Paddle's names of operators that are called otherwise here.
+// Paddle's names of operators that have another name here.
 constexpr std::pair<const char*, const char*> kPaddleNames[] = {{"mul", "fc"},
                                                                 {"matmul_v2", "matmul"},
                                                                 {"reshape2", "reshape"},
@@ -69,8 +69,8 @@ const Row* FindRow(const std::string& type) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
-// What an operator computes with.
-enum class Width : uint8_t { kAny, kHalf, kFull };  // kAny: with what it is given
+// The width in which an operator computes.
+enum class Width : uint8_t { kAny, kHalf, kFull };  // kAny: the width of its inputs
 
 class Rewriter {
  public:
@@ -91,8 +91,8 @@ class Rewriter {
   const DType half_;
   std::map<std::string, List> custom_;
   std::set<std::string> black_vars_;
-  std::map<std::string, Width> written_;       // by what kind of operator
-  std::map<std::string, std::string> copies_;  // in the other type
+  std::map<std::string, Width> written_;       // by the width of the operator that wrote it
+  std::map<std::string, std::string> copies_;  // copies in the other type
 };
 
 Status Rewriter::ReadLists(const AmpConfigs& configs) {
@@ -121,8 +121,9 @@ List Rewriter::ListOf(const std::string& type) const {
   return row == nullptr ? List::kBlack : row->list;
 }
 
-// Those that touch a variable of custom_black_varnames, and those whose results others rely on to
-// be f32: the loss, metrics, and state that is not one of the slots that always are.
+// Returns true for operators that touch a variable of custom_black_varnames. Also returns true for
+// operators whose results must be f32: the loss, metrics, and state outside the slots that are
+// always f32.
 bool Rewriter::MustBeFull(const Op& op) const {
   bool full = false;
   ForEachRead(op, [&](const std::string& name) { full |= black_vars_.contains(name); });
@@ -201,7 +202,7 @@ StatusOr<int64_t> Rewriter::Run() {
   return halved;
 }
 
-// Where what sample_image makes is cast and nothing else, it makes that.
+// Makes sample_image write 16-bit images directly if its result is only cast.
 void SampleInHalf(Program& program) {
   const UseMap uses = FindUses(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {

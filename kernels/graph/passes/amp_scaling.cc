@@ -1,4 +1,4 @@
-// The gradients' part of amp: 16 bits on their way, loss scaling, steps that are left out.
+// The gradient part of amp: communication in 16 bits, loss scaling, and skipped steps.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +21,7 @@ class Scaler {
   StatusOr<int64_t> Run();
 
  private:
-  // The update: what the optimizer does with f32 gradients, and the pushes to pservers.
+  // The update: the optimizer's operators for f32 gradients, and the pushes to pservers.
   static bool IsPush(const Op& op) { return op.type == "push_pull" || op.type == "push_rows"; }
   static bool IsUpdate(const Op& op);
   void FindGradients();
@@ -37,8 +37,8 @@ class Scaler {
 
   Program& program_;
   const AmpConfigs& configs_;
-  size_t update_ = 0;               // index of its first operator
-  std::vector<std::string> grads_;  // f32, behind communication
+  size_t update_ = 0;               // index of the first operator of the update
+  std::vector<std::string> grads_;  // f32, after communication
   std::string finite_;
 };
 
@@ -100,7 +100,8 @@ Status Scaler::InsertUnscale() {
        .role = OpRole::kOptimize});
 }
 
-// Each rank sees the sums of its own parameters alone: an overflow of one is an overflow of all.
+// Makes all ranks agree. Each rank sees only its own sums, so an overflow on one rank must count
+// for all.
 Status Scaler::AgreeOverRanks() {
   const std::string overflows = program_.FreshName("loss_scaling@OVERFLOWS");
   const std::string none = program_.FreshName("loss_scaling@NO_OVERFLOW");
@@ -119,8 +120,8 @@ Status Scaler::AgreeOverRanks() {
   return OkStatus();
 }
 
-// Servers cannot be told to leave a step out, and a gradient that is not finite would spoil them:
-// this trainer then adds nothing.
+// Pushes zeros if a gradient is not finite. Servers cannot skip a step, and such a gradient would
+// destroy their parameters. This trainer then adds nothing.
 Status Scaler::SendZeros() {
   const std::string overflow = program_.FreshName("loss_scaling@OVERFLOW");
   size_t at = update_;
@@ -147,7 +148,8 @@ Status Scaler::SendZeros() {
 }
 
 StatusOr<int64_t> Scaler::Run() {
-  // Rows may be pushed before other gradients are complete: all wait for the check.
+  // A push of rows may come before other gradients are complete. Moves all pushes to the end, after
+  // the check.
   std::stable_partition(program_.ops.begin(), program_.ops.end(),
                         [](const Op& op) { return !IsPush(op); });
   FindGradients();
@@ -157,7 +159,7 @@ StatusOr<int64_t> Scaler::Run() {
         "amp with reduce_strategy Reduce or sharding: a rank that owns no parameter cannot tell "
         "the others of an overflow; take fewer ranks");
   }
-  // A fixed scale is the job file's, whatever a checkpoint says.
+  // A fixed scale comes from the job file, even if a checkpoint has another one.
   TD_RETURN_IF_ERROR(
       AddState(kLossScalingVar, configs_.init_loss_scaling(), configs_.use_dynamic_loss_scaling()));
   TD_RETURN_IF_ERROR(MultiplyLossGradient(program_, kLossScalingVar));

@@ -13,18 +13,19 @@ class ChainFinder {
  public:
   explicit ChainFinder(const Program& program) : program_(program), taken_(program.ops.size()) {}
 
-  // Groups of at least two operators, each in order.
+  // Returns groups of at least two operators, each in program order.
   std::vector<std::vector<size_t>> Find();
   int64_t candidates() const { return candidates_; }
 
  private:
-  // An elementwise operator over tensors of one shape; optimizers have a pass of their own.
+  // Returns true for an elementwise operator over tensors of one shape. Optimizers have a separate
+  // pass.
   bool Fits(const Op& op) const;
   const Shape& ShapeOf(const Op& op) const {
     return program_.FindVar(op.outputs[0][0])->desc.shape;
   }
   std::vector<size_t> Grow(size_t first);
-  // Every member may run where the last one stands.
+  // Returns true if every member may run at the position of the last one.
   bool CanGather(const std::vector<size_t>& group) const;
 
   const Program& program_;

@@ -1,5 +1,5 @@
-// Chains of elementwise operators, forward and backward, become one loop over blocks that stay in
-// the cache (kernels/ops/fused/fused_elementwise.cc); values that only the chain sees vanish.
+// Fuses chains of elementwise operators, forward and backward, into one loop over blocks that stay
+// in the cache (kernels/ops/fused/fused_elementwise.cc). Values that only the chain uses disappear.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

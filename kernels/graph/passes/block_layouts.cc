@@ -12,11 +12,12 @@
 namespace tandem {
 namespace {
 
-// Convolutions of at most so many channels have kernels for NCHW that are as fast (conv_direct.cc);
-// in 16 bits, where those widen what they read, still several times as fast as oneDNN's for NHWC.
+// Convolutions with at most this many channels have NCHW kernels that are as fast (conv_direct.cc).
+// In 16 bits these kernels widen their inputs and are still several times as fast as oneDNN's for
+// NHWC.
 constexpr int64_t kPlainChannelsMax = 24;
-// Winograd's algorithm, measured on Sapphire Rapids with oneDNN 2.6: from 64 channels on 1.6 to 2.7
-// times the direct one, at every size of images.
+// Winograd's algorithm, measured on Sapphire Rapids with oneDNN 2.6: with 64 channels or more, 1.6
+// to 2.7 times as fast as the direct algorithm, at every image size.
 constexpr int64_t kWinogradChannelsMin = 64;
 
 bool IsConv(const Op& op) {
@@ -29,7 +30,7 @@ bool AllOnes(const Op& op, const char* attr) {
          std::get<std::vector<int64_t>>(it->second) == std::vector<int64_t>{1, 1};
 }
 
-// NCHW is best for it. `op` is a convolution.
+// Returns true if NCHW is best for the convolution `op`.
 bool HasFewChannels(const Program& program, const Op& op) {
   const TensorDesc& x = program.FindVar(op.inputs[0][0])->desc;
   const Shape& filter = program.FindVar(op.inputs[1][0])->desc.shape;
@@ -37,7 +38,7 @@ bool HasFewChannels(const Program& program, const Op& op) {
   return !IsHalf(x.dtype) || (filter[1] == x.shape[1] && AllOnes(op, "strides"));
 }
 
-// Operators with the attribute data_layout: all their images in one layout.
+// Returns true for operators with the attribute data_layout. All their images have one layout.
 bool HasDataLayout(const Op& op) {
   const auto& attrs = FindOp(op.type)->attrs;
   return std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& attr) {
@@ -52,19 +53,20 @@ class Blocker {
     program_.ops.clear();
   }
 
-  // After an error the program is of no use.
+  // After an error the program is unusable.
   StatusOr<int64_t> Run();
 
  private:
-  // Images that a layout makes a difference to. With one pixel both are the same.
+  // Returns true for images for which the layout matters. With one pixel, both layouts are equal.
   bool IsImage(const std::string& name) const;
   bool IsHalfImage(const std::string& name) const;
-  // The layout that is not the plain one: 16 channels a vector, or for 16 bits the channels last.
+  // The layout other than NCHW: blocks of 16 channels, or channels last for 16-bit images.
   std::string FastLayout(const std::string& name) const {
     return IsHalfImage(name) ? kLastLayout : kBlockedLayout;
   }
   bool CanBlock(const std::string& name) const;
-  // Element i of what it writes depends on element i of what it reads, and all are of one shape.
+  // Returns true if element i of each output depends only on element i of the inputs, and all
+  // shapes are equal.
   bool IsElementwise(const Op& op) const;
   bool ReadsBlocked(const Op& op) const;
   bool AllCanBlock(const Op& op) const;
@@ -79,8 +81,8 @@ class Blocker {
   Program& program_;
   const PlaceKind place_;
   const std::vector<Op> before_;
-  std::set<std::string> blocked_;              // variables that lie in their FastLayout
-  std::map<std::string, std::string> copies_;  // of variables, in the other layout
+  std::set<std::string> blocked_;              // variables stored in their FastLayout
+  std::map<std::string, std::string> copies_;  // copies of variables in the other layout
   int64_t convolutions_ = 0;
 };
 
@@ -131,7 +133,7 @@ bool Blocker::AllCanBlock(const Op& op) const {
   return can;
 }
 
-// The value of `name` in the layout that is wanted: itself, or a copy made here.
+// Returns the name of `name`'s value in the requested layout: `name` itself, or a copy made here.
 StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, OpRole role) {
   if (!IsImage(name) || blocked_.contains(name) == blocked) return name;
   if (const auto it = copies_.find(name); it != copies_.end()) return it->second;
@@ -160,7 +162,7 @@ Status Blocker::Append(Op op, const std::set<std::string>& blocked_outputs) {
   return AppendOp(program_, std::move(op));
 }
 
-// Every other operator: its images in one layout.
+// Adds any other operator, with all its images in one layout.
 Status Blocker::InLayout(Op op, bool blocked) {
   for (auto& slot : op.inputs) {
     for (std::string& name : slot) {
@@ -177,7 +179,8 @@ Status Blocker::InLayout(Op op, bool blocked) {
   return Append(std::move(op), outputs);
 }
 
-// Input and Output each in the layout that they have or, where the operator writes them, the best.
+// Adds a convolution. Input and Output each keep their layout; images that the operator writes get
+// the best one.
 Status Blocker::Convolution(Op op) {
   const bool grad = op.type == "conv2d_grad";
   const std::string x = op.inputs[0][0];
@@ -205,14 +208,15 @@ Status Blocker::Convolution(Op op) {
   return Append(std::move(op), outputs);
 }
 
-// Whether a convolution is one that cuDNN has fast kernels for with the channels last.
+// Returns true if cuDNN has fast kernels for this convolution with channels last.
 bool Blocker::ForDevice(const Op& op) const {
   if (!IsHalfImage(op.inputs[0][0])) return false;
   const std::string result = op.outputs[0].empty() ? "" : op.outputs[0][0];
   return !IsImage(result) || CanBlock(result);
 }
 
-// On a device Input and Output, and their gradients, in the same layout. Filters stay as they are.
+// Adds a convolution on a device. Input, Output and their gradients have the same layout. Filters
+// are unchanged.
 Status Blocker::DeviceConvolution(Op op) {
   const bool last = ForDevice(op);
   for (const size_t slot : {size_t{0}, size_t{2}}) {

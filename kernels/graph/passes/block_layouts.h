@@ -1,17 +1,17 @@
-// The layouts of images that a place has fast convolutions for (kernels/ops/core/image_layout.h).
-// Convolutions and the operators between them keep such a layout; reorder operators stand where it
-// meets operators that know NCHW alone.
+// Selects image layouts for which a place has fast convolutions (kernels/ops/core/image_layout.h).
+// Convolutions and the operators between them keep such a layout. Reorder operators convert where
+// an operator supports only NCHW.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// use_mkldnn: oneDNN's blocked layout, or for 16 bits channels last, on CPU. 3x3 convolutions that
-// Winograd's algorithm serves use it.
+// use_mkldnn: on CPU, uses oneDNN's blocked layout, or channels last for 16-bit images. Applies to
+// 3x3 convolutions for which Winograd's algorithm is used.
 StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context);
 
-// amp: channels last around the convolutions of 16-bit images that have one group, on a device.
+// amp: on a device, uses channels last around convolutions of 16-bit images with one group.
 StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -24,19 +24,20 @@ class Compressor {
   Status AddStates();
   Status TakeLocalSettings();
   Status AppendMomentum(const Groups& groups);
-  // Both right behind the group's gradients, so that backward goes on meanwhile.
+  // Both insert operators directly after the gradients of the group, so that backward continues
+  // meanwhile.
   Status InsertSelection(const ParamGrad& pair, std::string* selected);
   Status InsertExchange(const std::vector<ParamGrad>& group);
   Status Insert(Op op) { return InsertOp(program_, at_++, std::move(op)); }
 
   Program& program_;
-  OptimizerSpec optimizer_;  // without what changes gradients, once that is in local_
+  OptimizerSpec optimizer_;  // without the gradient settings after they moved to local_
   const DgcRule& rule_;
   const int ranks_;
-  GradientSettings local_;  // for a rank's own part
+  GradientSettings local_;  // for the rank's own part
   size_t at_ = 0;
   std::vector<std::string> slots_;
-  std::vector<Op> updates_;  // behind all communication
+  std::vector<Op> updates_;  // run after all communication
 };
 
 Status Compressor::AddStates() {
@@ -47,9 +48,9 @@ Status Compressor::AddStates() {
   return OkStatus();
 }
 
-// The penalties' parts of all ranks add up to what the job says. The limit of a norm is that of the
-// sum: parts of it that are independent are smaller by the root of their number (section 3.2 of the
-// paper).
+// Computes the settings for a rank's own part. The penalties of all ranks add up to the job's
+// value. The norm limit applies to the sum: independent parts of it are smaller by the square root
+// of their number (section 3.2 of the paper).
 Status Compressor::TakeLocalSettings() {
   TD_ASSIGN_OR_RETURN(local_, TakeGradientSettings(optimizer_.attrs));
   if (local_.clip_values || local_.clip_global_norm > 0) {
@@ -78,8 +79,8 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const TensorDesc desc = program_.FindVar(pair.param)->desc;
   TD_RETURN_IF_ERROR(program_.AddVar({.name = residual, .kind = VarKind::kState, .desc = desc}));
   slots_.insert(slots_.end(), {velocity, residual});
-  // Momentum's velocity is the same everywhere, as is what a job that had begun before could not
-  // send; from now on the ranks' add up to them.
+  // Before this step, the velocity of momentum is the same on all ranks. So are the unsent elements
+  // of a job that began compression earlier. From now on the ranks' values add up to them.
   for (const std::string& slot : {velocity, residual}) {
     TD_RETURN_IF_ERROR(Insert({.type = "scale",
                                .inputs = {{slot}},
@@ -91,7 +92,7 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const float least =
       static_cast<float>(*std::min_element(rule_.sparsity.begin(), rule_.sparsity.end()));
   AttrMap attrs = optimizer_.attrs;
-  attrs.erase("lazy_mode");  // of rows
+  attrs.erase("lazy_mode");  // concerns only sparse rows
   attrs["capacity"] = SelectedOf(desc.shape.numel(), least);
   *selected = program_.FreshName(pair.grad + "@SELECTED");
   return Insert({.type = "dgc_compress",

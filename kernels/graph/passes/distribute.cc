@@ -10,7 +10,7 @@ namespace {
 
 std::string LayerOf(const std::string& param) { return param.substr(0, param.find('.')); }
 
-// Neighbouring gradients of one layer, in order of the layer's first gradient.
+// Groups the gradients of each layer, in the order of the layer's first gradient.
 std::vector<std::vector<ParamGrad>> GroupByLayer(const std::vector<ParamGrad>& grads) {
   std::vector<std::vector<ParamGrad>> layers;
   std::map<std::string, size_t> index;
@@ -30,7 +30,7 @@ double MiBOf(const Program& program, const std::vector<ParamGrad>& layer) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
-// How many of the last layers of the last group, of `layers`, may be in it.
+// Returns how many of the last layers of the last group, which has `layers`, may stay in it.
 size_t LastLayers(const Program& program, const Layers& layers, double last_mb) {
   size_t count = 0;
   double mib = 0;
@@ -130,8 +130,8 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
 
 namespace {
 
-// means[i] becomes the mean of vars[i] over the ranks, where `due` says so; one communication. Both
-// may be the same.
+// means[i] becomes the mean of vars[i] over the ranks if `due` is true. Uses one communication.
+// means and vars may be the same.
 Status AppendMeans(Program& program, const std::vector<std::string>& vars,
                    const std::vector<std::string>& means, const std::string& due, int ranks) {
   for (size_t i = 0; i < vars.size(); ++i) {
@@ -157,7 +157,7 @@ Status AddScalarState(Program& program, const std::string& name, double value, b
                          .saved = saved});
 }
 
-// The mean loss of the step, and from it the steps to the next average.
+// Computes the mean loss of the step and from it the number of steps until the next average.
 Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std::string& due,
                            int ranks) {
   const std::string loss = program.FreshName("adaptive_localsgd@LOSS");
@@ -205,7 +205,7 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
   const std::vector<std::string> names = GradNames(grads);
   std::vector<std::string> params;
   for (const ParamGrad& pair : grads) params.push_back(pair.param);
-  // Backward reads the parameters, so they may come only when all of it has run.
+  // Backward reads the parameters, so they may arrive only after all of backward.
   return AppendOp(
       program,
       {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = OpRole::kComm});

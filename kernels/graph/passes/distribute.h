@@ -1,4 +1,4 @@
-// Passes that make a program distributed: they insert communication operators behind the gradients.
+// Passes that make a program distributed by inserting communication operators after the gradients.
 #pragma once
 
 #include <vector>
@@ -8,47 +8,49 @@
 
 namespace tandem {
 
-// When a group of gradients is full (Fleet's fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS,
-// which counts gradients, not operations), and what the last one may be (last_comm_group_size_MB).
+// When a gradient bucket is full (Fleet's fuse_grad_size_in_MB and fuse_grad_size_in_TFLOPS; the
+// latter counts gradients, not operations), and the limit of the last one
+// (last_comm_group_size_MB).
 struct GroupRule {
   double group_mb = 32;        // MiB at which a group closes; <= 0: one group per layer
-  int64_t gradients_max = 50;  // a group of more gradients closes; <= 1: no such limit
-  double last_mb = 0;          // MiB that the last group holds at most; <= 0: no such limit
+  int64_t gradients_max = 50;  // a group with more gradients closes; <= 1: no limit
+  double last_mb = 0;          // largest size of the last group in MiB; <= 0: no limit
 };
 
-// Groups in the order of `grads`. A layer (the name up to the first '.') is never cut; a group
-// closes after the layer with which it reaches the size or exceeds the count; of the last group, if
-// it holds too much, the last layers that are not too much (at least one) become a group of their
-// own; then groups are split by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass; of the
-// last group: the size of the first one that its dygraph reducer forms, from the front.
+// Returns groups in the order of `grads`. A layer (the name up to the first '.') is never split. A
+// group closes after the layer with which it reaches the size or exceeds the count. If the last
+// group is too large, its last layers that fit into the limit (at least one) become a separate
+// group. Finally, groups are split by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass.
+// The limit of the last group is the size of the first group that Paddle's dygraph reducer forms,
+// from the front.
 std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
                                                    const std::vector<ParamGrad>& grads,
                                                    const GroupRule& rule);
 
-// The gradients, sparse ones made dense: what modes ask for whose communication carries whole
-// tensors alone. The result is the same; the saving is lost.
+// Returns the gradients, with sparse ones made dense. Modes whose communication handles only whole
+// tensors use this. The result is the same; the saving of sparse gradients is lost.
 StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads);
 
-// One c_allreduce_sum per group, right behind the operator that finishes the group's gradients;
-// under the condition `run_if` where one is given.
+// Inserts one c_allreduce_sum per group directly after the operator that completes the group's
+// gradients. The allreduce has the condition `run_if` if that is not empty.
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                        const std::string& run_if = "");
 
-// The state (f32 [1], 1 at first) by which the gradient of the loss is then multiplied: what a
-// rank's samples count for in the mean over the step (Sampler::Weight).
+// WeightSteps multiplies the gradient of the loss by this state (f32 [1], initially 1). It is the
+// weight of a rank's samples in the mean over the step (Sampler::Weight).
 inline constexpr const char* kStepWeightVar = "step@WEIGHT";
 Status WeightSteps(Program& program);
 
-// At the end one geo_exchange of these parameters.
+// Appends one geo_exchange of these parameters.
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params);
 
-// LocalSGD (Stich, ICLR 2019): at every k-th step, and at each of the first `begin_step`, the
-// parameters become their mean over `ranks` ranks. Behind the optimizer; one c_allreduce_sum per
-// group, of which the parameters count.
+// LocalSGD (Stich, ICLR 2019). At every k-th step, and at each of the first `begin_step` steps, the
+// parameters become their mean over `ranks` ranks. The operators run after the optimizer, with one
+// c_allreduce_sum of the parameters per group.
 struct AverageRule {
   int64_t k_steps = 1, begin_step = 1;
-  // k follows loss and learning rate (the operator adaptive_steps) and is computed anew at each
-  // average, from the mean of the ranks' losses, so that all have the same; k_steps is the first.
+  // k follows loss and learning rate (the operator adaptive_steps). Each average computes it again
+  // from the mean of the ranks' losses, so that all ranks have the same k. k_steps is the first k.
   bool adaptive = false;
 };
 // The state (f32 [1]) that holds k with `adaptive`.
@@ -56,23 +58,24 @@ inline constexpr const char* kAverageStepsVar = "adaptive_localsgd@STEPS";
 Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                      const AverageRule& rule, int ranks);
 
-// The sparse gradients whose parameters can be tables on pservers: looked up by ids of the batch,
-// and used in no other way.
+// Returns the sparse gradients whose parameters can be tables on pservers: each is looked up only
+// by ids of the batch and has no other use.
 std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<ParamGrad>& grads);
 
-// For each of them a pull_rows before everything else, unless it is kRemote, and a push_rows at the
-// end. REQUIRES: `tables` are of TableGradients.
+// For each gradient, inserts a pull_rows at the start, unless the parameter is kRemote, and a
+// push_rows at the end. REQUIRES: `tables` come from TableGradients.
 Status InsertTables(Program& program, const std::vector<ParamGrad>& tables);
 
-// The parameters whose lookup_table says is_distributed, each once. INVALID_ARGUMENT naming one
-// that is used otherwise, or looked up by ids that are no data of the batch.
+// Returns the parameters whose lookup_table has is_distributed, each once. INVALID_ARGUMENT, naming
+// the parameter: it has another use, or its ids are no data of the batch.
 StatusOr<std::vector<std::string>> DistributedTables(const Program& program);
 
-// They become kRemote: a prefetch_rows before everything else brings the rows of the batch, and
-// lookups and their gradients work on those. REQUIRES: `tables` are of DistributedTables.
+// Makes the tables kRemote. A prefetch_rows at the start brings the rows of the batch; lookups and
+// their gradients use these rows. REQUIRES: `tables` come from DistributedTables.
 Status PrefetchTables(Program& program, const std::vector<std::string>& tables);
 
-// At the end one push_pull: all gradients out, all parameters back. Nothing for no gradients.
+// Appends one push_pull: it sends all gradients and receives all parameters. Does nothing if there
+// are no gradients.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 
 }  // namespace tandem

@@ -1,13 +1,13 @@
-// State that forward writes, when a step's batch runs in parts.
+// Handles state that forward writes if the batch of a step runs in parts.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// deterministic: behind a step the saved state that forward writes (batch_norm's running
-// statistics) is what the first of batch_merge_repeats parts made of it. So it is, wherever the
-// other parts lie, that of the first logical shard. A copy "mean@FIRST" of each lies beside it.
+// deterministic: after a step, saved state that forward writes (batch_norm's running statistics) is
+// the result of the first of batch_merge_repeats parts. This part is the first logical shard,
+// wherever the other parts run. A state variable "mean@FIRST" stores the copy of each.
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context);
 
 }  // namespace tandem

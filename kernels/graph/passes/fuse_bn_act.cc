@@ -15,7 +15,8 @@ class Fuser {
   StatusOr<PassOutcome> Run(bool with_addition);
 
  private:
-  // The operator of this type that alone reads `var`, the value of operator `norm`.
+  // Returns the operator of type `type` that is the only reader of `var`, the value of operator
+  // `norm`.
   std::optional<size_t> Next(const std::string& var, const std::string& type) const;
   Status TryNorm(size_t norm, bool with_addition);
   Status Fuse(size_t norm, size_t relu, std::vector<std::string> z);

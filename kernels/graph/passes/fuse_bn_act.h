@@ -1,6 +1,6 @@
-// fuse_bn_act_ops and fuse_bn_add_act_ops: batch_norm and the relu behind it, with or without the
-// addition of a residual between them, become one fused_bn_add_activation. Its gradient is one
-// operator, too.
+// fuse_bn_act_ops and fuse_bn_add_act_ops: fuses batch_norm and the following relu, with or without
+// a residual addition between them, into one fused_bn_add_activation. The gradient is one operator
+// too.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -1,11 +1,12 @@
-// On a device a convolution and the relu behind it become one conv2d_relu.
+// On a device, fuses a convolution and the following relu into one conv2d_relu.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// Runs behind autodiff: relu's gradient reads its Out alone, that of a convolution reads neither.
+// Runs after autodiff. This is possible because relu's gradient reads only its Out, and the
+// gradient of a convolution reads neither.
 StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -14,7 +14,8 @@ class Fuser {
   StatusOr<PassOutcome> Run();
 
  private:
-  // An activation that may be fused: no bias, which the fused operator does not have.
+  // Returns true for an activation that can be fused. It must not have a bias, because the fused
+  // operator has none.
   static bool IsActivation(const Op& op);
   Status Fuse(size_t add, size_t act, bool act_first);
   Status TryBehind(size_t add);
@@ -50,7 +51,7 @@ Status Fuser::Fuse(size_t add, size_t act, bool act_first) {
   return ReplaceOp(program_, last, std::move(op));
 }
 
-// act(x + y): the sum is read by the activation alone.
+// Fuses act(x + y) if only the activation reads the sum.
 Status Fuser::TryBehind(size_t add) {
   const std::string& sum = program_.ops[add].outputs[0][0];
   const auto it = uses_.find(sum);
@@ -61,7 +62,7 @@ Status Fuser::TryBehind(size_t add) {
   return Fuse(add, act, false);
 }
 
-// x + act(y)
+// Fuses x + act(y).
 Status Fuser::TryBefore(size_t add) {
   const std::string y = program_.ops[add].inputs[1][0];
   const auto it = uses_.find(y);

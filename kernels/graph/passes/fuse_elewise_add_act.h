@@ -1,11 +1,11 @@
-// act(x + y) and x + act(y) become one fused_elemwise_activation.
+// Fuses act(x + y) and x + act(y) into one fused_elemwise_activation.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// Runs before autodiff: the fused operator has its own gradient.
+// Runs before autodiff, because the fused operator has its own gradient.
 StatusOr<PassOutcome> FuseElewiseAddAct(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -10,10 +10,10 @@
 namespace tandem {
 namespace {
 
-// Operators of one type under one condition, in order.
+// Operators of one type and one condition, in order.
 using Group = std::pair<std::string, std::string>;
 
-// What may be updated piece by piece.
+// Returns true if the operator updates its parameter element by element.
 bool Fits(const Program& program, const Op& op) {
   const OpDef* def = FindOp(op.type);
   if (op.role != OpRole::kOptimize || !def->elementwise) return false;

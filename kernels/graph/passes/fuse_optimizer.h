@@ -1,5 +1,5 @@
-// The optimizer operators of one type become one fused_elementwise: one start of the threads
-// instead of one a parameter. Learning rates and element types may differ among them.
+// Fuses the optimizer operators of one type into one fused_elementwise. Threads then start once
+// instead of once per parameter. Learning rates and element types may differ among the operators.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

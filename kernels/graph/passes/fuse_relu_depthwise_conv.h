@@ -1,5 +1,6 @@
-// fuse_relu_depthwise_conv: the relu before a depthwise convolution is computed inside it, again in
-// its gradient, so that no operator stands between it and what gives its input.
+// fuse_relu_depthwise_conv: computes the relu before a depthwise convolution inside the
+// convolution, and again inside its gradient. No operator is then left between the convolution and
+// the producer of its input.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -7,8 +7,9 @@
 
 namespace tandem {
 
-// One operator that stands for the elementwise operators `members` (indices, in order). Values that
-// only they read and write stay inside. REQUIRES: all have the same condition.
+// Returns one operator that replaces the elementwise operators `members` (indices, ascending).
+// Values that only the members read and write become internal to it. REQUIRES: all members have the
+// same condition.
 StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& members);
 
 }  // namespace tandem

@@ -12,14 +12,14 @@ bool IsTail(const Op& op) { return op.role == OpRole::kComm || op.role == OpRole
 
 class Merger {
  public:
-  // A sum of stages[i] summands is one summand of stage i + 1; behind the last stage runs the tail.
+  // A sum of stages[i] summands is one summand of stage i + 1. The tail runs after the last stage.
   Merger(Program& program, std::vector<int64_t> stages, double factor)
       : program_(program), stages_(std::move(stages)), factor_(factor) {}
 
   StatusOr<int64_t> Run();
 
  private:
-  // Gradients: temporaries that the tail reads and the rest wrote.
+  // Returns the gradients: temporaries that the tail reads and other operators wrote.
   std::vector<std::string> FindGradients() const;
   Status InsertConditions();
   Status Accumulate(const std::string& grad);
@@ -29,8 +29,8 @@ class Merger {
   Program& program_;
   const std::vector<int64_t> stages_;
   const double factor_;
-  std::vector<std::string> due_;           // of each stage: its sum is complete
-  std::vector<std::string> accumulators_;  // of the last one
+  std::vector<std::string> due_;           // by stage: its sum is complete
+  std::vector<std::string> accumulators_;  // those of the last stage
 };
 
 std::vector<std::string> Merger::FindGradients() const {
@@ -96,7 +96,8 @@ Status Merger::Accumulate(const std::string& grad) {
   return OkStatus();
 }
 
-// Conditions that the tail itself computes (amp's: all is finite) are 0 in the steps between.
+// Sets conditions that the tail itself computes (amp's check for finite gradients) to 0 in the
+// steps between updates.
 Status Merger::ClearConditions() {
   std::set<std::string> written, conditions;
   for (const Op& op : program_.ops) {

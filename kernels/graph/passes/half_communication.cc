@@ -14,7 +14,7 @@ class Halver {
     program_.ops.clear();
   }
 
-  // After an error the program is of no use.
+  // After an error the program is unusable.
   Status Run() {
     for (Op& op : before_) {
       for (const auto& slots : {op.inputs, op.outputs}) {
@@ -44,7 +44,7 @@ class Halver {
                                .run_if = run_if});
   }
 
-  // One reduction carries one type: all its gradients, or none.
+  // A reduction has one element type: it converts all its gradients or none.
   Status Narrow(Op& op) {
     for (const std::string& grad : op.inputs[0]) {
       if (program_.FindVar(grad)->desc.dtype != DType::kF32) return OkStatus();
@@ -69,7 +69,7 @@ class Halver {
 
   Program& program_;
   std::vector<Op> before_;
-  std::map<std::string, Half> halves_;  // under way, by the gradient they stand for
+  std::map<std::string, Half> halves_;  // being reduced, by the gradient they replace
 };
 
 }  // namespace

@@ -1,15 +1,14 @@
-// f32 gradients travel as f16 between devices (fp16_allreduce). Between hosts the buffer that
-// gathers them converts them on the way (trainer/modes/comm_bucket.h), and nothing is in the
-// program.
+// fp16_allreduce: sends f32 gradients as f16 between devices. Between hosts, the bucket buffer
+// converts the gradients (trainer/modes/comm_bucket.h), and the program has no casts.
 #pragma once
 
 #include "kernels/graph/program.h"
 
 namespace tandem {
 
-// Before each reduction of gradients a cast of each f32 gradient to f16, which is reduced in its
-// place; the cast back stands before whoever reads the gradient next, so that communication goes on
-// meanwhile.
+// Inserts a cast of each f32 gradient to f16 before each reduction, which then reduces the f16
+// gradient. The cast back is inserted before the next reader of the gradient, so that communication
+// overlaps with computation until then.
 Status HalveCommunication(Program& program);
 
 }  // namespace tandem

@@ -68,13 +68,14 @@ class Unroller {
   const Sections cut_;
   const PipelineRank& rank_;
   Program out_;
-  std::vector<std::string> behind_;  // sent, and waited for by the next message that comes
+  std::vector<std::string> behind_;  // sent; the next received message proves that they arrived
   std::vector<ParamGrad> grads_;
-  std::multimap<size_t, std::string> sums_;  // by the operator that finishes them: the gradients
+  std::multimap<size_t, std::string> sums_;  // gradients, by the operator that completes them
   std::vector<std::string> accumulators_;
 };
 
-// What each micro batch has of its own: temporaries, data, and where its samples lie.
+// Returns the name of a variable in a micro batch. Each micro batch has its own temporaries, data
+// and dropout position.
 std::string Unroller::At(const std::string& name, int micro) const {
   const VarKind kind = whole_.FindVar(name)->kind;
   const bool own = kind == VarKind::kTemp || kind == VarKind::kData || name == kDropoutPosition;
@@ -93,7 +94,8 @@ Status Unroller::Declare(const std::string& name) {
   return OkStatus();
 }
 
-// All data is there, as the reader has it; what the section uses of it is cut in micro batches.
+// Declares all data in the shape that the reader delivers, and splits the data that this stage uses
+// into micro batches.
 Status Unroller::Begin() {
   std::set<std::string> used;
   for (size_t i = 0; i < whole_.ops.size(); ++i) {
@@ -165,8 +167,9 @@ Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDe
                                    {"dtype", std::string(Name(desc.dtype))}}});
 }
 
-// Messages of one direction have one order on all ranks: by micro batch, then by the section that
-// they go to, then by the one that they come from. So each waits for earlier ones alone.
+// Messages of one direction have the same order on all ranks: by micro batch, then by receiving
+// stage, then by sending stage. In backward, stages are in descending order. Therefore each message
+// waits only for earlier ones.
 Status Unroller::Send(bool forward, int micro) {
   std::vector<const Crossing*> sent;
   for (const Crossing& c : cut_.crossings) {
@@ -183,7 +186,7 @@ Status Unroller::Receive(bool forward, int micro) {
   std::vector<const Crossing*> received;
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
-    // The next section has used what it got when it gives the gradient.
+    // The next stage has finished reading the activation when it sends the gradient.
     if (!forward && c.forward && c.from == rank_.section) behind_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),
@@ -213,7 +216,7 @@ Status Unroller::Backward(int micro) {
   return OkStatus();
 }
 
-// Before the rows: the gradients of the section's own parameters get their sums.
+// Before the schedule rows: declares the sums for the gradients of this stage's parameters.
 Status Unroller::AddGradients(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (cut_.homes.at(pair.param) != rank_.section) continue;

@@ -1,6 +1,6 @@
-// Passes: the changes of a program that a strategy asks for, in a table in the order in which they
-// run (passes.cc). Each is named like its knob, checks for itself where it applies, and says how
-// often it did, or why it never did. Passes know operators and no device.
+// Passes: the program changes that a strategy asks for. A table (passes.cc) lists them in the order
+// in which they run. A pass has the name of its knob and checks itself where it applies. It reports
+// how often it applied, or why it never did. Passes know operators but no device.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace tandem {
 
 class DistributedStrategy;
 
-// When a pass runs: with the forward operators alone (gradients of what it writes come from
-// autodiff), behind autodiff, or behind the mode's communication and optimizer.
+// When a pass runs. kForward: on the forward operators only; autodiff makes the gradients of the
+// operators that the pass writes. kBackward: after autodiff. kUpdate: after the communication and
+// the optimizer of the mode.
 enum class PassStage : uint8_t { kForward, kBackward, kUpdate };
 
 struct PassContext {
@@ -28,20 +29,20 @@ struct PassContext {
 };
 
 struct PassOutcome {
-  int64_t matched = 0;  // places where it changed the program
-  std::string reason;   // when there were none: why
+  int64_t matched = 0;  // number of places where the pass changed the program
+  std::string reason;   // the reason, if `matched` is 0
 };
 
 struct Pass {
-  const char* name;  // its knob; of several passes of one knob "knob.part"
+  const char* name;  // its knob; for several passes of one knob "knob.part"
   const char* doc;
   PassStage stage;
   bool (*asked)(const DistributedStrategy& strategy);
   StatusOr<PassOutcome> (*run)(Program& program, PassContext& context);
 };
 
-// All passes in their order: that of the reference (sequential execution, batch norm, fusions,
-// grouped gradients, optimizer), with what needs no gradient before autodiff.
+// Returns all passes in order. The order is that of the reference (sequential execution, batch
+// norm, fusions, grouped gradients, optimizer). Passes that need no gradients run before autodiff.
 std::span<const Pass> AllPasses();
 
 struct PassReport {
@@ -49,23 +50,23 @@ struct PassReport {
   PassOutcome outcome;
   size_t operators_before = 0, operators_after = 0;
   double milliseconds = 0;
-  bool by_default = false;  // nobody set its knob
+  bool by_default = false;  // the user did not set the knob
 };
 
-// Sees a program at a named point: "model", "autodiff", "distribute", or behind the pass of that
-// name. An error ends the building of the program.
+// Receives the program at a named point: "model", "autodiff", "distribute", or the name of the pass
+// that just ran. An error stops the building of the program.
 using ProgramObserver = std::function<Status(std::string_view point, const Program& program)>;
 
 // Runs the passes that the strategy asks for. Not thread-safe.
 class PassPipeline {
  public:
-  // `strategy` must outlive this. `observer` may be empty.
+  // `strategy` must outlive this object. `observer` may be empty.
   PassPipeline(const DistributedStrategy& strategy, ProgramObserver observer,
                PlaceKind place = PlaceKind::kCpu)
       : strategy_(strategy), observer_(std::move(observer)), place_(place) {}
 
-  // The passes of one stage; the program is verified behind each. INTERNAL, naming the pass, when
-  // it leaves a program that is none.
+  // Runs the passes of one stage and verifies the program after each. INTERNAL, naming the pass:
+  // the pass left an invalid program.
   Status Run(PassStage stage, Program& program, std::vector<ParamGrad>& grads);
   Status Observe(std::string_view point, const Program& program) const;
   std::vector<PassReport> TakeReports() { return std::move(reports_); }
@@ -79,8 +80,8 @@ class PassPipeline {
   std::vector<PassReport> reports_;
 };
 
-// One line per pass: "pass fuse_all_optimizer_ops: 1 place, 43 -> 34 operators, 0.1 ms" or
-// "pass x: no place: the reason". Passes that nobody asked for and that found nothing are left out.
+// Returns one line per pass: "pass fuse_all_optimizer_ops: 1 place, 43 -> 34 operators, 0.1 ms" or
+// "pass x: no place: the reason". Omits passes that run by default and matched nothing.
 std::string ReportText(std::span<const PassReport> reports);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The table of passes. One line per pass; the order is the order in which they run in their stage.
+// The table of passes: one line per pass, in the order in which they run within their stage.
 #include "kernels/graph/passes/addto.h"
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/auto_fusion.h"
@@ -20,7 +20,7 @@ namespace {
 
 using S = DistributedStrategy;
 
-// The reference looks variables up by name at each run unless this is set; a plan looks them up
+// The reference looks variables up by name in each run unless this is set. A plan looks them up
 // once, when it is made.
 StatusOr<PassOutcome> CacheRuntimeContext(Program&, PassContext&) {
   return PassOutcome{0, "always so: a plan looks every variable up once, when it is made"};
@@ -39,7 +39,7 @@ const Pass kPasses[] = {
     {"fuse_elewise_add_act_ops", "addition and the activation beside it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
-    // Behind the fusions, which know nothing of casts.
+    // Runs after the fusions, which do not know casts.
     {"amp", "products and what lies between them are computed with 16-bit tensors",
      PassStage::kForward, [](const S& s) { return s.amp(); }, CastToHalf},
     {"amp.gradients", "16-bit gradients are communicated as they are", PassStage::kBackward,
@@ -68,7 +68,7 @@ const Pass kPasses[] = {
      UpdateEarly},
     {"cache_runtime_context", "variables are looked up once", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().cache_runtime_context(); }, CacheRuntimeContext},
-    // Last: other passes know nothing of layouts.
+    // Run last, because other passes do not know layouts.
     {"use_mkldnn", "convolutions and what is between them keep oneDNN's blocked layout",
      PassStage::kUpdate, [](const S& s) { return s.runtime_flags().use_mkldnn(); }, BlockLayouts},
     {"amp.channels_last", "16-bit images on a device have their channels last", PassStage::kUpdate,

@@ -15,13 +15,14 @@ class Recomputer {
     program_.ops.clear();
   }
 
-  // After an error the program is of no use.
+  // After an error the program is unusable.
   StatusOr<int64_t> Run(const std::set<std::string>& checkpoints);
 
  private:
   Status FindWriters(const std::set<std::string>& checkpoints);
   bool IsKept(const std::string& name) const { return !writer_.contains(name); }
-  // The name under which backward reads `name`: its own, or that of the copy, made here.
+  // Returns the name under which backward reads `name`: `name` itself, or its copy, which is made
+  // here.
   StatusOr<std::string> Again(const std::string& name);
   Status Repeat(const Op& op);
   Status RedirectInputs(Op& op);
@@ -29,7 +30,7 @@ class Recomputer {
   Program& program_;
   const std::vector<Op> before_;
   std::map<std::string, size_t> writer_;     // forward temporaries that are not kept
-  std::map<std::string, std::string> copy_;  // of those, what was computed again
+  std::map<std::string, std::string> copy_;  // recomputed copies of these
   int64_t repeated_ = 0;
 };
 

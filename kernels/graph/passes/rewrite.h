@@ -1,4 +1,4 @@
-// What passes share: who uses a variable, and changes of the list of operators.
+// Helpers for passes: the users of a variable, and changes of the list of operators.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Operators that touch one variable, by index, in order; an operator that reads it twice is there
-// once.
+// Indices of the operators that touch one variable, ascending. An operator that reads it twice is
+// listed once.
 struct Uses {
   std::vector<size_t> writers, readers;
 };
@@ -19,45 +19,49 @@ using UseMap = std::unordered_map<std::string, Uses>;
 
 UseMap FindUses(const Program& program);
 
-// True when the variable may vanish: a temporary that is neither loss nor metric.
+// Returns true if a pass may remove the variable: it is a temporary and neither loss nor metric.
 bool MayVanish(const Program& program, const std::string& var);
 
-// True when operator `reader` alone reads `var`, one operator writes it, and nobody else sees it.
+// Returns true if one operator writes `var`, only operator `reader` reads it, and it may be
+// removed.
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
-// Checks `op` as AppendOp does and puts it before operator `at`.
+// Checks `op` as AppendOp does and inserts it before operator `at`.
 Status InsertOp(Program& program, size_t at, Op op);
-// Operator `at` becomes `op`, with its role and source.
+// Replaces operator `at` with `op`, which gets the old operator's role and source.
 Status ReplaceOp(Program& program, size_t at, Op op);
-// Takes out the operators whose mark is set.
+// Removes the operators with a set mark.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
-// Steps from one to the next: `n`, or what the variable `var` (f32 [1]) says where there is one.
+// The number of steps between two events: the value of the variable `var` (f32 [1]) if it is not
+// empty, else `n`.
 struct Period {
   int64_t n = 1;
   std::string var = "";
 };
-// Puts before operator `at` what makes a condition (Op::run_if) of every n-th step, and of each of
-// the first `first` steps; returns its variable. `saved`: checkpoints count on.
+// Inserts before operator `at` the operators that compute a condition (Op::run_if). It holds at
+// every n-th step and at each of the first `first` steps. Returns the condition's variable.
+// `saved`: the step count is stored in checkpoints.
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
                                      const Period& period, int64_t first, bool saved);
 
-// Index behind the last operator that writes one of `vars`; 0 when none does.
+// Returns the index after the last operator that writes one of `vars`; 0: no operator writes them.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 
-// Index of the operator that begins backward: a fill_constant that says what the gradient of the
-// loss is. INTERNAL when there is none.
+// Returns the index of the operator that begins backward, a fill_constant that sets the gradient of
+// the loss. INTERNAL: there is none.
 StatusOr<size_t> FindLossGradient(const Program& program);
 
-// Multiplies the gradient of the loss by the variable `factor` (f32 [1]): one operator more, behind
-// that one.
+// Multiplies the gradient of the loss by the variable `factor` (f32 [1]). Inserts one operator
+// after the one that sets that gradient.
 Status MultiplyLossGradient(Program& program, const std::string& factor);
 
-// True when the order of the two operators matters: one writes what the other reads or writes.
+// Returns true if the order of the two operators matters: one writes what the other reads or
+// writes.
 bool Conflict(const Op& a, const Op& b);
 
-// True when nothing in (from, to) or (to, from) keeps operator `from` from running beside operator
-// `to`: no one between reads or writes what it writes, or writes what it reads.
+// Returns true if operator `from` may move next to operator `to`. No operator between them may read
+// or write the outputs of `from`, or write its inputs.
 bool CanMove(const Program& program, size_t from, size_t to);
 
 }  // namespace tandem

@@ -11,14 +11,14 @@
 namespace tandem {
 namespace {
 
-// What moving a byte costs, in operations.
+// Cost of moving one byte, in operations.
 constexpr double kOperationsPerByte = 8;
 
 double Bytes(const Program& program, const std::string& var) {
   return static_cast<double>(program.FindVar(var)->desc.bytes());
 }
 
-// Operations, or what moving the memory costs where that is more.
+// Returns the operations of the operator, or the cost of its memory traffic if that is higher.
 double CostOf(const Program& program, const Op& op) {
   const OpDef& def = *FindOp(op.type);
   double bytes = 0;
@@ -40,7 +40,7 @@ double CostOf(const Program& program, const Op& op) {
   return std::max(moved, def.flops(OpView(op, def, in, out)));
 }
 
-// What sending costs that is written before operator `i` and read from there on.
+// Returns for each i the cost of sending what is written before operator `i` and read from `i` on.
 std::vector<double> CutCosts(const Program& program) {
   const size_t n = program.ops.size();
   std::vector<double> costs(n + 1, 0);
@@ -54,14 +54,16 @@ std::vector<double> CutCosts(const Program& program) {
   return costs;
 }
 
-// Where each section begins, so that the most expensive one costs least; of equal cuts the first.
+// Returns the first operator of each stage such that the most expensive stage costs least. Among
+// equal partitions the first is returned.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
   std::vector<double> before(n + 1, 0);
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
   const std::vector<double> cuts = CutCosts(program);
   const double never = std::numeric_limits<double>::infinity();
-  // best[k][i]: of the first i operators in k sections; from[k][i]: where the last of them begins.
+  // best[k][i]: cost of the first i operators in k stages. from[k][i]: start of the last of these
+  // stages.
   std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
   std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = 0;
@@ -80,10 +82,10 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   return begins;
 }
 
-using Writers = std::map<std::string, std::set<int>>;  // sections that write a variable
+using Writers = std::map<std::string, std::set<int>>;  // stages that write a variable
 
-// Of an operator that names none: in forward the latest section that it reads from, in backward the
-// earliest.
+// Returns the stage of an operator that names none: in forward the latest stage from which it
+// reads, in backward the earliest.
 int Inherited(const Op& op, const Writers& writers) {
   const bool backward = IsBackward(op);
   int section = -1;
@@ -155,17 +157,17 @@ bool IsTableLookup(const Op& op) {
   return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
 }
 
-// By what it writes, for operators have no names.
+// Describes an operator by its output, because operators have no names.
 std::string Told(const Op& op) {
   std::string out;
   ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
   return absl::StrFormat("%s that makes \"%s\"", op.type, out);
 }
 
-// Of `forward`, whose operators have section 0 or 1: values go to 1 and never back, and what is
-// trained is on one side.
+// Checks `forward`, whose operators have stage 0 or 1. Values may flow only from 0 to 1. All users
+// of a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  std::map<std::string, const Op*> writers, users;  // under the guard; the first of each variable
+  std::map<std::string, const Op*> writers, users;  // under the guard; first user of each variable
   for (const Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;
     if (guarded && IsTableLookup(op)) {
@@ -255,7 +257,7 @@ class PipelinePartitioner {
     Writers writers;
     for (const Op& op : program_.ops) {
       int section = SectionOf(op);
-      // The gradient of the loss begins where the loss is.
+      // The gradient of the loss begins in the stage of the loss.
       if (op.role == OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
       if (section < 0) section = std::max(0, Inherited(op, writers));
       cut_.of_op.push_back(section);

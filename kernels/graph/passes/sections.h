@@ -1,5 +1,5 @@
-// The sections of a pipeline: a program cut in pieces of consecutive operators, of which each rank
-// has one. Values flow to later sections in forward, gradients to earlier ones in backward.
+// The stages of a pipeline: partitions a program into runs of consecutive operators, one per rank.
+// Values flow to later stages in forward; gradients flow to earlier stages in backward.
 #pragma once
 
 #include <map>
@@ -10,42 +10,42 @@
 
 namespace tandem {
 
-// How many sections the operators of a forward program name (kernels/graph/op_device.h); 0: none.
-// INVALID_ARGUMENT when a number between is left out.
+// Returns the number of stages that the operators of a forward program name
+// (kernels/graph/op_device.h); 0: none. INVALID_ARGUMENT: a number in between is missing.
 StatusOr<int> NamedSections(const Program& forward);
 
-// Gives every operator of a forward program its section: the one that it names; without a name that
-// of its latest input. A program without names is cut in `sections` pieces of about the same cost:
-// operations, and bytes that are moved and sent. INVALID_ARGUMENT when the program names another
-// number, or has fewer operators.
+// Assigns a stage to every operator of a forward program: the stage that it names, else the stage
+// of its latest input. A program without names is partitioned into `sections` parts of about the
+// same cost: operations, plus bytes moved and sent. INVALID_ARGUMENT: the program names another
+// number of stages or has fewer operators.
 Status AssignSections(Program& forward, int sections);
 
-// Gives every operator of a forward program section 1 where its op_device names `device` ("cpu" or
-// "gpu"), and section 0 elsewhere: heter workers run the former. INVALID_ARGUMENT naming the
-// operator that cannot be where it is: a lookup in a table of sparse rows under the guard, one
-// without it that reads what an operator under it writes, or parameters of both; or when none is
-// under it, or the loss is not.
+// Assigns stage 1 to every operator of a forward program that names `device` ("cpu" or "gpu") in
+// op_device, else stage 0. Heter workers run stage 1. INVALID_ARGUMENT: no operator is under the
+// guard, or the loss is not. INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse
+// rows is under the guard; or an operator outside the guard reads a value written under it; or a
+// parameter is used on both sides.
 Status AssignGuard(Program& forward, const std::string& device);
 
-// A temporary of one section that another reads.
+// A temporary of one stage that another stage reads.
 struct Crossing {
   std::string var;
   int from = 0, to = 0;
-  bool forward = true;  // else a gradient
+  bool forward = true;  // false: a gradient
 };
 
 struct Sections {
-  std::vector<int> of_op;            // by operator
-  std::vector<Crossing> crossings;   // by the operator that wrote them last
-  std::map<std::string, int> homes;  // of each parameter and state
+  std::vector<int> of_op;            // indexed by operator
+  std::vector<Crossing> crossings;   // ordered by the operator that wrote them last
+  std::map<std::string, int> homes;  // stage of each parameter and state
 };
 
-// Of a program with backward, whose forward operators AssignSections has seen. INVALID_ARGUMENT
-// naming variable and sections when a value would have to flow against the direction, or a
-// parameter or state is used in several sections.
+// Returns the stages of a program with backward, after AssignSections on its forward operators.
+// INVALID_ARGUMENT, naming the variable and the stages: a value would have to flow against the
+// direction, or several stages use a parameter or state.
 StatusOr<Sections> CutSections(const Program& program);
 
-// True for what runs in backward; else in forward.
+// Returns true if the operator runs in backward, false if in forward.
 inline bool IsBackward(const Op& op) {
   return op.role == OpRole::kLoss || op.role == OpRole::kBackward;
 }

@@ -15,15 +15,15 @@ struct Region {
   const char* suffix;
 };
 
-// What one broadcast brings, and the first operator that uses any of it.
+// The parameters of one broadcast, and the first operator that uses any of them.
 struct Segment {
   int owner;
   size_t first_use;
   std::vector<std::string> params;
 };
 
-// The parameters in the order in which operators of the region first read their memory; `at` gets
-// the operators.
+// Returns the parameters in the order in which operators of the region first read their memory.
+// `at` gets these operators.
 std::vector<std::string> InOrderOfUse(const Program& program, const Region& region,
                                       const std::function<bool(const std::string&)>& is_param,
                                       std::vector<size_t>* at) {
@@ -58,7 +58,8 @@ class Sharder {
   const ShardRule& rule_;
 };
 
-// Temporaries that are computed of parameters alone, before operator `end`, with the operator.
+// Returns the temporaries that operators before `end` compute only from parameters, with those
+// operators.
 std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   std::map<std::string, size_t> derived;
   for (size_t i = 0; i < end; ++i) {
@@ -78,8 +79,8 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   return derived;
 }
 
-// A copy of such an operator stands before the first one behind `backward` that reads what it
-// writes, so that this does not stay from forward to backward.
+// Recomputes these temporaries after `backward`. Inserts the copy of an operator before the first
+// reader of its output. The output then does not stay in memory from forward to backward.
 Status Sharder::DeriveAgain(size_t backward) {
   const std::map<std::string, size_t> derived = FindDerived(backward);
   if (derived.empty()) return OkStatus();
@@ -143,12 +144,12 @@ std::vector<Segment> Sharder::Cut(const Region& region) const {
   return segments;
 }
 
-// Broadcasts for one region, and its operators read what they bring.
+// Inserts the broadcasts for one region and makes its operators read the results.
 StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
-  std::vector<std::vector<Op>> before(region.end);  // operators that go before each
-  size_t at = region.begin;                         // the last use ahead of the segment's own
+  std::vector<std::vector<Op>> before(region.end);  // operators to insert before each operator
+  size_t at = region.begin;                         // first use of the preceding segment
   for (size_t s = 0; s < segments.size(); ++s) {
     Op fetch = {.type = "c_broadcast_params",
                 .inputs = {segments[s].params},
@@ -190,7 +191,7 @@ StatusOr<ShardedParams> Sharder::Run() {
   const StatusOr<size_t> loss = FindLossGradient(program_);
   if (loss.ok()) {
     TD_RETURN_IF_ERROR(DeriveAgain(*loss));
-    // From the back, so that what lies before stays where it is.
+    // Backward first, so that the indices of forward stay valid.
     TD_ASSIGN_OR_RETURN(done.backward, Fetch({*loss, program_.ops.size(), "@BACKWARD"}));
   }
   const size_t end = loss.ok() ? *loss : program_.ops.size();
@@ -226,14 +227,15 @@ ParamOwners OwnersInOrder(const Program& program, int ranks) {
   };
   std::vector<std::string> order =
       InOrderOfUse(program, {0, program.ops.size(), ""}, is_param, &at);
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {  // those that nobody reads
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {  // those that no operator reads
     if (std::find(order.begin(), order.end(), var->name) == order.end()) order.push_back(var->name);
   }
   std::vector<int64_t> bytes;
   for (const std::string& name : order) {
     bytes.push_back(static_cast<int64_t>(program.FindVar(name)->desc.bytes()));
   }
-  // Runs of at most `limit` bytes, each as long as it may be; empty when there are too many.
+  // Splits the parameters into runs of at most `limit` bytes, each as long as possible. Empty:
+  // there are too many runs.
   const auto n = static_cast<int>(order.size());
   const auto runs = [&](int64_t limit) {
     std::vector<int> owners;

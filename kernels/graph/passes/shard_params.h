@@ -1,7 +1,7 @@
-// sharding: a rank keeps the parameters that it owns. All others it has only while operators use
-// them: broadcasts bring them, once for forward and once more for backward, as temporaries. With
-// gradients and updates by owner (update_by_owner.h) that is stage 3 of ZeRO (Rajbhandari et al.,
-// SC 2020); the segments are those of Paddle 2.0's sharding optimizer.
+// The knob `sharding`: a rank stores only the parameters that it owns. Broadcasts bring the other
+// parameters as temporaries, once for forward and once for backward, and only while operators use
+// them. Together with gradients and updates by owner (update_by_owner.h) this is stage 3 of ZeRO
+// (Rajbhandari et al., SC 2020). The segments are those of Paddle 2.0's sharding optimizer.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@
 
 namespace tandem {
 
-// Parameter -> rank.
+// Maps a parameter to its owner's rank.
 using ParamOwners = std::map<std::string, int>;
 
-// The parameters of the forward program `program` in the order in which operators first read them,
-// cut into `ranks` runs of which the largest has as few bytes as any cut allows. No run is empty
-// where there are as many parameters as ranks. The same on every rank.
+// Partitions the parameters of the forward program `program` into `ranks` runs, in the order in
+// which operators first read them. The largest run has the fewest bytes possible. No run is empty
+// if there are at least as many parameters as ranks. The result is the same on every rank.
 ParamOwners OwnersInOrder(const Program& program, int ranks);
 
 struct ShardRule {
   int rank = 0;               // in its group
-  int group = 0;              // ranks of a group, of which each has all parameters; 0: one of all
-  ParamOwners owners;         // of all parameters, in each group
-  int64_t segment_bytes = 0;  // of parameters that are broadcast together; one may be larger
+  int group = 0;              // ranks per group with all parameters; 0: one group of all ranks
+  ParamOwners owners;         // of all parameters, the same in each group
+  int64_t segment_bytes = 0;  // of parameters broadcast together; one parameter may be larger
 };
 
 struct ShardedParams {
-  int64_t forward = 0, backward = 0;  // broadcasts that were put in
+  int64_t forward = 0, backward = 0;  // broadcasts inserted
 };
 
-// Parameters of other ranks become kRemote, and operators read "w@FORWARD" or "w@BACKWARD" instead,
-// which a c_broadcast_params per segment writes: parameters of one owner, in the order of their
-// first use. It is started before the first operator that uses the segment before, so that it comes
-// while that is computed. What forward computes of parameters alone (casts, reordered weights) is
-// computed again for backward. Ranks differ in nothing but whose memory is used. REQUIRES: the last
-// change of the program.
+// Makes the parameters of other ranks kRemote. Operators read "w@FORWARD" or "w@BACKWARD" instead.
+// One c_broadcast_params per segment writes these; a segment is parameters of one owner in the
+// order of first use. The broadcast starts before the first operator that uses the preceding
+// segment, so that it overlaps with that computation. Values that forward computes only from
+// parameters (casts, reordered weights) are computed again for backward. The ranks' programs differ
+// only in the memory that they use. REQUIRES: no pass changes the program later.
 StatusOr<ShardedParams> ShardParams(Program& program, const ShardRule& rule);
 
-// The temporaries of `program` that hold other ranks' parameters while they are used.
+// Returns the temporaries of `program` that hold parameters of other ranks while they are used.
 std::set<std::string> PassingParams(const Program& program);
 
 }  // namespace tandem

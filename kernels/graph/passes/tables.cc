@@ -1,4 +1,4 @@
-// Tables on pservers: their rows come before a step and their gradients go behind it.
+// Tables on pservers: pulls rows before a step and pushes gradients after it.
 #include <algorithm>
 
 #include "kernels/graph/passes/distribute.h"
@@ -16,14 +16,14 @@ bool IsDistributed(const Op& op) {
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
 
-// What `table` is looked up with, each variable once. Empty when it is used otherwise, or when ids
-// are no data of the batch.
+// Returns the variables with which `table` is looked up, each once. Empty: the table has another
+// use, or the ids are no data of the batch.
 std::vector<std::string> IdsOf(const Program& program, const std::string& table) {
   std::vector<std::string> ids;
   for (const Op& op : program.ops) {
     bool reads = false;
     for (const auto& slot : op.inputs) reads |= Holds(slot, table);
-    // The gradient asks for the table's shape alone.
+    // This gradient uses only the shape of the table.
     if (!reads || op.type == "lookup_table_sparse_grad") continue;
     if (op.type == "prefetch_rows") return op.inputs[1];
     if (op.type != "lookup_table" || Holds(op.inputs[0], table)) return {};
@@ -34,7 +34,7 @@ std::vector<std::string> IdsOf(const Program& program, const std::string& table)
   return ids;
 }
 
-// Lookups of `table` and their gradients, by index.
+// Returns the indices of the lookups of `table` and of their gradients.
 std::vector<size_t> LookupsOf(const Program& program, const std::string& table) {
   std::vector<size_t> lookups;
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -55,7 +55,7 @@ std::string TextOf(const Op& op, const char* attr) {
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
 }
 
-// The data that says what was clicked, where the table counts that: a number for each record.
+// Checks the variable that holds the clicks, if the table counts them: one number per record.
 Status CheckClick(const Program& program, const std::string& table, const Op& lookup) {
   const std::string click = TextOf(lookup, "click");
   if (click.empty()) return OkStatus();
@@ -70,7 +70,7 @@ Status CheckClick(const Program& program, const std::string& table, const Op& lo
       table, click, ids->name);
 }
 
-// The lookups' part that prefetch_rows keeps of `table`, which has one.
+// Returns the prefetch_rows of `table`; nullptr: there is none.
 const Op* PrefetchOf(const Program& program, const std::string& table) {
   for (const Op& op : program.ops) {
     if (op.type == "prefetch_rows" && op.inputs[0][0] == table) return &op;
@@ -181,7 +181,7 @@ Status PrefetchTables(Program& program, const std::vector<std::string>& tables) 
   for (size_t i = 0; i < tables.size(); ++i) {
     TD_RETURN_IF_ERROR(PrefetchTable(program, i, tables[i]));
   }
-  // Shapes of gradients may have changed with the number of rows.
+  // The number of rows may have changed the shapes of gradients.
   int64_t batch = 1;
   for (const Var& var : program.vars()) {
     if (var.batch_leading) batch = var.desc.shape[0];

@@ -1,7 +1,7 @@
-// reduce_strategy Reduce: every parameter has one rank that updates it, its owner. Gradients are
-// summed at their owners alone, optimizer slots exist only there, and the updated parameters are
-// broadcast. Source: Paddle 1.6 multi_devices_graph_pass (ReduceSSAGraphBuilder); with slots spread
-// over ranks it is stage 1 of ZeRO (Rajbhandari et al., SC 2020).
+// reduce_strategy Reduce: every parameter has one owner, the rank that updates it. Gradients are
+// summed only at their owners. Optimizer slots exist only there. The owners broadcast the updated
+// parameters. Source: Paddle 1.6 multi_devices_graph_pass (ReduceSSAGraphBuilder). With slots
+// spread over ranks this is stage 1 of ZeRO (Rajbhandari et al., SC 2020).
 #pragma once
 
 #include <vector>
@@ -11,24 +11,25 @@
 
 namespace tandem {
 
-// Entry i is the owner of grads[i]: each parameter in turn goes to the rank that has the fewest
-// elements by then, the lowest of those. The same on every rank.
+// Returns the owner of grads[i] in entry i. Each parameter in turn goes to the rank with the fewest
+// elements so far; among equals, to the lowest rank. The result is the same on every rank.
 std::vector<int> OwnersOf(const Program& program, const std::vector<ParamGrad>& grads, int ranks);
 
-// What travels in one collective.
+// The pairs that one collective sends.
 struct OwnedGroup {
   int owner = 0;
   std::vector<ParamGrad> pairs;
 };
-// The groups, each cut into its owners' parts, by rank. `owners` are those of `grads`.
+// Splits each group into the parts of its owners, by rank. `owners` are those of `grads`.
 std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& groups,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners);
 
-// One c_reduce_sum per group, right behind the operator that finishes the group's gradients. Where
-// `ranks` is not 0, so many ranks have an owner each (the operator's attribute group).
+// Inserts one c_reduce_sum per group directly after the operator that completes the group's
+// gradients. `ranks` is the operator's attribute group: each group of this many ranks has its own
+// owner. 0: all ranks have one owner.
 Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks = 0);
-// At the end, behind the updates, one c_broadcast of the parameters per group.
+// Appends one c_broadcast of the parameters per group, after the updates.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);
 
 }  // namespace tandem

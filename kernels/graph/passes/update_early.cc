@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// How far up operator `at` may go.
+// Returns the earliest index to which operator `at` may move.
 size_t Earliest(const Program& program, size_t at) {
   size_t to = at;
   while (to > 0 && !Conflict(program.ops[at], program.ops[to - 1])) --to;

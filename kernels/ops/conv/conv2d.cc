@@ -7,7 +7,7 @@ namespace tandem {
 
 namespace {
 
-// The attributes that say how, not what, is computed.
+// Fills in the attributes that select the method of computation and not the result.
 Status FillHow(const OpView& view, ConvShape& s) {
   TD_ASSIGN_OR_RETURN(s.in_layout, LayoutOf(view, "input_layout", view.in(0).shape));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
@@ -104,7 +104,7 @@ double Flops(const OpView& view) {
   return s.ok() ? 2.0 * static_cast<double>(s->batch * s->out_c * s->out_plane() * s->taps()) : 0;
 }
 
-// As many for each of the two gradients that are products.
+// Each of the two gradients that are products needs as many operations as forward.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
 std::vector<AttrDef> Attrs() {

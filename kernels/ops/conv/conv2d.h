@@ -1,4 +1,4 @@
-// Shapes of a two-dimensional convolution, shared by its definition and its kernels.
+// The shape of a two-dimensional convolution, shared by its definition and its kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@ namespace tandem {
 struct ConvShape {
   int64_t batch, in_c, out_c, groups;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
-  // Of Input and Output.
+  // layouts of Input and Output
   ImageLayout in_layout = ImageLayout::kPlain, out_layout = ImageLayout::kPlain;
-  bool winograd = false;    // wanted where it serves
-  bool relu_first = false;  // Input goes through relu on its way in
+  bool winograd = false;    // use Winograd's algorithm if it is available
+  bool relu_first = false;  // apply relu to Input before the convolution
   bool plain() const {
     return in_layout == ImageLayout::kPlain && out_layout == ImageLayout::kPlain;
   }
   constexpr int64_t in_plane() const { return in[0] * in[1]; }
   constexpr int64_t out_plane() const { return out[0] * out[1]; }
-  // Weights of one output channel.
+  // Returns the number of weights of one output channel.
   int64_t taps() const { return in_c / groups * kernel[0] * kernel[1]; }
 };
 
-// From inputs 0 (Input) and 1 (Filter) and the attributes of conv2d or conv2d_grad.
+// Returns the shape from inputs 0 (Input) and 1 (Filter) and the attributes of conv2d or
+// conv2d_grad.
 StatusOr<ConvShape> ConvShapeOf(const OpView& view);
 
-// The convolution that conv2d_transpose or its gradient turns round: from its output, their input 0
-// (Input), its input is computed.
+// Returns the shape of the convolution that conv2d_transpose or its gradient inverts. The output of
+// that convolution is their input 0 (Input); they compute its input.
 StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view);
 
 }  // namespace tandem

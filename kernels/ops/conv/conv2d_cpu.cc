@@ -33,7 +33,7 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
   return UnlessSlower(view, ctx, direct, onednn);
 }
 
-// ---- And relu, in place -------------------------------------------------------------------------
+// ---- With relu, in place ------------------------------------------------------------------------
 
 struct ReluEpilogue {
   Kernel conv, relu;

@@ -1,5 +1,6 @@
-// The gradient of a convolution by its input as an operator of its own. Source: Zeiler et al.,
-// "Deconvolutional Networks", CVPR 2010; slots and attributes as PaddlePaddle's conv2d_transpose.
+// The gradient of a convolution by its input, as a separate operator. Source: Zeiler et al.,
+// "Deconvolutional Networks", CVPR 2010; slots and attributes as in PaddlePaddle's
+// conv2d_transpose.
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// ConvShape is that of the convolution: its output is our Input.
+// ConvShape describes the inverted convolution: its output is our Input.
 Status RunPlain(ConvShape& s, const KernelArgs& args) {
   PlainConvGrad(s, nullptr, InF32(args, 1), InF32(args, 0), OutF32(args, 0), nullptr, nullptr);
   return OkStatus();

@@ -1,5 +1,5 @@
-// CUDA kernels of conv2d, alone and with relu, and conv2d_transpose: cuDNN's, and plain loops
-// behind them; definitions in conv2d.cc and conv2d_transpose.cc.
+// CUDA kernels of conv2d, with and without relu, and of conv2d_transpose: cuDNN's, with plain loops
+// as fallback. Definitions are in conv2d.cc and conv2d_transpose.cc.
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/conv/conv_dnn_cuda.h"
 #include "kernels/ops/conv/conv_plain_cuda.h"
@@ -9,11 +9,10 @@
 namespace tandem {
 namespace {
 
-// ---- cuDNN, and what it refuses
-// ------------------------------------------------------------------
+// ---- cuDNN, with plain loops for cases that it rejects ------------------------------------------
 
-// What cuDNN turns down only when it runs is done by plain loops, from the first run on: a graph is
-// recorded later.
+// Uses plain loops if cuDNN rejects a case only when it runs. This decision is made in the first
+// run; graphs are recorded later.
 template <typename T>
 class DnnOrPlain {
  public:
@@ -30,7 +29,7 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
-  // The same with what is behind it, where that is one with it; without a value: it is not.
+  // Like Forward, including the epilogue, if cuDNN supports both in one plan. nullopt: it does not.
   std::optional<Status> ForwardFused(const KernelArgs& args, const void* x, const void* w,
                                      const float* bias, void* y) {
     if (!dnn_.fused() || forward_refused_) return std::nullopt;
@@ -66,9 +65,9 @@ template <typename Conv>
 struct State {
   Conv conv;
   ConvShape s;
-  bool relu;  // behind Output
+  bool relu;  // applied to Output
 
-  bool last() const { return s.out_layout == ImageLayout::kLast; }  // channels of Output
+  bool last() const { return s.out_layout == ImageLayout::kLast; }  // Output has channels last
   MiddleSums channels() const {
     if (last()) return {s.batch * s.out_plane(), s.out_c, 1};
     return {s.batch, s.out_c, s.out_plane()};
@@ -110,7 +109,7 @@ Status RunGrad(State<Conv>& st, const KernelArgs& args) {
       [=] __device__(int64_t c, float sum) { gbias[c] = sum; });
 }
 
-// The transposed convolution is the gradient of the input of one whose output is our Input.
+// A transposed convolution is the input gradient of a convolution whose output is our Input.
 template <typename Conv, typename T>
 Status RunTranspose(State<Conv>& st, const KernelArgs& args) {
   return st.conv.Input(args, nullptr, args.in[1], args.in[0], args.out[0]);
@@ -137,7 +136,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State<Conv>, Body>(std::move(state), scratch);
 }
 
-// The bodies and what they compute, for Row.
+// The kernel bodies and the parts that they compute, for Row.
 template <bool relu>
 struct Forward {
   static ConvParts Parts(const OpView& view) {

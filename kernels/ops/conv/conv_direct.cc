@@ -16,13 +16,13 @@ int64_t RoundUp(int64_t n) {
   return (n + ConvLoops::kLanesMax - 1) / ConvLoops::kLanesMax * ConvLoops::kLanesMax;
 }
 
-// One image's planes with zeros around them, rows of `width`, and the output as one long row.
+// One image's planes, padded with zeros, in rows of `width`. The output is one long row.
 struct Padded {
   int64_t channels, in[2], out[2], pad[2];
   int64_t height, width;
-  int64_t length;  // of the long row, rounded up to whole vectors
-  int64_t stride;  // elements from one image to the next, including what vectors read beyond it
-  std::vector<int32_t> offset;  // of each (channel, row, column) of the filter
+  int64_t length;  // length of the long row, rounded up to whole vectors
+  int64_t stride;  // elements from one image to the next; vectors read beyond an image's end
+  std::vector<int32_t> offset;  // for each (channel, row, column) of the filter
 
   explicit Padded(const ConvShape& s) : channels(s.in_c) {
     for (int d = 0; d < 2; ++d) {
@@ -44,7 +44,7 @@ struct Padded {
     }
   }
 
-  // Writes the inside of the planes; the zeros around must be there already.
+  // Writes the inside of the planes. The padding must be zero already.
   void Fill(const ConvLoops& loops, const float* image, float* padded) const {
     for (int64_t c = 0; c < channels; ++c) {
       loops.copy_rows(image + c * in[0] * in[1], in[1],
@@ -52,7 +52,7 @@ struct Padded {
     }
   }
 
-  // Cuts the waste out of `count` long output rows.
+  // Copies `count` output planes without the unused elements of the long rows.
   void Extract(const ConvLoops& loops, const float* rows, int64_t count, float* image) const {
     for (int64_t c = 0; c < count; ++c) {
       loops.copy_rows(rows + c * length, width, image + c * out[0] * out[1], out[1], out[0],
@@ -61,8 +61,9 @@ struct Padded {
   }
 };
 
-// Stride 1 and few channels. Measured on Sapphire Rapids, 3x3: with 16 channels as fast as oneDNN,
-// with 32 its blocked layouts win (105 against 118 GFLOP/s forward, 81 against 109 backward).
+// Accepts stride 1 and few channels. Measured on Sapphire Rapids, 3x3: with 16 channels as fast as
+// oneDNN. With 32 channels, oneDNN's blocked layouts are faster (118 against 105 GFLOP/s forward,
+// 109 against 81 backward).
 Status CheckShape(const ConvShape& s) {
   constexpr int64_t kChannelsMax = 24;
   if (s.stride[0] != 1 || s.stride[1] != 1 || s.groups != 1) {
@@ -86,8 +87,8 @@ int PartsFor(const PrepareContext& ctx, const ConvShape& s) {
       std::min<int64_t>(s.batch, tandem::PartsFor(ctx.threads, products / kProductsPerElement)));
 }
 
-// Whether to work on vectors of channels (ConvLoops::Transposed) rather than on long rows: where
-// the rows' waste costs more than turning the result round.
+// Returns true if vectors of channels (ConvLoops::Transposed) are better than long rows. This is so
+// if the unused elements of the rows cost more than transposing the result.
 bool UseTransposed(const ConvShape& s, const ConvLoops& loops, const Padded& padded) {
   return s.out_c % loops.lanes == 0 && s.out_plane() * 8 < padded.length * 7;
 }
@@ -112,7 +113,7 @@ void PackWeights(const float* from, int64_t channels, int64_t taps, float* to) {
   }
 }
 
-// Channels that fill vectors: positions first, turned round at the end.
+// For channel counts that fill vectors: computes positions first and transposes at the end.
 void ForwardTransposed(const ForwardState& st, const float* in, const float* weights,
                        const float* bias, float* scratch, float* out) {
   const ConvShape& s = st.s;
@@ -164,14 +165,14 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
 // ---- Gradients ----------------------------------------------------------------------------------
 
 struct GradState {
-  static constexpr int64_t kChunk = 4;  // images whose planes stay in the L1 cache
+  static constexpr int64_t kChunk = 4;  // images whose planes fit in the L1 cache
 
   ConvShape s;
   const ConvLoops& loops;
   const Loops& vector_loops;
   Padded padded;
   bool need_input, need_filter, need_bias;
-  bool transposed;  // the filter's gradient
+  bool transposed;  // for the filter's gradient
   int parts;
 
   int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
@@ -181,8 +182,8 @@ struct GradState {
   int64_t turned() const {
     return need_filter && transposed ? RoundUp(s.out_c * s.out_plane()) : 0;
   }
-  // Scratch of one part, in this order: sums for bias, sums for filter, gradients as long rows,
-  // inputs, the input's gradient, gradients turned round.
+  // Scratch of one part, in this order: bias sums, filter sums, gradients as long rows, inputs, the
+  // input's gradient, transposed gradients.
   int64_t part() const {
     return RoundUp(s.out_c) + acc() + kChunk * turned() +
            kChunk * (row_stride() + (need_filter ? padded.stride : 0)) +
@@ -198,8 +199,8 @@ void PackPositions(const ConvShape& s, const float* filter, float* to) {
   }
 }
 
-// The output's gradients of `images` images as long rows; what lies between their rows is zero
-// already.
+// Writes the output's gradients of `images` images as long rows. The elements between the rows are
+// already zero.
 void SpreadRows(const GradState& st, const float* g, int64_t images, float* rows) {
   const ConvShape& s = st.s;
   for (int64_t i = 0; i < images * s.out_c; ++i) {
@@ -208,7 +209,7 @@ void SpreadRows(const GradState& st, const float* g, int64_t images, float* rows
   }
 }
 
-// `padded`: the inputs.
+// `padded`: the padded inputs.
 void FilterGradRows(const GradState& st, const float* padded, const float* rows, int64_t images,
                     float* acc) {
   st.loops.weights({.in = padded,
@@ -245,14 +246,14 @@ void FilterGradTransposed(const GradState& st, const float* padded, const float*
                                .acc = acc});
 }
 
-// One filter weight's gradient from a part's sums.
+// Returns one filter weight's gradient from a part's sums.
 float Collect(const GradState& st, const float* acc, int64_t o, int64_t t) {
   const int64_t taps = st.s.taps(), lanes = st.loops.lanes;
   if (st.transposed) return acc[(o / lanes * taps + t) * ConvLoops::kLanesMax + o % lanes];
   return st.vector_loops.sum(acc + (o * taps + t) * ConvLoops::kLanesMax, ConvLoops::kLanesMax);
 }
 
-// What every position of the filter sends back is added up in padded planes.
+// Adds up the contributions of all filter positions in padded planes.
 void InputGrad(const GradState& st, const float* weights, const float* rows, float* padded,
                float* gin) {
   const ConvShape& s = st.s;
@@ -309,7 +310,7 @@ void GradPart(const GradState& st, const KernelArgs& args, const float* weights,
   }
 }
 
-// Adds up what the parts found, in their order.
+// Adds up the results of the parts, in order.
 void Reduce(const GradState& st, const float* scratch, float* gfilter, float* gbias) {
   const int64_t taps = st.s.taps();
   for (int64_t i = 0; gfilter != nullptr && i < st.s.out_c * taps; ++i) {

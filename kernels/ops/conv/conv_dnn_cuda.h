@@ -1,9 +1,9 @@
-// Convolutions by cuDNN: 16-bit ones whose channels are last by its graphs, others, and what these
-// do not serve, one by one. Its descriptors and plans are made when a kernel is prepared. Which of
-// its algorithms serves is chosen among those that give the same bits each time and whose workspace
-// fits: by its heuristics, for single calls at the first run, or by a search
-// (kernels/ops/conv/conv_search.h), which measures them on the device, and several plans of a
-// graph.
+// Convolutions by cuDNN. 16-bit convolutions with channels last use cuDNN's graphs; other
+// convolutions, and those that the graphs do not support, use single calls. Descriptors and plans
+// are made when a kernel is prepared. Only algorithms that give the same bits each time and whose
+// workspace fits are considered. cuDNN's heuristics choose among them, for single calls at the
+// first run. Alternatively a search (kernels/ops/conv/conv_search.h) measures the algorithms and
+// several plans of a graph on the device.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ struct DnnConvDescriptors {
   OwnedDnn<cudnnConvolutionDescriptor_t> conv;
 };
 
-// ---- The three parts of x * w -> y: cuDNN has other names for each, and the same ways -----------
+// ---- The three parts of x * w -> y: cuDNN uses different names but the same calls ---------------
 
-// A part computes `out` from `a` and `b`: y of x and w, gx of w and gy, gw of x and gy.
+// A part computes `out` from `a` and `b`: y from x and w, gx from w and gy, gw from x and gy.
 struct DnnWork {
   cudnnHandle_t dnn;
   void* workspace;
-  size_t bytes;  // of workspace
+  size_t bytes;  // of the workspace
 };
 
 inline constexpr float kDnnOne = 1.0f, kDnnZero = 0.0f;
@@ -112,28 +112,28 @@ struct DnnFilterGrad {
   }
 };
 
-// ---- One part, with its algorithm ---------------------------------------------------------------
+// ---- One part with its algorithm ----------------------------------------------------------------
 
-// Which parts an operator has.
+// The parts that an operator computes.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
-  ConvEpilogue behind;  // the output
+  ConvEpilogue behind;  // epilogue of the output
 };
 
-// What is to be prepared.
+// The input of Prepare.
 struct DnnConvProblem {
   const OpView& view;
   const ConvShape& s;
   const PrepareContext& ctx;
   const DnnConvDescriptors& d;
-  bool graphs;  // they may serve
+  bool graphs;  // cuDNN's graphs may be used
 
-  // What a choice at the first run may take: it is reserved before.
+  // Workspace for a choice at the first run. It is reserved before the choice.
   size_t workspace_by_rule() const { return std::min(ctx.conv_scratch_max, size_t{256} << 20); }
 };
 
 struct ConvPlan {
-  ConvGraph ids;  // of tensors
+  ConvGraph ids;  // tensor ids
   std::shared_ptr<const DnnPlan> plan;
 
   Status Run(const DnnWork& work, const void* a, const void* b, const float* bias,
@@ -148,22 +148,22 @@ struct ConvPlan {
 template <typename Part>
 class DnnConvPart {
  public:
-  // Chooses, unless that is for the first run: with `behind` if there are plans for all of it, else
-  // without. UNIMPLEMENTED when a search finds that nothing serves.
+  // Chooses an algorithm, unless the first run does. Uses plans that include the epilogue if they
+  // exist, else plans without it. UNIMPLEMENTED: a search found no algorithm.
   Status Prepare(const DnnConvProblem& p, const ConvEpilogue& behind = {});
-  // Within `work`. UNIMPLEMENTED when cuDNN does not serve it: nothing was begun. `bias`: where
-  // fused() and there is one.
+  // Runs with the workspace in `work`. UNIMPLEMENTED: cuDNN does not support the case; no work was
+  // started. `bias`: used if fused() is true and there is a bias.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
              void* out, const float* bias = nullptr);
-  bool fused() const { return fused_; }  // Run does what is behind, too
+  bool fused() const { return fused_; }  // Run includes the epilogue
   size_t workspace() const { return workspace_; }
 
  private:
   struct Algorithm {
     typename Part::Algo algo;
     size_t workspace;              // bytes
-    std::optional<ConvPlan> plan;  // instead of the algorithm
-    size_t number = 0;             // of the plan
+    std::optional<ConvPlan> plan;  // used instead of `algo`
+    size_t number = 0;             // number of the plan
     std::string name() const {
       if (plan.has_value()) return PlanName(number);
       return absl::StrFormat("algorithm%d", static_cast<int>(algo));
@@ -176,14 +176,14 @@ class DnnConvPart {
   };
 
   static std::string PlanName(size_t number) { return absl::StrFormat("graph%d", number); }
-  // Best first, by its heuristics.
+  // Best first, by cuDNN's heuristics.
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
                                                         const DnnConvProblem& p);
-  // OK without a choice: it is for the first run. UNIMPLEMENTED: a search found nothing that
-  // serves, or nothing does what is behind.
+  // OK without a choice: the first run chooses. UNIMPLEMENTED: a search found no algorithm, or none
+  // includes the epilogue.
   Status Choose(const DnnConvProblem& p, const ConvEpilogue& behind);
-  // OK without a choice: what was the fastest is not to be had any more.
+  // OK without a choice: the fastest known algorithm is no longer available.
   Status Search(const DnnConvProblem& p, const ConvEpilogue& behind);
 
   std::optional<Algorithm> chosen_;
@@ -194,7 +194,7 @@ class DnnConvPart {
 template <typename Part>
 auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
     -> StatusOr<std::vector<Algorithm>> {
-  constexpr int kRoom = 2 * Part::kAlgorithms;  // some come with and without tensor cores
+  constexpr int kRoom = 2 * Part::kAlgorithms;  // some are listed with and without tensor cores
   typename Part::Proposal proposals[kRoom];
   int count = 0;
   TD_RETURN_IF_ERROR(DnnStatus(Part::Propose(dnn, d, kRoom, &count, proposals), "choosing"));
@@ -204,7 +204,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     const bool serves =
         p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
         std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
-    // p.memory may be for another math type than that of the descriptors.
+    // p.memory may be for another math type than the descriptors' type.
     size_t bytes = 0;
     if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
       all.push_back({p.algo, bytes, std::nullopt});
@@ -213,11 +213,11 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
   return all;
 }
 
-// Algorithms for which the device has no memory, or which fail after all, are left out.
+// Skips algorithms that fail or for which the device has no memory.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  constexpr int kLaunches = 10;  // of a run: waiting for the device is not what is measured
+  constexpr int kLaunches = 10;  // per measured run; makes waiting for the device negligible
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
   const auto make = [&](int64_t elements) {
@@ -247,7 +247,7 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
       }
       return device.Synchronize();
     };
-    if (!launch(1).ok()) continue;  // and its code is loaded
+    if (!launch(1).ok()) continue;  // also loads the code
     TD_ASSIGN_OR_RETURN(const double us,
                         MeasureRuns([&] { return launch(kLaunches); }, best * kLaunches));
     all.push_back({algorithm.name(), std::max(0.1, us / kLaunches), algorithm.workspace});
@@ -261,7 +261,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
   const PrepareContext& ctx = p.ctx;
   if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
   std::vector<Algorithm> algorithms;
-  if (behind.nothing()) {  // single calls do no more
+  if (behind.nothing()) {  // single calls support no epilogue
     auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
     if (calls.ok()) algorithms = *std::move(calls);
   }
@@ -286,7 +286,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
                       ConvProblem(p.view));
   TD_ASSIGN_OR_RETURN(const std::string fastest,
                       ctx.conv_search->Fastest(machine, problem, ctx.conv_scratch_max, measure));
-  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // where it was known, nothing was compiled
+  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // a known result needed no plan
     if (PlanName(n) == fastest) add_plan(n);
   }
   for (const Algorithm& algorithm : algorithms) {
@@ -335,16 +335,16 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
   return chosen_->Run(work, d, a, b, out, bias);
 }
 
-// ---- All of a convolution -----------------------------------------------------------------------
+// ---- The whole convolution ----------------------------------------------------------------------
 
-// Filters that lie otherwise for cuDNN: [k, c, taps] here, [k, taps, c] there.
+// Transposes filters for cuDNN: [k, c, taps] here, [k, taps, c] in cuDNN.
 struct FilterTransposer {
   int64_t filters = 0, channels = 0, taps = 0;
   size_t element_bytes = 0;
 
   bool turns() const { return filters > 0; }
   size_t bytes() const { return static_cast<size_t>(filters * channels * taps) * element_bytes; }
-  // From the one to the other; `back`: from there to here.
+  // Converts from our order to cuDNN's; `back`: from cuDNN's order to ours.
   Status Turn(const KernelArgs& args, const void* from, void* to, bool back) const {
     return element_bytes == sizeof(uint16_t) ? TurnAs<uint16_t>(args, from, to, back)
                                              : TurnAs<uint32_t>(args, from, to, back);
@@ -361,8 +361,8 @@ struct FilterTransposer {
   }
 };
 
-// As PlainConvolution, with one layout for all: where channels are last, those of the filter are
-// for cuDNN too, which turns it in scratch memory.
+// Like PlainConvolution, but all tensors have one layout. With channels last, cuDNN needs filters
+// with channels last too; they are transposed in scratch memory.
 class DnnConvolution {
  public:
   static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,
@@ -375,7 +375,7 @@ class DnnConvolution {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y, bias);
   }
-  bool fused() const { return output_.fused(); }  // Forward does what is behind the output
+  bool fused() const { return output_.fused(); }  // Forward includes the epilogue of the output
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return input_grad_.Run(Work(args), d_, w, gy, gx);
@@ -387,7 +387,7 @@ class DnnConvolution {
   }
 
  private:
-  size_t turned_at() const {  // in scratch, behind cuDNN's workspace
+  size_t turned_at() const {  // offset in scratch, after cuDNN's workspace
     return (workspace_ + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
   }
   void* Turned(const KernelArgs& args) const {
@@ -403,7 +403,7 @@ class DnnConvolution {
   }
   Status Describe(const ConvShape& s, DType dtype, cudnnTensorFormat_t format);
 
-  size_t workspace_ = 0;  // bytes for cuDNN
+  size_t workspace_ = 0;  // cuDNN's workspace in bytes
   FilterTransposer filter_;
   DnnConvDescriptors d_;
   DnnConvPart<DnnOutput> output_;
@@ -457,7 +457,7 @@ inline Status DnnConvolution::Describe(const ConvShape& s, DType dtype,
       "convolution"));
   TD_RETURN_IF_ERROR(
       DnnStatus(cudnnSetConvolutionGroupCount(d_.conv.get(), i(s.groups)), "groups"));
-  // f32 stays f32: no TF32.
+  // f32 products must not use TF32.
   const auto math = dtype == DType::kF32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   return DnnStatus(cudnnSetConvolutionMathType(d_.conv.get(), math), "math type");
 }

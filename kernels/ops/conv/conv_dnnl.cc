@@ -18,7 +18,7 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using dnnl::algorithm;
 
-// oneDNN's description of a convolution. The padding at the end is what the last window reaches.
+// oneDNN's description of a convolution. The padding at the end covers what the last window reads.
 struct Problem {
   Dims src, filter, dst, strides, dilations, pad_begin, pad_end;
   int64_t out_c;
@@ -50,7 +50,7 @@ struct Problem {
 
   Desc Any(const Dims& dims) const { return {dims, type, dnnl::memory::format_tag::any}; }
   Desc bias() const { return PlainDesc({out_c}); }
-  // As the operator's tensors lie in memory.
+  // Descriptions of the operator's tensors in memory.
   Desc filter_desc() const { return PlainDesc(filter, type); }
   Desc src_desc() const { return ImageDesc(src, in_layout, type); }
   Desc dst_desc() const { return ImageDesc(dst, out_layout, type); }
@@ -68,9 +68,9 @@ struct Problem {
     return {ForwardDesc(with_bias, how), UserScratchpad(), engine};
   }
 
-  // Each calls visit(primitive descriptor) for the implementations of `how`, in oneDNN's order,
-  // until it returns true; then so do they. Going from one to the next needs the description of the
-  // operation that the first was made from.
+  // Each function calls visit(primitive descriptor) for the implementations of `how`, in oneDNN's
+  // order, until visit returns true; it then returns true too. Moving to the next implementation
+  // needs the operation description from which the first was made.
   template <typename Visit>
   bool ForEachOutput(const dnnl::engine& engine, bool with_bias, algorithm how,
                      const Visit& visit) const {
@@ -111,7 +111,8 @@ struct Problem {
   }
 };
 
-// `memory` where its layout is `wanted`, else scratch memory; the caller copies that back.
+// Returns `memory` if its layout is `wanted`, else scratch memory, from which the caller copies
+// back.
 int Target(DnnlProgram& program, int memory, const Desc& wanted) {
   return program.DescOf(memory) == wanted ? memory : program.Scratch(wanted);
 }
@@ -140,7 +141,7 @@ void AddInputGrad(DnnlProgram& program, const dnnl::convolution_backward_data::p
   program.Copy(diff_src, out);
 }
 
-// `bias`: -1 where that gradient is not needed.
+// `bias`: -1 if its gradient is not needed.
 void AddFilterGrad(DnnlProgram& program,
                    const dnnl::convolution_backward_weights::primitive_desc& pd, int src,
                    int diff_dst, int out, int bias) {
@@ -156,7 +157,7 @@ void AddFilterGrad(DnnlProgram& program,
   program.Copy(diff_filter, out);
 }
 
-// relu of `memory`, in scratch memory.
+// Adds relu of `memory`, with the result in scratch memory.
 int AddRelu(DnnlProgram& program, int memory) {
   const Desc desc = program.DescOf(memory);
   const dnnl::eltwise_forward::desc op(dnnl::prop_kind::forward_training, algorithm::eltwise_relu,
@@ -168,7 +169,7 @@ int AddRelu(DnnlProgram& program, int memory) {
   return out;
 }
 
-// `grad`, the gradient of relu(x), becomes that of x.
+// Converts `grad` from the gradient of relu(x) to the gradient of x.
 void AddReluGrad(DnnlProgram& program, int x, int grad) {
   const Desc desc = program.DescOf(x);
   const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
@@ -189,7 +190,7 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
-// One operator being prepared.
+// One operator during preparation.
 struct Case {
   const OpView& view;
   const PrepareContext& ctx;
@@ -198,8 +199,8 @@ struct Case {
 };
 
 // walk(algorithm, visit) calls visit(descriptor) for the implementations of an algorithm until it
-// returns true. Here for Winograd's, where it is wanted, before the direct one; for a search always
-// both.
+// returns true. Tries Winograd's algorithm first, if it is requested, then the direct one. A search
+// always tries both.
 template <typename Walk, typename Visit>
 void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) {
   const bool all = c.ctx.conv_search != nullptr && c.p.type == DnnlType::f32;
@@ -207,12 +208,12 @@ void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) 
     if (how == algorithm::convolution_winograd && !all && !c.p.winograd) continue;
     try {
       if (walk(how, visit)) return;
-    } catch (const dnnl::error&) {  // not for this shape, or not on this machine
+    } catch (const dnnl::error&) {  // not supported for this shape or on this machine
     }
   }
 }
 
-// What add(program, descriptor) adds, measured for every implementation.
+// Measures what add(program, descriptor) adds, for every implementation.
 template <typename Walk, typename Add>
 StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, const Case& c,
                                                   const Walk& walk, const Add& add) {
@@ -237,8 +238,8 @@ StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, co
   return all;
 }
 
-// Adds `part` of the operator: what add(program, descriptor) adds, with the first descriptor that
-// is content with its scratch memory, or the fastest one of a search.
+// Adds `part` of the operator with add(program, descriptor). Uses the first descriptor whose
+// scratch memory is within the limit, or the fastest one of a search.
 template <typename Walk, typename Add>
 Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk& walk,
                const Add& add) {
@@ -255,7 +256,7 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   const auto take = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
     if (!fastest.empty() && name != fastest) return false;
-    if (tried && name.starts_with("ref")) return false;  // loops like our own
+    if (tried && name.starts_with("ref")) return false;  // plain loops like our own
     DnnlProgram attempt = program;
     add(attempt, descriptor);
     tried = true;
@@ -306,9 +307,9 @@ Status BuildInputGrad(DnnlProgram& program, const Case& c) {
       });
 }
 
-constexpr int kColumns = 3;  // input of the kernel behind the operator's own
+constexpr int kColumns = 3;  // index of this extra kernel input, after the operator's inputs
 
-// The columns that the filter's gradient is computed from; none: oneDNN's own algorithms are taken.
+// Returns the columns for computing the filter's gradient; nullopt: use oneDNN's own algorithms.
 std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
                                   const PrepareContext& ctx) {
   const bool wanted = view.has_out(1) && !view.has_out(2);
@@ -345,7 +346,7 @@ Status BuildGrad(DnnlProgram& program, const Case& c) {
   return BuildFilterGrad(program, c);
 }
 
-// The output of a transposed convolution is the gradient of a convolution's input.
+// The output of a transposed convolution is the input gradient of a convolution.
 Status BuildTranspose(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
   return AddPart(
@@ -389,11 +390,11 @@ Status CheckShape(const ConvShape& s) {
   return Unimplemented("an empty convolution");
 }
 
-// A program that has columns as one more input.
+// A program with the columns as an extra input.
 struct ColumnsState {
   DnnlProgram program;
   Columns columns;
-  size_t columns_at;  // in scratch, behind the program's
+  size_t columns_at;  // offset in scratch, after the program's scratch
 };
 
 Status RunWithColumns(ColumnsState& s, const KernelArgs& args) {
@@ -405,7 +406,7 @@ Status RunWithColumns(ColumnsState& s, const KernelArgs& args) {
   return s.program.Run(inner);
 }
 
-// What `build` makes.
+// Returns the program that `build` makes.
 StatusOr<DnnlProgram> Build(const OpView& view, const StatusOr<ConvShape>& shape,
                             const PrepareContext& ctx,
                             Status (*build)(DnnlProgram& program, const Case& c)) {

@@ -1,4 +1,4 @@
-// Convolutions by oneDNN, in its blocked layouts, reordered on the way in and out.
+// Convolutions by oneDNN in its blocked layouts. Inputs and outputs are reordered where necessary.
 #pragma once
 
 #include "kernels/ops/core/op.h"

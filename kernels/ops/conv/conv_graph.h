@@ -1,4 +1,4 @@
-// The three products of a convolution whose channels are last, as graphs of cuDNN's.
+// The three products of a convolution with channels last, as cuDNN graphs.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,19 @@
 
 namespace tandem {
 
-// `out` of `a` and `b`: y of x and w, gx of w and gy, gw of x and gy. The filter's channels are
-// last, too.
+// Computes `out` from `a` and `b`: y from x and w, gx from w and gy, gw from x and gy. The filter
+// has its channels last too.
 struct ConvGraph {
   DnnGraph graph;
   DnnGraph::Id a, b, out;
-  std::optional<DnnGraph::Id> bias;  // f32, of y
+  std::optional<DnnGraph::Id> bias;  // f32, added to y
 };
 
 struct ConvEpilogue {
   bool bias = false, relu = false;
   bool nothing() const { return !bias && !relu; }
 };
-// y = relu(x * w + bias), as far as `behind` has them.
+// y = relu(x * w + bias). The epilogue says whether there are a bias and a relu.
 ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind);
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);

@@ -6,7 +6,7 @@ namespace tandem {
 namespace {
 
 // Calls fn(index in the filter, index in the input) for every element that output (n, o, y, x)
-// sees.
+// uses.
 template <typename Fn>
 void ForEachTap(const ConvShape& s, int64_t n, int64_t o, int64_t y, int64_t x, const Fn& fn) {
   const int64_t channels = s.in_c / s.groups;
@@ -38,7 +38,7 @@ void ForEachOutput(const ConvShape& s, const Fn& fn) {
   }
 }
 
-// An element of the input as the filter sees it.
+// Returns an element of the input after the optional relu.
 float Seen(const ConvShape& s, float x) { return s.relu_first && 0.0f > x ? 0.0f : x; }
 
 }  // namespace

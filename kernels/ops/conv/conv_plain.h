@@ -1,15 +1,16 @@
-// Convolutions as plain loops: the last choice of conv2d and conv2d_transpose.
+// Convolutions as plain loops. conv2d and conv2d_transpose use them if no other kernel supports the
+// case.
 #pragma once
 
 #include "kernels/ops/conv/conv2d.h"
 
 namespace tandem {
 
-// `bias` may be nullptr.
+// Computes the output. `bias` may be nullptr.
 void PlainConv(const ConvShape& s, const float* in, const float* filter, const float* bias,
                float* out);
-// Gradients for `g`, that of the output; those that are nullptr are not computed. `in` is read for
-// gfilter, and for gin where s.relu_first; `filter` for gin.
+// Computes gradients from `g`, the gradient of the output. A gradient that is nullptr is not
+// computed. `in` is read for gfilter, and for gin if s.relu_first. `filter` is read for gin.
 void PlainConvGrad(const ConvShape& s, const float* in, const float* filter, const float* g,
                    float* gin, float* gfilter, float* gbias);
 

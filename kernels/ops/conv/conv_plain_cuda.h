@@ -1,5 +1,6 @@
-// Convolutions by plain CUDA loops: for what cuDNN does not serve, and to compare it with. A thread
-// takes an element of the result, of the filter's gradient a block does.
+// Convolutions by plain CUDA loops, for cases that cuDNN does not support and for comparison with
+// cuDNN. One thread computes an element of the result. For the filter's gradient, one block
+// computes an element.
 #pragma once
 
 #include "kernels/ops/conv/conv2d.h"
@@ -8,8 +9,8 @@
 
 namespace tandem {
 
-// x [n, in_c, ..] * w -> y [n, out_c, ..] and its two gradients, each NCHW or NHWC; elements of
-// type T, sums in f32. All pointers are the device's.
+// x [n, in_c, ..] * w -> y [n, out_c, ..] and its two gradients, each NCHW or NHWC. Elements have
+// type T; sums are f32. All pointers are device pointers.
 template <typename T>
 class PlainConvolution {
  public:
@@ -25,7 +26,7 @@ class PlainConvolution {
   PlainConvolution() = default;
   size_t workspace() const { return 0; }
   Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) const;
-  // `x` where relu_first, else it may be nullptr.
+  // `x` is needed if relu_first, else it may be nullptr.
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy,
                void* gx) const;
   Status Filter(const KernelArgs& args, const void* x, const void* gy, void* gw) const;
@@ -41,7 +42,7 @@ class PlainConvolution {
   CudaImages x_{}, y_{};
 };
 
-// An element of the input as the filter sees it.
+// Returns an element of the input after the optional relu.
 template <typename T>
 __device__ float SeenByFilter(const ConvShape& s, const T* x, int64_t at) {
   const float v = Wide(x[at]);
@@ -78,7 +79,7 @@ Status PlainConvolution<T>::Forward(const KernelArgs& args, const void* input, c
   });
 }
 
-// The output along one dimension that sees `at` through tap i; -1 when none does.
+// Returns the output index along one dimension that uses input `at` through tap i; -1: none.
 __device__ inline int64_t OutputThrough(const ConvShape& s, int d, int64_t at, int64_t i) {
   const int64_t reach = at + s.pad[d] - i * s.dilation[d];
   if (reach < 0 || reach % s.stride[d] != 0) return -1;
@@ -124,7 +125,7 @@ Status PlainConvolution<T>::Filter(const KernelArgs& args, const void* input, co
   const T *x = static_cast<const T*>(input), *gy = static_cast<const T*>(gradient);
   T* gw = static_cast<T*>(output);
   const CudaImages in = x_, out = y_, filter = w();
-  // Of tap `at`, the product that output k of its channel adds.
+  // Returns the product that output k of its channel adds to the gradient of tap `at`.
   const auto term = [=] __device__(int64_t at, int64_t k) {
     const CudaImages::Place f = filter.PlaceOf(at);
     const int64_t n = Quotient(k, s.out_plane()), plane = k - n * s.out_plane();

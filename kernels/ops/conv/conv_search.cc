@@ -29,7 +29,7 @@ std::string ToText(const Attr& attr) {
   return "?";
 }
 
-// Holds the lock of a file while it lives; without effect where the file cannot be made.
+// Holds a lock on a file during its lifetime. Has no effect if the file cannot be created.
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_CREAT | O_RDWR, 0644)) {
@@ -129,7 +129,7 @@ StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us)
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(run());
     const double us = std::max(0.1, Seconds(SteadyNow() - begin) * 1e6);
-    if (i == 0 && us > 2 * best_us) return us;  // the first one warms up
+    if (i == 0 && us > 2 * best_us) return us;  // the first call warms up
     if (i > 0) best = std::min(best, us);
   }
   return best;
@@ -145,7 +145,7 @@ std::string ConvProblem(const OpView& view) {
     parts.push_back(view.has_out(i) ? ToString(view.out(i)) : "-");
   }
   for (const auto& [name, value] : view.op().attrs) {
-    // Which algorithm is the rule's choice is what the search does not ask.
+    // The search does not depend on the algorithm that the rule would choose.
     if (name != "algorithm") parts.push_back(absl::StrFormat("%s=%s", name, ToText(value)));
   }
   return absl::StrJoin(parts, " ");

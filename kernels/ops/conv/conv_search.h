@@ -1,6 +1,6 @@
-// Which algorithm a convolution takes, by measurement: every algorithm that serves a problem is run
-// a few times, and the fastest one is taken. What was measured is kept in a file, so that the next
-// start measures nothing and comes to the same choices, hence the same bits.
+// Selects convolution algorithms by measurement. Every algorithm that supports a problem runs a few
+// times, and the fastest is selected. A file stores the measurements, so that the next start
+// measures nothing and makes the same choices, which give the same bits.
 #pragma once
 
 #include <functional>
@@ -15,38 +15,39 @@ namespace tandem {
 
 // One algorithm of one problem.
 struct ConvMeasurement {
-  std::string name;  // of a library's implementation, or of our own; without spaces
-  double us = 0;     // of a run, with the reorders that it needs
+  std::string name;  // name of the implementation, a library's or our own; without spaces
+  double us = 0;     // time of a run, including reorders
   size_t scratch_bytes = 0;
 };
 
-// One thread.
+// Use from one thread only.
 class ConvSearch {
  public:
-  // `path`: the file; empty: nothing is kept.
+  // `path`: the file; empty: measurements are not stored.
   explicit ConvSearch(std::string path) : path_(std::move(path)) {}
 
-  // Reads the file, where there is one. What other machines have written is kept, but not used.
-  // DATA_LOSS naming the line of a damaged file; the search then begins with nothing.
+  // Reads the file if it exists. Entries of other machines are kept but not used. DATA_LOSS, naming
+  // the line: the file is damaged; the search then starts empty.
   Status Load();
-  // Writes the file, if anything was measured since Load. What others have written meanwhile is
-  // kept; for a problem that they have too, theirs (PATH.lock keeps writers apart, and stays).
-  // PERMISSION_DENIED naming the file.
+  // Writes the file if anything was measured since Load. Entries that other processes wrote
+  // meanwhile are kept; they win for the same problem. PATH.lock serialises writers and is not
+  // deleted. PERMISSION_DENIED, naming the file: it cannot be written.
   Status Save();
 
   using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;
-  // Name of the fastest algorithm of `problem` on `machine` (the processor or device, and the
-  // library's version) that is content with `scratch_max` bytes; `measure` is called for a problem
-  // that is not known there. UNIMPLEMENTED when there is none.
+  // Returns the name of the fastest algorithm for `problem` on `machine` that needs at most
+  // `scratch_max` bytes. `machine` is the processor or device and the version of the library. Calls
+  // `measure` if the problem is not known for the machine. UNIMPLEMENTED: there is no such
+  // algorithm.
   StatusOr<std::string> Fastest(const std::string& machine, const std::string& problem,
                                 size_t scratch_max, const Measure& measure);
 
-  int64_t measured() const { return measured_; }  // problems, by this search
-  int64_t found() const { return found_; }        // times that a problem was known
+  int64_t measured() const { return measured_; }  // number of problems measured by this object
+  int64_t found() const { return found_; }        // number of calls for a known problem
   const std::string& path() const { return path_; }
 
  private:
-  // By machine and problem.
+  // Key: machine and problem.
   using Table = std::map<std::string, std::vector<ConvMeasurement>>;
   static Status Read(const std::string& path, Table* table);
 
@@ -56,23 +57,23 @@ class ConvSearch {
   int64_t measured_ = 0, found_ = 0;
 };
 
-// Microseconds of the fastest of a few calls of `run`, which returns when all is done. After the
-// first one it is given up when that took more than twice `best_us`.
+// Returns the time in microseconds of the fastest of several calls of `run`, which must return when
+// all work is done. Stops after the first call if it took more than twice `best_us`.
 StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us);
 
-// What all agree on as one problem: operator, types, shapes and attributes of `view`.
+// Returns the key of a problem: operator, types, shapes and attributes of `view`.
 std::string ConvProblem(const OpView& view);
 
 // ---- On the CPU ---------------------------------------------------------------------------------
 
-// This processor, oneDNN and `threads` of a kernel.
+// Returns the key of a machine: this processor, oneDNN's version and `threads` per kernel.
 std::string CpuMachine(int threads);
 
-// MeasureRuns of `kernel`, made for `view`, on memory of its own.
+// Runs MeasureRuns for `kernel`, prepared for `view`, on newly allocated memory.
 StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double best_us);
 
-// `own`, a kernel of an operator on images, unless it takes more scratch memory than is allowed or
-// a search finds `other` to be faster: then UNIMPLEMENTED.
+// Returns `own`, a kernel of an operator on images. UNIMPLEMENTED: it needs more scratch memory
+// than allowed, or a search finds that `other` is faster.
 StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
                               PrepareFn other);
 

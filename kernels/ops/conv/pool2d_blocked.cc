@@ -17,7 +17,7 @@ struct State {
   int parts;
 };
 
-// One plane of 16 interleaved channels.
+// Pools one plane of 16 interleaved channels.
 void Plane(const PoolShape& s, const float* x, float* out) {
   for (int64_t i = 0; i < s.out[0]; ++i) {
     for (int64_t j = 0; j < s.out[1]; ++j, out += kLanes) {
@@ -39,11 +39,11 @@ void Plane(const PoolShape& s, const float* x, float* out) {
   }
 }
 
-// What one output element gives back to the window `w`: all to its first largest element, or the
-// same share to each.
+// Distributes the gradient of one output element to window `w`: all of it to the first largest
+// element (max), or equal shares to all elements.
 void Spread(const PoolShape& s, const PoolWindow& w, const float* x, const float* y, const float* g,
             float* gx) {
-  float left[kLanes];  // still to be given
+  float left[kLanes];  // gradient not distributed yet
   const float divisor = s.max ? 1.0f : PoolDivisor(s, w);
   for (int64_t l = 0; l < kLanes; ++l) left[l] = g[l] / divisor;
   for (int64_t row = w.top; row < w.bottom; ++row) {

@@ -1,4 +1,4 @@
-// Pooling of images in the layout nChw16c (image_layout.h): 16 channels in one vector.
+// Pooling of images in the layout nChw16c (image_layout.h): one vector holds 16 channels.
 #pragma once
 
 #include "kernels/ops/core/op.h"

@@ -20,7 +20,7 @@ struct State {
   int parts;
 };
 
-// Index of the first largest element.
+// Returns the index of the first largest element.
 int64_t ArgMax(const PoolShape& s, const PoolWindow& w, const float* x) {
   int64_t best = w.top * s.in[1] + w.left;
   for (int64_t i = w.top; i < w.bottom; ++i) {
@@ -98,7 +98,7 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
 
-// ---- The largest of 2x2 -------------------------------------------------------------------------
+// ---- Maximum of 2x2 -----------------------------------------------------------------------------
 
 Status RunMax2(State& st, const KernelArgs& args) {
   const PoolShape& s = st.s;

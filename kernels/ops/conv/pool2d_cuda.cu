@@ -1,6 +1,6 @@
-// CUDA kernels of pool2d; definitions in pool2d.cc. A thread takes an element of the output; of the
-// gradient an element of the input, which looks at the windows that hold it, so that nothing is
-// added up by several threads.
+// CUDA kernels of pool2d; definitions are in pool2d.cc. Forward: one thread computes an element of
+// the output. Gradient: one thread computes an element of the input gradient from the windows that
+// contain it. No two threads add to the same element.
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/images_cuda.h"
@@ -20,7 +20,7 @@ CudaImages OutputOf(const State& st) {
   return {st.channels, st.s.out[0], st.s.out[1], st.s.layout == ImageLayout::kLast};
 }
 
-// Position of the first largest element of a window.
+// Returns the position of the first largest element of a window.
 template <typename T>
 __device__ int64_t ArgMax(const T* x, const CudaImages& in, const CudaImages::Place& p,
                           const PoolWindow& w) {
@@ -59,8 +59,8 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// The first window along one dimension that holds `at`; the last one is (at + pad) / stride, or the
-// last there is.
+// Returns the first window along one dimension that contains `at`. The last such window is (at +
+// pad) / stride, limited to the last existing window.
 __device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t stride) {
   const int64_t reach = at + pad - kernel;
   return reach < 0 ? 0 : reach / stride + 1;

@@ -38,7 +38,7 @@ struct Problem {
   }
 };
 
-// Returns the memory of the workspace, which says where the largest elements are; -1: none.
+// Returns the workspace memory, which contains the positions of the largest elements; -1: none.
 int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   const auto pd = p.Forward(program.engine());
   const bool remembers = p.how == algorithm::pooling_max;
@@ -49,7 +49,7 @@ int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   return workspace;
 }
 
-// The operator keeps no workspace from forward: for max it is made again.
+// The operator keeps no workspace from forward, so for max this computes it again.
 void BuildGrad(DnnlProgram& program, const Problem& p) {
   const bool remembers = p.how == algorithm::pooling_max;
   const int workspace =

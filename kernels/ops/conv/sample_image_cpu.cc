@@ -15,7 +15,8 @@
 namespace tandem {
 namespace {
 
-// The colour of `c` between two pixels of a blended row, by the weight of the second of 256.
+// Interpolates colour `c` between two pixels of a blended row. tap.weight is the weight of the
+// second pixel, out of 256.
 float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, const float* bias,
                size_t c) {
   const int value = left[c] * (256 - tap.weight) + left[c + 3] * tap.weight;
@@ -23,11 +24,12 @@ float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, co
 }
 
 #if defined(__SSE2__)
-// The same of all colours; the fourth number means nothing.
+// Like ColourAt for all colours. The fourth number has no meaning.
 __m128 ColoursAt(const uint16_t* left, const ImageTap& tap, __m128 scale, __m128 bias) {
   const __m128i here = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left));
   const __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left + 3));
-  // Products of signed numbers: 2^15 less, and as much more of the sum, whose weights are 256.
+  // The products use signed numbers: subtract 2^15 first, and add 256 * 2^15 to the sum, because
+  // the weights add up to 256.
   const __m128i pairs =
       _mm_xor_si128(_mm_unpacklo_epi16(here, next), _mm_set1_epi16(static_cast<short>(0x8000)));
   const __m128i weights = _mm_set1_epi32((256 - tap.weight) | tap.weight << 16);
@@ -36,8 +38,8 @@ __m128 ColoursAt(const uint16_t* left, const ImageTap& tap, __m128 scale, __m128
 }
 #endif
 
-// Four pixels of a blended row at a time, turned into rows of planes that are `plane` elements
-// apart; how many there were.
+// Converts four pixels of a blended row at a time and writes rows of planes that are `plane`
+// elements apart. Returns the number of pixels written.
 size_t FillPlanes(const uint16_t* row, const int32_t* columns, size_t size, const float* scale,
                   const float* bias, size_t plane, float* to) {
   size_t i = 0;
@@ -62,10 +64,10 @@ size_t FillPlanes(const uint16_t* row, const int32_t* columns, size_t size, cons
 struct State {
   SampledImages images;
   int threads;
-  size_t scratch;  // of each
+  size_t scratch;  // per thread
 };
 
-// What the kernel would read outside its inputs is refused beforehand.
+// Rejects inputs with which the kernel would read outside its tensors.
 Status Check(const SampledImages& s, const PackedImage* images, const int32_t* taps) {
   const int64_t size = s.form.size;
   for (int64_t i = 0; i < s.count; ++i, taps += 2 * size) {
@@ -109,7 +111,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 size_t ImageScratchBytes(int64_t width) {
-  // A blended row, its last pixel once more, and what four colours read behind it.
+  // A blended row, a copy of its last pixel, and the elements that a read of four colours touches
+  // beyond.
   return (static_cast<size_t>(width) * 3 + 4) * sizeof(uint16_t) / 64 * 64 + 64;
 }
 
@@ -131,7 +134,7 @@ void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64
     for (size_t i = 0; i < bytes; ++i) {
       row[i] = static_cast<uint16_t>(upper[i] * rest + lower[i] * weight);
     }
-    std::copy_n(row + bytes - 3, 3, row + bytes);  // behind the last pixel: itself
+    std::copy_n(row + bytes - 3, 3, row + bytes);  // repeats the last pixel
     float* const to = out + y * size * step;
     size_t i = form.channels_last ? 0 : FillPlanes(row, columns, size, scale, bias, plane, to);
     for (; i < size; ++i) {

@@ -1,4 +1,4 @@
-// How a tensor of images [n,c,h,w] lies in memory. Shapes always say n,c,h,w.
+// Memory layouts of image tensors [n,c,h,w]. Shapes always list n,c,h,w.
 #pragma once
 
 #include <string_view>
@@ -9,17 +9,17 @@ namespace tandem {
 
 enum class ImageLayout : uint8_t { kPlain, kBlocked, kLast };
 
-// The order of the dimensions, row-major.
+// Row-major, in the order of the dimensions.
 inline constexpr char kPlainLayout[] = "NCHW";
-// oneDNN's name: [n, c/16, h, w, 16], for multiples of 16 channels alone. It takes as much memory,
-// so element-wise operators work on it as it is.
+// oneDNN's name for [n, c/16, h, w, 16]. Valid only for multiples of 16 channels. The size in
+// memory is the same, so element-wise operators need no conversion.
 inline constexpr char kBlockedLayout[] = "nChw16c";
 inline constexpr int64_t kLayoutBlock = 16;
-// Channels last: what oneDNN's bf16 convolutions want.
+// Channels last: the layout of oneDNN's bf16 convolutions.
 inline constexpr char kLastLayout[] = "NHWC";
 
-// The layout that attribute `attr` says for a tensor of shape `shape`. An error when it names none,
-// or the shape cannot lie so.
+// Returns the layout that attribute `attr` names for a tensor of shape `shape`. An error if the
+// name is unknown or the shape cannot have this layout.
 StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape& shape);
 
 AttrDef LayoutAttr(const char* name, const char* doc);

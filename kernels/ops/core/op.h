@@ -1,7 +1,7 @@
-// What an operator is: its definition (slots, attributes, shapes, gradient) and its kernels.
+// The definition of an operator (slots, attributes, shapes, gradient) and its kernels.
 //
-// An operator named x is defined in x.cc (`const OpDef kX`), its CPU kernels live in x_cpu.cc, its
-// CUDA kernels in x_cuda.cu; op_table.cc lists it. docs/adding.md has the recipe.
+// An operator named x is defined in x.cc (`const OpDef kX`). Its CPU kernels are in x_cpu.cc, its
+// CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/adding.md describes how to add one.
 #pragma once
 
 #include <cstdint>
@@ -24,45 +24,45 @@ using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, st
                           std::vector<double>>;
 using AttrMap = std::map<std::string, Attr, std::less<>>;
 
-// Which part of a step an operator belongs to.
+// The part of a step to which an operator belongs.
 enum class OpRole : uint8_t { kForward, kLoss, kBackward, kComm, kOptimize, kInit };
 
 // An operator in a program.
 struct Op {
   std::string type;
-  // Names of variables by slot, in the order of the OpDef's slots. An absent slot is empty;
-  // in gradient operators an empty name stands for a gradient that is not needed.
+  // Names of variables by slot, in the order of the OpDef's slots. An absent slot is empty. In
+  // gradient operators, an empty name means that the gradient is not needed.
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  std::string source;  // where the user wrote it ("model.pbtxt:52"); empty for generated ones
-  // f32 variable of one element, read like an input: while it is 0 the operator is not run and what
-  // it would write keeps its value. Empty: the operator is always run.
+  std::string source;  // where the user wrote it ("model.pbtxt:52"); empty for generated operators
+  // An f32 variable of one element, read like an input. If it is 0, the operator does not run and
+  // its outputs keep their values. Empty: the operator always runs.
   std::string run_if;
-  // What a fused operator (OpDef::has_body) stands for, in order, over the names of its own inputs
-  // and outputs and of values inside; one level deep.
+  // The operators inside a fused operator (OpDef::has_body), in order. Their variables are the
+  // inputs and outputs of the fused operator and internal values. Bodies do not nest.
   std::vector<Op> body;
 };
 
-enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only as the last slot
+enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only the last slot
 
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
-  // An input of which the description alone is used: kernels get no pointer, and no memory is kept
+  // An input that is used only for its description. Kernels get no pointer, and no memory is kept
   // for it.
   bool shape_only = false;
 };
 
 struct AttrDef {
   const char* name;
-  Attr default_value;  // monostate: must be given
+  Attr default_value;  // monostate: required
   const char* doc;
 };
 
-// An operator together with the descriptions of its tensors: what infer and prepare look at.
-// Positions are flattened over the slots: one position for a kOne or kOptional slot (nullptr when
-// absent), one per variable for a kMany slot.
+// An operator with the descriptions of its tensors, for infer and prepare. Positions are flattened
+// over the slots. A kOne or kOptional slot has one position (nullptr if absent), a kMany slot has
+// one per variable.
 class OpView {
  public:
   OpView(const Op& op, const struct OpDef& def, std::span<const TensorDesc* const> in,
@@ -73,18 +73,19 @@ class OpView {
   size_t in_count() const { return in_.size(); }
   bool has_in(size_t i) const { return i < in_.size() && in_[i] != nullptr; }
   const TensorDesc& in(size_t i) const { return *in_[i]; }
-  // Only when preparing a kernel; outputs that are not needed are absent.
+  // Available only when preparing a kernel. Outputs that are not needed are absent.
   size_t out_count() const { return out_.size(); }
   bool has_out(size_t i) const { return i < out_.size() && out_[i] != nullptr; }
   const TensorDesc& out(size_t i) const { return *out_[i]; }
 
-  // The attribute, or its default. REQUIRES: declared in the OpDef with type T.
+  // Returns the attribute or its default. REQUIRES: the OpDef declares it with type T.
   template <typename T>
   T attr(std::string_view name) const {
     return std::get<T>(Find(name));
   }
 
-  // INVALID_ARGUMENT that begins with the operator's type, its source and its shapes.
+  // Returns INVALID_ARGUMENT with a message that begins with the operator's type, source and
+  // shapes.
   Status Error(const std::string& what) const;
 
  private:
@@ -95,35 +96,35 @@ class OpView {
   std::span<const TensorDesc*const> in_, out_;
 };
 
-// The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h): `values` [n, dim] are
-// the rows numbered `rows` [n] of the gradient of a variable [height, dim].
+// The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h). The gradient belongs to
+// a variable [height, dim]. `values` [n, dim] are its rows with the numbers `rows` [n].
 struct SparseGradNames {
   std::string values, rows;
 };
 
-// Writes the gradient operators of one forward operator. `G(x)` stands for the gradient of x.
+// Writes the gradient operators of one forward operator. G(x) means the gradient of x.
 class GradContext {
  public:
   virtual ~GradContext() = default;
   virtual const Op& op() const = 0;
-  // Variable of the forward operator; "" when the optional slot is absent.
+  // Variable of the forward operator; "" if the optional slot is absent.
   std::string In(size_t slot, size_t i = 0) const;
   std::string Out(size_t slot, size_t i = 0) const;
-  // Name of G(output), already computed; "" when nothing flows back through this output.
+  // Name of G(output), which is already computed; "" if no gradient flows through this output.
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
-  // Name to write G(input) to; "" when it is not needed. Ask once per input, then write it.
+  // Name for G(input); "" if it is not needed. Call once per input and then write the gradient.
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
-  // The same for a gradient of which the operator gives a few rows alone.
+  // Like InGrad, for a gradient in which the operator computes only some rows.
   virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
-  // Adds an operator with role kBackward. Slots in the order of its OpDef.
+  // Appends an operator with role kBackward. Slots are in the order of its OpDef.
   virtual void Append(std::string type, std::vector<std::vector<std::string>> inputs,
                       std::vector<std::vector<std::string>> outputs, AttrMap attrs) = 0;
 };
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// What a kernel gets at each run. Pointers are fixed once the plan is made; absent positions are
-// nullptr. Kernels allocate nothing, never synchronise the device, and write nothing but their
+// The arguments of a kernel in each run. Pointers are fixed once the plan is made. Absent positions
+// are nullptr. Kernels allocate no memory and never synchronise the device. They write only their
 // outputs, their scratch and their own state.
 struct KernelArgs {
   const void* const* in;
@@ -133,12 +134,12 @@ struct KernelArgs {
   void* stream;   // device stream, nullptr on the CPU
 };
 
-// Errors are for what data can cause (a label out of range); they name the operator by themselves
-// not at all: the executor adds its type and source.
+// Kernels return errors only for bad data (a label out of range). The message does not name the
+// operator, because the executor adds its type and source.
 using KernelFn = Status (*)(const KernelArgs&);
 
-// A kernel made ready for one place in one plan: shapes and attributes are already baked into
-// `state`, so that a run is one call through a pointer.
+// A kernel prepared for one place in one plan. Shapes and attributes are stored in `state`, so that
+// a run is one call through a pointer.
 struct Kernel {
   KernelFn run = nullptr;
   std::shared_ptr<void> state;
@@ -151,21 +152,21 @@ class Device;
 class CodeCache;
 
 struct PrepareContext {
-  int threads = 1;                     // how many threads the kernel may use
-  size_t conv_scratch_max = SIZE_MAX;  // bytes that an algorithm of a convolution may use
-  // Measures the algorithms of convolutions (kernels/ops/conv/conv_search.h); nullptr: by rule.
+  int threads = 1;                     // threads that the kernel may use
+  size_t conv_scratch_max = SIZE_MAX;  // most scratch bytes for a convolution algorithm
+  // Measures convolution algorithms (kernels/ops/conv/conv_search.h); nullptr: choose by rule.
   ConvSearch* conv_search = nullptr;
-  // On CUDA: f32 matrix products may be of TF32, and cuDNN's batch normalisation is its persistent
-  // one.
+  // CUDA only. tensor_op_math: f32 matrix products may use TF32. persistent_batch_norm: batch
+  // normalisation uses cuDNN's persistent mode.
   bool tensor_op_math = false, persistent_batch_norm = true;
-  // Where the kernel is to run; nullptr: nowhere, so that nothing can be compiled or measured.
+  // The device that will run the kernel; nullptr: none, so nothing can be compiled or measured.
   Device* device = nullptr;
   CodeCache* code =
-      nullptr;  // kernels/ops/cuda/code_cache.h; nullptr: every kernel compiles its own
+      nullptr;  // kernels/ops/cuda/code_cache.h; nullptr: each kernel compiles its own code
 };
 
-// UNIMPLEMENTED (with the reason) when this implementation does not serve this case: the next one
-// in the list is asked.
+// UNIMPLEMENTED, with the reason: this implementation does not support the case. The next one in
+// the list is then tried.
 using PrepareFn = StatusOr<Kernel> (*)(const OpView&, const PrepareContext&);
 
 // One implementation of an operator's kernel on one kind of place.
@@ -174,15 +175,16 @@ struct KernelImpl {
   PrepareFn prepare;
 };
 
-// A row of a backend's kernel table (kernels/exec/backend.h): implementations in order of
+// A row of a backend's kernel table (kernels/exec/backend.h). Implementations are in order of
 // preference, plain loops last.
 struct KernelRegistration {
   const char* op;
   std::vector<KernelImpl> impls;
-  bool apart = false;  // no output may lie in the place of an input: OpDef::inplace does not hold
+  bool apart = false;  // no output may share memory with an input; OpDef::inplace is ignored
 };
 
-// A kernel whose state is a plain struct S and whose body is `run(const S&, const KernelArgs&)`.
+// Makes a kernel with a plain struct S as its state and `run(const S&, const KernelArgs&)` as its
+// body.
 template <typename S, Status (*Run)(S&, const KernelArgs&)>
 Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
   return Kernel{[](const KernelArgs& args) { return Run(*static_cast<S*>(args.state), args); },
@@ -191,8 +193,8 @@ Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
 
 // ---- Definitions --------------------------------------------------------------------------------
 
-// Pairs (output position, input position) that may share memory: the kernel reads element i of the
-// input before it writes element i of the output, and nothing of that input later.
+// Pairs (output position, input position) that may share memory. The kernel reads element i of the
+// input before it writes element i of the output, and does not read it afterwards.
 using InplacePairs = std::vector<std::pair<int, int>>;
 
 struct OpDef {
@@ -200,30 +202,31 @@ struct OpDef {
   const char* doc;
   std::vector<SlotDef> inputs, outputs;
   std::vector<AttrDef> attrs;
-  // Checks inputs and attributes and gives the description of every output position (also of those
-  // nobody needs). `outputs` comes sized to the number of output positions.
+  // Checks inputs and attributes. Writes the description of every output position, also of outputs
+  // that are not needed. The size of `outputs` is the number of output positions.
   Status (*infer)(const OpView& view, std::span<TensorDesc> outputs) = nullptr;
-  // nullptr: not differentiable (an error only if a gradient must flow through it).
+  // nullptr: not differentiable; an error only if a gradient must flow through it
   void (*grad)(GradContext& ctx) = nullptr;
-  // Multiplications and additions of a run, for the profile; nullptr: it is the memory moved that
-  // counts. `view` with the outputs that are wanted.
+  // Number of multiplications and additions of a run, for the profile. `view` contains the needed
+  // outputs. nullptr: only the bytes moved count.
   double (*flops)(const OpView& view) = nullptr;
   std::vector<KernelImpl> cpu;  // empty for communication operators
   InplacePairs inplace;
-  bool is_comm = false;  // run by a CommHandler (kernels/exec/comm.h) instead of a kernel
-  // Gives other results when run again or on other ranks on purpose; never eliminated or repeated.
+  bool is_comm = false;  // a CommHandler (kernels/exec/comm.h) runs it, not a kernel
+  // The results differ on purpose when it runs again or on other ranks. Passes never remove or
+  // repeat the operator.
   bool has_side_effect = false;
-  // Element i of every output depends on element i of the inputs alone, besides inputs of one
-  // element; outputs of one element depend on such inputs alone. The kernels look at shapes in no
-  // other way, so a piece of the tensors gives the same bits as the whole (fused_elementwise.cc).
+  // Element i of every output depends only on element i of the inputs and on inputs of one element.
+  // Outputs of one element depend only on inputs of one element. The kernels use shapes in no other
+  // way. Therefore a part of the tensors gives the same bits as the whole (fused_elementwise.cc).
   bool elementwise = false;
-  bool has_body = false;  // a fused operator: Op::body says what it computes
+  bool has_body = false;  // a fused operator: Op::body defines the computation
 };
 
-// All operators, by type. Explicit: op_table.cc.
+// All operators, by type. op_table.cc lists them.
 std::span<const OpDef* const> AllOps();
-const OpDef* FindOp(std::string_view type);  // nullptr when unknown
-// NOT_FOUND with the nearest names when unknown.
+const OpDef* FindOp(std::string_view type);  // nullptr: unknown
+// NOT_FOUND, with the most similar names: unknown type.
 StatusOr<const OpDef*> GetOp(std::string_view type);
 
 }  // namespace tandem

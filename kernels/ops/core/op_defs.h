@@ -1,5 +1,5 @@
-// Definitions and kernel lists of all operators but those of communication (comm.h). Each operator
-// x has its definition kX in x.cc and its CPU kernels, XCpu(), in x_cpu.cc; op_table.cc lists them.
+// Definitions and kernel lists of all operators except communication (comm.h). Operator x has its
+// definition kX in x.cc and its CPU kernels, XCpu(), in x_cpu.cc. op_table.cc lists them.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Elements of a block: the few tensors of a chain stay in the second-level cache.
+// Elements per block. The few tensors of a chain then stay in the second-level cache.
 constexpr int64_t kBlock = 4096;
 constexpr size_t kOperandsMax = 32;
 constexpr size_t kAlignment = 64;
@@ -17,19 +17,19 @@ constexpr size_t RoundUp(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Where a step finds one tensor.
+// The location of one tensor of a step.
 struct Operand {
   enum Kind : uint8_t { kAbsent, kIn, kOut, kLocal };
   Kind kind = kAbsent;
-  bool whole = false;  // one element: the same for all blocks
+  bool whole = false;  // one element, the same for all blocks
   int position = 0;    // kIn, kOut
-  size_t offset = 0;   // kLocal: bytes in the part's scratch
+  size_t offset = 0;   // kLocal: bytes in the scratch of the part
   size_t bytes = 0;    // of one element
 };
 
 struct Step {
   std::vector<Operand> in, out;
-  Kernel full, rest;  // for kBlock elements, for the last block's
+  Kernel full, rest;  // full: for kBlock elements; rest: for the last block
 };
 
 struct Group {
@@ -42,8 +42,8 @@ struct Block {
   int64_t begin, count;
 };
 
-// A one-element result: every block computes the same, into its part's scratch, since blocks that
-// come later still read the old one; it is put in its place at the end.
+// A one-element result. Every block computes the same value into the scratch of its part, because
+// later blocks still read the old value. The result is copied to the output at the end.
 struct LateResult {
   size_t group;
   size_t offset, bytes;
@@ -52,11 +52,11 @@ struct LateResult {
 
 struct State {
   std::vector<Group> groups;
-  std::vector<std::vector<Step>> steps;  // by part: a kernel's state is used by one thread
+  std::vector<std::vector<Step>> steps;  // by part: a kernel's state belongs to one thread
   std::vector<Block> blocks;
   std::vector<LateResult> late;
   size_t part_bytes = 0,
-         kernel_bytes = 0;  // scratch of a part; of it for the kernels, at the start
+         kernel_bytes = 0;  // scratch of a part; the kernels' share, at its start
   int parts = 1;
 };
 
@@ -101,7 +101,7 @@ Status RunBlocks(const State& s, int part, int64_t begin, int64_t end, const Ker
     }
     for (const LateResult& late : s.late) {
       if (late.group != block.group || block.begin != 0) continue;
-      // Kept behind the parts' scratch until everybody has read the old value.
+      // Stored after the scratch of the parts until all threads have read the old value.
       std::copy_n(scratch + late.offset, late.bytes,
                   static_cast<std::byte*>(args.scratch) + s.parts * s.part_bytes + late.offset);
     }
@@ -126,7 +126,7 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Prepares the state in the order: groups and blocks, places of the values, kernels.
+// Prepares the state in this order: groups and blocks, locations of the values, kernels.
 class Preparer {
  public:
   Preparer(const Body& body, int threads) : body_(body), threads_(std::clamp(threads, 1, 64)) {}
@@ -142,7 +142,7 @@ class Preparer {
   const Body& body_;
   const int threads_;
   State state_;
-  std::vector<size_t> local_;  // by value: offset behind kernel_bytes
+  std::vector<size_t> local_;  // by value: offset after kernel_bytes
   size_t local_bytes_ = 0;
 };
 
@@ -163,7 +163,7 @@ void Preparer::CutBlocks() {
   }
   for (size_t g = 0; g < state_.groups.size(); ++g) {
     const int64_t n = state_.groups[g].elements;
-    // One block of no element at least: it gives the one-element results.
+    // At least one block, even with no elements, because it computes the one-element results.
     for (int64_t begin = 0; begin == 0 || begin < n; begin += kBlock) {
       state_.blocks.push_back({g, begin, std::min(kBlock, n - begin)});
     }

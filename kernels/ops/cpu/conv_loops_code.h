@@ -1,5 +1,5 @@
-// The code of the convolution loops, included once by each conv_loops_<isa>.cc. As in loops_code.h
-// everything has internal linkage and nothing inline of another header is called.
+// The code of the convolution loops, included once by each conv_loops_<isa>.cc. As in loops_code.h,
+// everything has internal linkage, and no inline function of another header is called.
 #ifndef TANDEM_CONV_LOOPS
 #error "include this from conv_loops_<isa>.cc alone"
 #endif
@@ -12,7 +12,7 @@ constexpr int kWidth = TANDEM_LANES;
 typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
 static_assert(ConvLoops::kLanesMax % kWidth == 0);
 
-// Blocks of accumulators that fill the registers: 24 of 32 with AVX-512, 12 of 16 below.
+// Blocks of accumulators that fill the registers: 24 of 32 with AVX-512, else 12 of 16.
 constexpr bool kManyRegisters = kWidth == 16;
 constexpr int kChannelsMax = kManyRegisters ? 8 : 4;
 constexpr int VectorsFor(int channels) { return !kManyRegisters ? 3 : channels <= 6 ? 4 : 3; }
@@ -29,12 +29,12 @@ inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
 #else
 inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
 #endif
-// Keeps a value that several multiply-adds use in a register: the compiler would rather load it
-// again for each of them, and loads are what these loops run out of first.
+// Keeps a value that several multiply-adds use in a register. The compiler would load it again for
+// each of them, and loads are the bottleneck of these loops.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 
-// `O` channels from `o` on, `V` vectors from element `p` on.
+// Computes `O` channels from `o` and `V` vectors from element `p`.
 template <int O, int V>
 void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
   Vec acc[O][V];
@@ -85,7 +85,7 @@ void ForwardChannels(const ConvLoops::Forward& a, int64_t o) {
   }
 }
 
-// One vector of channels from `o` on, `P` positions of row `y` from column `x` on.
+// Computes one vector of channels from `o` and `P` positions of row `y` from column `x`.
 template <int P>
 void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_t x) {
   Vec acc[P];
@@ -107,7 +107,7 @@ void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_
 
 constexpr int kPositionsMax = kManyRegisters ? 16 : 12;
 
-// Rows are cut into equal tiles; those that are left over go one by one.
+// Splits rows into equal tiles. Remaining positions are computed one by one.
 template <int P>
 void TransposedRows(const ConvLoops::Transposed& a) {
   for (int64_t o = 0; o < a.channels; o += kWidth) {
@@ -130,7 +130,7 @@ void Transposed(const ConvLoops::Transposed& a) {
   return TransposedRows<8>(a);
 }
 
-// `O` channels from `o` on, `T` taps from `t` on.
+// Computes `O` channels from `o` and `T` taps from `t`.
 template <int O, int T>
 void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
   Vec acc[O][T];
@@ -185,8 +185,8 @@ void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
   }
 }
 
-// One vector of channels from `o` on, `T` taps from `t` on: as many as there are registers to point
-// at the taps' inputs, and enough to hide the latency of a multiply-add.
+// Computes one vector of channels from `o` and `T` taps from `t`. T is limited by the registers
+// that point to the taps' inputs, and large enough to hide the latency of a multiply-add.
 template <int T>
 void WeightsTransposedTile(const ConvLoops::WeightsTransposed& a, int64_t o, int64_t t) {
   float* const stored = a.acc + (o / kWidth * a.taps + t) * ConvLoops::kLanesMax;
@@ -225,7 +225,7 @@ void WeightsTransposed(const ConvLoops::WeightsTransposed& a) {
   }
 }
 
-// `C` channels from `c` on, `V` vectors from element `p` on.
+// Computes `C` channels from `c` and `V` vectors from element `p`.
 template <int C, int V>
 void InputsTile(const ConvLoops::Inputs& a, int64_t c, int64_t p) {
   for (int64_t t = 0; t < a.positions; ++t) {
@@ -276,7 +276,7 @@ void InputsChannels(const ConvLoops::Inputs& a, int64_t c) {
   }
 }
 
-// Calls fn[count - 1](args, o) for blocks of `count` channels, the largest first.
+// Calls fn[count - 1](args, o) for blocks of `count` channels, largest blocks first.
 template <typename Args>
 void ForChannels(const Args& args, void (*const (&fn)[8])(const Args&, int64_t)) {
   int64_t o = 0;
@@ -308,8 +308,8 @@ void Inputs(const ConvLoops::Inputs& args) {
        InputsChannels < kManyRegisters ? 7 : 1 >, InputsChannels < kManyRegisters ? 8 : 1 > });
 }
 
-// One row of n elements; nothing beyond it is touched. (A call of memcpy costs more than such a
-// row.)
+// Copies one row of n elements and touches nothing beyond it. A call of memcpy costs more than such
+// a short row.
 inline void CopyRow(const float* from, float* to, int64_t n) {
   constexpr int64_t kWide = 16, kHalf = 8, kQuarter = 4;
   if (n >= kWide) {

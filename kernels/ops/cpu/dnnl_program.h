@@ -1,5 +1,5 @@
-// A few oneDNN primitives as one kernel: memory objects are made when the kernel is prepared, a run
-// binds pointers and executes. Included by *_dnnl.cc alone.
+// Combines several oneDNN primitives into one kernel. Memory objects are made when the kernel is
+// prepared. A run only sets the pointers and executes. Included only by *_dnnl.cc.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// While it lives, OpenMP regions of the calling thread, hence oneDNN's, use `threads` threads.
+// While this object exists, OpenMP regions of the calling thread use `threads` threads. oneDNN uses
+// OpenMP.
 class OmpThreads {
  public:
   explicit OmpThreads(int threads);
@@ -24,7 +25,7 @@ class OmpThreads {
   const int before_;
 };
 
-// Methods throw dnnl::error except where they return a Status: build inside BuildDnnl.
+// Methods throw dnnl::error unless they return a Status. Build programs inside BuildDnnl.
 class DnnlProgram {
  public:
   explicit DnnlProgram(int threads)
@@ -32,32 +33,33 @@ class DnnlProgram {
 
   const dnnl::engine& engine() const { return engine_; }
 
-  // Memory, named by an index: argument i of the kernel, or a part of its scratch.
+  // Memory objects, identified by an index. They are argument i of the kernel or a part of its
+  // scratch.
   int In(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kIn, i, desc); }
   int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
   int Scratch(const dnnl::memory::desc& desc);
 
-  // The bytes of `memory`, described otherwise.
+  // Returns the bytes of `memory` with another description.
   int View(int memory, const dnnl::memory::desc& desc) {
     return AddMemory(memories_[memory].source, memories_[memory].at, desc);
   }
 
   dnnl::memory::desc DescOf(int memory) const { return memories_[memory].memory.get_desc(); }
 
-  // `memory` in the layout `wanted`: itself, or a copy made by a reorder that is appended here.
+  // Returns `memory` in the layout `wanted`: itself, or a copy by an appended reorder.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
-  // Appends a primitive; `scratchpad` is its primitive descriptor's.
+  // Appends a primitive. `scratchpad` is the scratchpad description of its primitive descriptor.
   void Add(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, int>> args,
            const dnnl::memory::desc& scratchpad);
-  // Appends the copy of `from` into `to`, unless they are the same.
+  // Appends a copy of `from` to `to`, unless they are the same.
   void Copy(int from, int to);
 
-  // What is added from here on takes the scratch memory of what was added before, which nobody
-  // reads any more.
+  // Primitives added after this call reuse the scratch memory of earlier ones, which must not be
+  // read any more.
   void ReuseScratch() { scratch_used_ = 0; }
-  size_t scratch_used() const { return scratch_used_; }  // since then
+  size_t scratch_used() const { return scratch_used_; }  // since the last ReuseScratch()
   size_t scratch_bytes() const { return scratch_bytes_; }
-  // An empty program of the same engine.
+  // Returns an empty program with the same engine.
   DnnlProgram Emptied() const;
   Status Run(const KernelArgs& args);
 
@@ -65,7 +67,7 @@ class DnnlProgram {
   enum class Source { kIn, kOut, kScratch };
   struct Memory {
     Source source;
-    size_t at;  // index or offset in bytes
+    size_t at;  // index, or offset in bytes
     dnnl::memory memory;
     void* bound = nullptr;
   };
@@ -84,21 +86,21 @@ class DnnlProgram {
   size_t scratch_used_ = 0, scratch_bytes_ = 0;
 };
 
-// Attributes of every primitive: the caller gives the scratchpad.
+// Attributes for every primitive: the caller provides the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
 using DnnlType = dnnl::memory::data_type;
-// f32, f16 or bf16.
+// REQUIRES: f32, f16 or bf16.
 DnnlType DnnlTypeOf(DType dtype);
-// UNIMPLEMENTED when a tensor has 16 bits and oneDNN is not fast with them on this machine.
+// UNIMPLEMENTED: a tensor has 16 bits and oneDNN is slow with this type on this machine.
 Status CheckDnnlTypes(const OpView& view);
 
-// Row-major with these dimensions.
+// A row-major description with these dimensions.
 dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type = DnnlType::f32);
-// Images [n,c,h,w].
+// A description of images [n,c,h,w].
 dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layout, DnnlType type);
 
-// Calls build(program); what oneDNN throws becomes UNIMPLEMENTED.
+// Calls build(program). Converts exceptions of oneDNN to UNIMPLEMENTED.
 template <typename Build>
 StatusOr<DnnlProgram> BuildDnnl(const PrepareContext& ctx, const Build& build) {
   const OmpThreads threads(ctx.threads);

@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-// libxsmm is column-major: a row-major A B is the column-major B' A' of the same memory, so its
-// first operand is our B, and a transposed A of ours is its transposed second operand. (It compiles
-// no kernels for a transposed first operand.)
+// libxsmm is column-major. A row-major A B is the column-major B' A' in the same memory, so
+// libxsmm's first operand is our B. A transposed A is its transposed second operand. libxsmm
+// compiles no kernels for a transposed first operand.
 StatusOr<XsmmGemm::Fn> XsmmGemm::Dispatch(const Sizes& s, int64_t rows) {
   const libxsmm_blasint n = static_cast<libxsmm_blasint>(s.n);
   const libxsmm_blasint m = static_cast<libxsmm_blasint>(rows);
@@ -25,8 +25,8 @@ StatusOr<XsmmGemm::Fn> XsmmGemm::Dispatch(const Sizes& s, int64_t rows) {
 }
 
 StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
-  // Measured: about 110 GFLOP/s per core (Sapphire Rapids, AVX-512) while B stays in the L2 cache,
-  // falling to 60 and less beyond.
+  // Measured: about 110 GFLOP/s per core (Sapphire Rapids, AVX-512) while B fits in the L2 cache;
+  // 60 and less beyond that.
   constexpr int64_t kOperandMax = 256 * 1024;  // elements
   if (s.m < 1 || s.n < 1 || s.k < 1) return Unimplemented("an empty product");
   if (s.k * s.n > kOperandMax || s.m > 1 << 24 || (s.trans_a && s.m * s.k > kOperandMax)) {
@@ -44,7 +44,7 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
 }
 
 int XsmmGemm::PartsFor(int threads, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kProductsPerElement = 16;  // multiply-adds in the time of one memory-bound step
+  constexpr int64_t kProductsPerElement = 16;  // multiply-adds per memory-bound operation
   const int64_t cost = m * n * k / kProductsPerElement;
   return static_cast<int>(
       std::min<int64_t>(tandem::PartsFor(threads, cost), std::max<int64_t>(m, 1)));

@@ -1,4 +1,4 @@
-// Small dense matrix products, compiled at plan time by libxsmm for their shape.
+// Small dense matrix products. libxsmm compiles a kernel for the shape when the plan is made.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// C [m, n] = A [m, k] B [k, n], or C += A B; row-major, dense, f32. The rows of C are cut into
-// `parts` that different threads may compute at the same time; the size of a part may change the
+// C [m, n] = A [m, k] B [k, n], or C += A B; row-major, dense, f32. The rows of C are split into
+// `parts`, which different threads may compute at the same time. The size of a part can change the
 // last bits. Thread-safe.
 class XsmmGemm {
  public:
@@ -20,7 +20,7 @@ class XsmmGemm {
   };
 
   XsmmGemm() = default;
-  // UNIMPLEMENTED when libxsmm has no kernel, or the product is too large for one to be fast.
+  // UNIMPLEMENTED: libxsmm has no kernel, or the product is too large to be fast with one.
   static StatusOr<XsmmGemm> Make(const Sizes& sizes);
 
   void Run(int part, const float* a, const float* b, float* c) const {
@@ -31,7 +31,7 @@ class XsmmGemm {
         b, a + begin * (sizes_.trans_a ? 1 : sizes_.k), c + begin * sizes_.n);
   }
 
-  // How many threads a product of this size is worth.
+  // Returns the number of threads that is worthwhile for a product of this size.
   static int PartsFor(int threads, int64_t m, int64_t n, int64_t k);
 
  private:
@@ -39,7 +39,7 @@ class XsmmGemm {
   static StatusOr<Fn> Dispatch(const Sizes& sizes, int64_t rows);
 
   Sizes sizes_{};
-  // A part has the one or the other number of rows.
+  // A part has one of these two numbers of rows.
   int64_t rows_[2] = {0, 0};
   Fn kernel_[2] = {nullptr, nullptr};
 };

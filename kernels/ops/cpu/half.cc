@@ -13,7 +13,7 @@ constexpr size_t kAlignment = 64;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// ---- Elementwise: a body of casts around the operator -------------------------------------------
+// ---- Elementwise operators: a body with casts around the operator -------------------------------
 
 bool IsBlockwise(const OpView& view, const OpDef& def) {
   if (!def.elementwise) return false;
@@ -27,7 +27,7 @@ bool IsBlockwise(const OpView& view, const OpDef& def) {
   return alike;
 }
 
-// Writes the body: values and steps refer to operators that live here.
+// Builds the body. Its values and steps refer to operators stored in this object.
 class BlockwiseBody {
  public:
   BlockwiseBody(const OpView& view, const OpDef& def) : view_(view) {
@@ -75,9 +75,9 @@ class BlockwiseBody {
   std::deque<Op> ops_;
 };
 
-// ---- Any other: whole tensors -------------------------------------------------------------------
+// ---- Other operators: whole tensors -------------------------------------------------------------
 
-// One 16-bit tensor and its place in scratch.
+// One 16-bit tensor and its offset in scratch.
 struct Widened {
   size_t position, offset;
   HalfLoops::Widen widen;
@@ -104,7 +104,7 @@ Status Run(State& s, const KernelArgs& args) {
   std::copy_n(args.in, s.ins.size(), s.ins.begin());
   std::copy_n(args.out, s.outs.size(), s.outs.begin());
   for (const Widened& w : s.in) {
-    if (args.in[w.position] == nullptr) continue;  // of which the description alone is used
+    if (args.in[w.position] == nullptr) continue;  // used only for its description
     const auto* from = static_cast<const uint16_t*>(args.in[w.position]);
     auto* to = reinterpret_cast<float*>(scratch + w.offset);
     ForElements(s, w.n, [&](int64_t at, int64_t n) { w.widen(from + at, to + at, n); });
@@ -124,7 +124,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// The descriptions with f32 for 16 bits, and the 16-bit tensors; scratch grows from *bytes.
+// Descriptions with f32 instead of 16 bits, and the list of 16-bit tensors. Scratch is allocated
+// from *bytes on.
 class WideSide {
  public:
   template <typename Has, typename Get>

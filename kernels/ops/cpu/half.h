@@ -1,28 +1,28 @@
-// 16-bit tensors for kernels that are written for f32.
+// Support of 16-bit tensors in kernels written for f32.
 #pragma once
 
 #include "kernels/ops/core/op.h"
 
 namespace tandem {
 
-// True when this machine computes products of that type faster than in f32.
+// Returns true if this machine computes products of this type faster than products of f32.
 bool HasFastHalf(DType dtype);
 
-// An input or output of the operator has 16 bits.
+// Returns true if an input or output of the operator has 16 bits.
 bool HasHalf(const OpView& view);
 
-// A kernel of `f32`, an implementation that serves f32 alone: 16-bit inputs are widened into
-// scratch, 16-bit outputs rounded to nearest even. An elementwise operator over tensors of one
-// shape is carried out block by block in the cache; any other takes scratch for whole tensors.
+// Makes a kernel from `f32`, an implementation that supports only f32. It widens 16-bit inputs into
+// scratch and rounds 16-bit outputs to nearest even. An elementwise operator over tensors of one
+// shape runs block by block in the cache. Any other operator needs scratch for whole tensors.
 StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, PrepareFn f32);
 
-// `f32` as an implementation for f32 and, by PrepareWidened, for 16 bits.
+// Uses `f32` directly for f32, and with PrepareWidened for 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> OrWidened(const OpView& view, const PrepareContext& ctx) {
   return HasHalf(view) ? PrepareWidened(view, ctx, f32) : f32(view, ctx);
 }
 
-// `native` where it serves these types, else by PrepareWidened.
+// Uses `native` if it supports the types, else PrepareWidened.
 template <PrepareFn native>
 StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) {
   StatusOr<Kernel> kernel = native(view, ctx);
@@ -30,7 +30,7 @@ StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) 
   return other && HasHalf(view) ? PrepareWidened(view, ctx, native) : std::move(kernel);
 }
 
-// `f32` for f32 and nothing else.
+// Uses `f32` for f32 and rejects other types.
 template <PrepareFn f32>
 StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
   if (HasHalf(view)) return Unimplemented("only for f32");

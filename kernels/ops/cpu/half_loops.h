@@ -1,5 +1,6 @@
-// Vector loops between f32 and the 16-bit floats, by instruction set like loops.h. The same bits as
-// F16ToF32, F32ToF16, BF16ToF32 and F32ToBF16 (common/tensor/types.h), NaN too.
+// Vector loops that convert between f32 and the 16-bit floats, one version per instruction set as
+// in loops.h. The bits, also of NaN, are those of F16ToF32, F32ToF16, BF16ToF32 and F32ToBF16
+// (common/tensor/types.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ struct HalfLoops {
   Round round_f16, round_bf16;
 };
 
-// The table for the best instruction set of this machine.
+// Returns the table for the best instruction set of this machine.
 const HalfLoops& BestHalfLoops();
 
 }  // namespace tandem

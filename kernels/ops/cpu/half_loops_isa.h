@@ -1,4 +1,4 @@
-// The tables that half_loops.cc chooses from (see loops_isa.h).
+// The tables from which half_loops.cc chooses (see loops_isa.h).
 #pragma once
 
 #include "kernels/ops/cpu/half_loops.h"

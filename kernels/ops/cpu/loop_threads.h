@@ -1,14 +1,15 @@
-// The threads of parallel loops (OpenMP) that a thread begins.
+// Keeps the threads of a parallel loop (OpenMP) on different CPUs.
 #pragma once
 
 #include "common/base/processors.h"
 
 namespace tandem {
 
-// Of one thread, which calls it.
+// Belongs to one thread. Only this thread may call it.
 class LoopThreads {
  public:
-  // Sends the others of its loops of `threads` off the processor that it has come to.
+  // Moves the other threads of loops with `threads` threads away from the CPU to which this thread
+  // has moved.
   void KeepApart(int threads) {
     if (threads > 1 && leader_.Moved()) Spread(threads);
   }

@@ -1,9 +1,9 @@
-// Vector loops over contiguous f32, compiled once per instruction set; the best one that this
-// machine runs is picked when a kernel is prepared, so that one binary starts on any x86-64.
+// Vector loops over contiguous f32, compiled once per instruction set. The best version for this
+// machine is selected when a kernel is prepared, so that one binary runs on any x86-64.
 //
-// Every element is computed by the same IEEE operations in body and tail, without contraction: the
-// result of the elementwise ones depends on how a tensor is cut in no way. Outputs may be the
-// inputs.
+// Every element is computed with the same IEEE operations in body and tail, without contraction.
+// The results of elementwise loops therefore do not depend on how a tensor is split. Outputs may be
+// the inputs.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ struct Loops {
   void (*mul)(const float* x, const float* y, float* out, int64_t n);
   void (*add_one)(const float* x, float y, float* out, int64_t n);              // x[i] + y
   void (*scale)(const float* x, float scale, float bias, float* y, int64_t n);  // scale x[i] + bias
-  // Every row of out [rows, n] becomes `row`.
+  // Sets every row of out [rows, n] to `row`.
   void (*fill_rows)(const float* row, float* out, int64_t rows, int64_t n);
   // out[j] = sum over i, in order, of x[i, j].
   void (*sum_rows)(const float* x, float* out, int64_t rows, int64_t n);
-  // Sum of x in 16 lanes by index modulo 16, the lanes then added in order.
+  // Sum of x in 16 lanes by index modulo 16. The lanes are then added in order.
   float (*sum)(const float* x, int64_t n);
   float (*max)(const float* x, int64_t n);  // n >= 1
-  // out[i] = exp(x[i] - shift), relative error below 3e-7; 0 below -87.
+  // out[i] = exp(x[i] - shift), with a relative error below 3e-7; 0 for arguments below -87.
   void (*exp_shifted)(const float* x, float shift, float* out, int64_t n);
-  // out [cols, rows] = transposed x [rows, cols].
+  // out [cols, rows] is the transpose of x [rows, cols].
   void (*transpose)(const float* x, float* out, int64_t rows, int64_t cols);
-  // Windows of 2x2, stride 2, over one plane [2 oh, iw]: out [oh, ow], iw >= 2 ow.
+  // Max pooling with 2x2 windows and stride 2 over one plane [2 oh, iw]: out [oh, ow], iw >= 2 ow.
   void (*max_pool2)(const float* x, float* out, int64_t iw, int64_t oh, int64_t ow);
-  // Gradient of the same; gx [ih, iw] is written in full.
+  // Gradient of max_pool2. All of gx [ih, iw] is written.
   void (*max_pool2_grad)(const float* x, const float* y, const float* gy, float* gx, int64_t ih,
                          int64_t iw, int64_t oh, int64_t ow);
 };
 
-// The table for the best instruction set of this machine.
+// Returns the table for the best instruction set of this machine.
 const Loops& BestLoops();
 
 }  // namespace tandem

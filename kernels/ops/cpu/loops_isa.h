@@ -1,5 +1,5 @@
-// The tables that loops.cc chooses from. Each comes from a file of its own (loops_avx512.cc, ...)
-// that includes loops_code.h and is compiled for its instruction set.
+// The tables from which loops.cc chooses. Each is in a separate file (loops_avx512.cc, ...) that
+// includes loops_code.h and is compiled for its instruction set.
 #pragma once
 
 #include "kernels/ops/cpu/loops.h"

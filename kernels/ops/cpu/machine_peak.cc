@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Shortest of the calls within some time, after one that warms up.
+// Returns the shortest time of the calls within a fixed period, after one warm-up call.
 double BestSeconds(const std::function<void()>& work) {
   constexpr double kSeconds = 0.4;
   constexpr int kCallsMin = 3;
@@ -32,8 +32,9 @@ double BestSeconds(const std::function<void()>& work) {
   return best;
 }
 
-// Sum of what `probe` gives on that number of threads at a time. They do not wait for each other: a
-// thread that another process interrupts spoils one of its calls alone.
+// Returns the sum of the results of `probe` on this number of concurrent threads. Threads do not
+// wait for each other. An interruption of a thread by another process then affects only one of its
+// calls.
 double SumOverThreads(int threads, const std::function<double()>& probe) {
   std::vector<double> rates(static_cast<size_t>(threads));
   std::vector<std::thread> running;
@@ -42,9 +43,9 @@ double SumOverThreads(int threads, const std::function<double()>& probe) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// Of a product of square matrices that fit into a cache and take less than a time slice.
+// Measures a product of square matrices that fit into a cache and take less than a time slice.
 double Flops() {
-  omp_set_num_threads(1);  // of this thread: oneDNN takes as many
+  omp_set_num_threads(1);  // for this thread; oneDNN uses the same number
   constexpr dnnl_dim_t kN = 384;
   const std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f);
   std::vector<float> c(kN * kN);
@@ -55,8 +56,8 @@ double Flops() {
   return 2 * n * n * n / seconds;
 }
 
-// Of copies of pieces of `bytes`, one after another, so that no cache holds a piece when its turn
-// comes again.
+// Measures copies of pieces, one after another, over `bytes`. No cache still holds a piece when it
+// is copied again.
 double CopiedBytes(size_t bytes) {
   const size_t piece = std::min(bytes, size_t{8} << 20);
   const std::vector<char> from(bytes, 1);
@@ -69,7 +70,7 @@ double CopiedBytes(size_t bytes) {
   return 2.0 * static_cast<double>(piece) / seconds;
 }
 
-// Threads of the machine that run, but for this one; 0 where that is not known.
+// Returns the number of running threads on the machine, without this one; 0: unknown.
 int OtherRunningThreads() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;

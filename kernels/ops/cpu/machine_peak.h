@@ -1,16 +1,16 @@
-// What this machine can do at most: the yardstick of op_bench and of profiles.
+// Measures the peak performance of this machine, with which op_bench and profiles compare.
 #pragma once
 
 namespace tandem {
 
 struct MachinePeak {
-  double flops = 0, bytes = 0;  // per second; bytes are those read and those written
-  int others = 0;               // other threads that were running when it was measured
+  double flops = 0, bytes = 0;  // per second; bytes read plus bytes written
+  int others = 0;               // other threads that were running during the measurement
 };
 
-// Measured on `threads` threads: f32 products by oneDNN, and copies of memory that no cache holds.
-// The best of many short probes of each thread: other processes do not lower it while each thread
-// has a processor now and then. Takes about a second and 512 MiB.
+// Measures on `threads` threads: f32 products by oneDNN, and copies of memory larger than the
+// caches. Takes the best of many short probes per thread. Other processes do not lower the result
+// if each thread gets a CPU from time to time. Takes about a second and 512 MiB.
 MachinePeak MeasurePeak(int threads);
 
 }  // namespace tandem

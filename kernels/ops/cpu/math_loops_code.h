@@ -1,5 +1,5 @@
 // The code of the loops of math_loops.h, included once by each math_loops_<isa>.cc. As in
-// loops_code.h everything has internal linkage and no inline function of a header is called.
+// loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_MATH_LOOPS
 #error "include this from math_loops_<isa>.cc alone"
 #endif
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// ---- Rows. Sums go in 16 lanes by index modulo 16, the lanes then added in order. ---------------
+// ---- Rows: sums use 16 lanes by index modulo 16, then the lanes are added in order --------------
 
 constexpr int64_t kLanes = 16;
 
@@ -99,7 +99,7 @@ void NormalizeRow(const float* x, float mean, float r, const float* scale, const
   }
 }
 
-// With h = (x - mean) r and q = gy scale: gx = r (q - mean of q - h * mean of q h).
+// Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q h).
 void NormalizeRowInput(const float* x, float mean, float r, const float* scale, const float* gy,
                        float* gx, int64_t n) {
   float sum[kLanes] = {}, dot[kLanes] = {};
@@ -135,7 +135,7 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
-// Philox-4x32-10 (common/base/rng.cc) of the `n` counters `at`; c[w] are their words w.
+// Philox-4x32-10 (common/base/rng.cc) of `n` counters `at`. c[w] are the words w of the results.
 template <int64_t n>
 inline void PhiloxWords(uint64_t key, const uint64_t (&at)[n], uint32_t (&c)[4][n]) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
@@ -178,8 +178,8 @@ void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t firs
   }
 }
 
-// log((word + 1) / 2^32), to 1e-12: 2^k m with m in [sqrt(1/2), sqrt(2)), and the series of
-// log m = 2 atanh((m - 1) / (m + 1)).
+// log((word + 1) / 2^32), to 1e-12. The argument is 2^k m with m in [sqrt(1/2), sqrt(2)). Uses the
+// series of log m = 2 atanh((m - 1) / (m + 1)).
 inline double LogOf(uint32_t word) {
   constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;  // sqrt(1/2); u is above 2^-40
   const double u = (word + 1.0) * 0x1p-32;
@@ -200,7 +200,8 @@ inline double LogOf(uint32_t word) {
   return (static_cast<double>(static_cast<int32_t>(k)) - 40.0) * 0.69314718055994531 + 2.0 * s * p;
 }
 
-// cos(2 pi word / 2^32), to 1e-11: quarters of a turn, and Taylor's series within [-pi/4, pi/4].
+// cos(2 pi word / 2^32), to 1e-11. Splits the turn into quarters and uses Taylor's series within
+// [-pi/4, pi/4].
 inline double CosOf(uint32_t word) {
   const uint32_t quarter = (word + (1u << 29)) >> 30;
   const double a = static_cast<double>(static_cast<int32_t>(word - (quarter << 30))) *
@@ -223,7 +224,7 @@ inline double CosOf(uint32_t word) {
   return (quarter & 2) != 0 ? -part : part;
 }
 
-// Box-Muller.
+// Box-Muller transform.
 void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t n) {
   TANDEM_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) {
@@ -231,14 +232,14 @@ void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t
   }
 }
 
-// A counter gives two elements; those of several rows are worked on together.
+// One counter gives two elements. Counters of several rows are processed together.
 void NormalRows(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n) {
   constexpr int64_t kCounters = 16;
-  struct Piece {  // of a row: `count` of the elements that the counters give, from `begin` on
+  struct Piece {  // `count` elements of a row, from element `begin` of those that the counters give
     float* to;
     int64_t begin, count;
   };
-  int64_t next = 0;  // counter of the row
+  int64_t next = 0;  // next counter of the current row
   for (int64_t row = 0; row < rows && n > 0;) {
     uint64_t at[kCounters] = {};
     Piece pieces[kCounters];

@@ -1,8 +1,8 @@
-// Vector loops of batch normalisation, compiled once per instruction set like those of loops.h.
+// Vector loops for batch normalisation, compiled once per instruction set as in loops.h.
 //
-// Those of runs work on runs of `n` elements in 16 lanes by index modulo 16, with one value of each
-// statistic per lane: a run is a plane of one channel (all lanes alike), or a plane of 16 channels
-// that lie interleaved (a channel per lane). Outputs may be the inputs.
+// The loops over runs process runs of `n` elements in 16 lanes by index modulo 16. Each statistic
+// has one value per lane. A run is a plane of one channel (all lanes have the same value) or a
+// plane of 16 interleaved channels (one channel per lane). Outputs may be the inputs.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace tandem {
 struct NormLoops {
   static constexpr int64_t kLanes = 16;
 
-  // y = (x - mean) scale + bias, + z where there is one, then relu.
+  // y = (x - mean) scale + bias, plus z if present, then relu.
   struct Apply {
-    const float *x, *z;  // z: nullptr when nothing is added
+    const float *x, *z;  // z: nullptr if nothing is added
     const float *mean, *scale, *bias;
     bool relu;
     float* y;
   };
-  // g' is g where y > 0, else 0; without y it is g.
+  // g' is g if y > 0, else 0. Without y, g' is g.
   struct Grad {
     const float *x, *y, *g;  // y: nullptr without relu
     const float *mean, *scale;
@@ -37,10 +37,10 @@ struct NormLoops {
   // gx = scale (g' - mean_g - (x - mean) slope), gz = g'.
   void (*grad)(const Grad& args, int64_t n);
 
-  // The same over `rows` rows of `channels` elements, one value of each statistic per channel. Sums
-  // are added to what is there.
+  // The same functions over `rows` rows of `channels` elements, with one value of each statistic
+  // per channel. The sums are added to the previous values.
   void (*row_sums)(const float* x, int64_t rows, int64_t channels, float* sum);
-  // Of x - center, and of its square.
+  // Sums of x - center and of its square.
   void (*row_deviations)(const float* x, const float* center, int64_t rows, int64_t channels,
                          float* sum, float* squares);
   void (*row_apply)(const Apply& args, int64_t rows, int64_t channels);
@@ -49,7 +49,7 @@ struct NormLoops {
   void (*row_grad)(const Grad& args, int64_t rows, int64_t channels);
 };
 
-// The table for the best instruction set of this machine.
+// Returns the table for the best instruction set of this machine.
 const NormLoops& BestNormLoops();
 
 extern const NormLoops kNormLoopsBase, kNormLoopsAvx2, kNormLoopsAvx512;

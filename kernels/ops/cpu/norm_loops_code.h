@@ -1,5 +1,5 @@
-// The code of the loops of batch normalisation, included once by each norm_loops_<isa>.cc. As in
-// loops_code.h everything has internal linkage and no inline function of a header is called.
+// The code of the loops for batch normalisation, included once by each norm_loops_<isa>.cc. As in
+// loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_NORM_LOOPS
 #error "include this from norm_loops_<isa>.cc alone"
 #endif
@@ -9,9 +9,9 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
-constexpr int64_t kWide = 4 * kLanes;  // sums kept in registers at once: additions have a latency
+constexpr int64_t kWide = 4 * kLanes;  // sums in registers; hides the latency of additions
 
-// sum[lane] = sum of term(index, lane) over a run, in an order that depends on n alone.
+// sum[lane] = sum of term(index, lane) over a run. The order depends only on n.
 template <typename Term>
 inline void Accumulate(int64_t n, float* sum, const Term& term) {
   float acc[kWide] = {};
@@ -28,7 +28,7 @@ inline void Accumulate(int64_t n, float* sum, const Term& term) {
   }
 }
 
-// As in loops_code.h: nothing is carried from one element to another.
+// As in vector_code.h: there is no dependency between elements.
 #if defined(__clang__)
 #define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -50,8 +50,8 @@ void Sums(const float* x, int64_t n, float* sum) {
   Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
 }
 
-// One value per lane, anywhere in memory. The compiler's own vectors: it does not find them in
-// loops of several sums.
+// One value per lane, at any address. Uses the compiler's vector types, because the compiler does
+// not vectorise loops with several sums.
 typedef float Vector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 #define TANDEM_LOAD(p) (*reinterpret_cast<const Vector*>(p))
 
@@ -165,8 +165,8 @@ void Grad(const NormLoops::Grad& a, int64_t n) {
 
 // ---- Rows of channels ---------------------------------------------------------------------------
 
-// sum[channel] += term(index, channel) over the rows, in their order: 16 channels at a time stay in
-// registers, to which add(index, channel, &register) adds the terms of 16.
+// sum[channel] += term(index, channel) over the rows, in order. 16 channels at a time stay in
+// registers. add(index, channel, &register) adds the terms of 16 channels to a register.
 template <typename Add, typename Term>
 inline void AddRows(int64_t rows, int64_t channels, float* sum, const Add& add, const Term& term) {
   int64_t c = 0;

@@ -1,4 +1,4 @@
-// Cutting a kernel's work over threads.
+// Splits a kernel's work among threads.
 #pragma once
 
 #include <omp.h>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), on as many threads. Which
-// part holds an index depends on `parts` and n alone. Empty parts are called too.
+// Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), on the same number of
+// threads. The bounds of the parts depend only on `parts` and n. Empty parts are called too.
 template <typename Work>
 void ParallelFor(int parts, int64_t n, const Work& work) {
   if (parts <= 1) {
@@ -22,8 +22,8 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
   }
 }
 
-// Calls work(thread, i) for each i of [0, n), thread < `threads`, whoever is free first: for pieces
-// whose result depends on i alone, where one processor may be slower than another.
+// Calls work(thread, i) for each i of [0, n), with thread < `threads`. The next free thread takes
+// the next i. Use it if the result depends only on i and one CPU may be slower than another.
 template <typename Work>
 void ParallelEach(int threads, int64_t n, const Work& work) {
   if (threads <= 1 || n <= 1) {
@@ -34,8 +34,8 @@ void ParallelEach(int threads, int64_t n, const Work& work) {
   for (int64_t i = 0; i < n; ++i) work(omp_get_thread_num(), i);
 }
 
-// How many threads are worth starting for `cost` element operations: a fork and a join cost a few
-// microseconds, so each thread should have some tens of microseconds to do.
+// Returns the number of threads that is worthwhile for `cost` element operations. Fork and join
+// cost a few microseconds, so each thread should have some tens of microseconds of work.
 inline int PartsFor(int threads, int64_t cost) {
   constexpr int64_t kCostMin = 32 * 1024;
   return static_cast<int>(std::clamp<int64_t>(cost / kCostMin, 1, std::max(threads, 1)));

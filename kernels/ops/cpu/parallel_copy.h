@@ -1,4 +1,4 @@
-// Copies of whole tensors, cut over threads.
+// Copies whole tensors on several threads.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Does nothing when both are the same.
+// Does nothing if `to` equals `from`.
 inline void ParallelCopy(int threads, void* to, const void* from, size_t bytes) {
   if (to == from) return;
   const auto n = static_cast<int64_t>(bytes);

@@ -1,4 +1,4 @@
-// Sums of squares of large tensors, for norms.
+// Sum of squares of a large tensor, for norms.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// The same bits for any number of threads: blocks are summed in f32 lanes, the blocks in f64 in
-// order.
+// The result has the same bits for any number of threads. Blocks are summed in f32 lanes; the block
+// sums are added in f64, in order.
 class SquareSum {
  public:
   SquareSum(int64_t n, int parts) : n_(n), parts_(parts) {}

@@ -1,5 +1,4 @@
-// Copies between tensors whose elements lie in another order: what transpose, concat, split and
-// slice are made of.
+// Copies between tensors with different element orders. transpose, concat, split and slice use it.
 #pragma once
 
 #include <array>
@@ -9,20 +8,21 @@
 
 namespace tandem {
 
-// Distances of neighbours along each dimension, in elements.
+// Distance between neighbours along each dimension, in elements.
 using Strides = std::array<int64_t, Shape::kRankMax>;
 Strides RowMajor(const Shape& shape);
 
 class StridedCopy {
  public:
-  // Element (i, j, ...) of `dims` is at i from[0] + j from[1] + ... on one side, and so on the
-  // other. `element_bytes` is 1, 2, 4 or 8.
+  // Element (i, j, ...) of `dims` is at i from[0] + j from[1] + ... in the source, and in the same
+  // way with `to` in the destination. `element_bytes` is 1, 2, 4 or 8.
   StridedCopy(const Shape& dims, const Strides& from, const Strides& to, size_t element_bytes);
 
-  // Sides may not overlap. On `threads` threads at most, where it is worth it.
+  // Copies. Source and destination must not overlap. Uses up to `threads` threads, as far as that
+  // is worthwhile.
   void Run(const void* from, void* to, int threads) const;
 
-  // For other kinds of kernels: the same copy over the dimensions that are left.
+  // For other kinds of kernels: the same copy over the simplified dimensions.
   int rank() const { return rank_; }
   const std::array<int64_t, Shape::kRankMax>& dims() const { return dims_; }
   const Strides& from() const { return from_; }
@@ -32,8 +32,8 @@ class StridedCopy {
  private:
   void RunRows(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const;
 
-  // Without dimensions of one element, and with those joined that are one on both sides; the last
-  // is the row that is copied at once.
+  // Dimensions without those of one element. Dimensions that are contiguous on both sides are
+  // merged. The last dimension is a row that is copied at once.
   int rank_ = 0;
   std::array<int64_t, Shape::kRankMax> dims_{};
   Strides from_{}, to_{};

@@ -1,9 +1,9 @@
-// Matrix products of f32 on AMX tiles, which multiply bf16: a number is the sum of three of them, a
-// product six of theirs (tile_loops.h).
+// Matrix products of f32 on AMX tiles, which multiply bf16. An f32 number is a sum of three bf16
+// numbers, and a product needs six tile products (tile_loops.h).
 //
-// Measured on Sapphire Rapids, one core: tiles multiply 2.7 TFLOP/s of bf16, 2.1 with operands from
-// the L1 cache, so that 380 GFLOP/s of f32 are to be had; AVX-512 has 110 to 130. The error, as a
-// share of the sum of |a b|, is 1.2e-8 rms and below 1e-7 for k up to 4096.
+// Measured on Sapphire Rapids, one core: tiles compute 2.7 TFLOP/s of bf16, or 2.1 with operands
+// from the L1 cache. This limits f32 to 380 GFLOP/s; AVX-512 reaches 110 to 130. The error as a
+// share of the sum of |a b| is 1.2e-8 rms, and below 1e-7 for k up to 4096.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace tandem {
 
-// C [m, n] = alpha op(A) op(B), or op(A) op(B) + bias; row-major and dense; op(A) is [m, k], op(B)
-// [k, n]. The order of the sums depends on k alone, so bits depend neither on the number of threads
-// nor on m and n. An infinity in A or B, or a number above 3.39e38, gives NaN; numbers below 1e-33
-// lose precision. Thread-safe.
+// C [m, n] = alpha op(A) op(B), or op(A) op(B) + bias; row-major and dense. op(A) is [m, k], op(B)
+// is [k, n]. The order of the sums depends only on k, so the bits depend neither on the number of
+// threads nor on m and n. An infinity in A or B, or a number above 3.39e38, gives NaN. Numbers
+// below 1e-33 lose precision. Thread-safe.
 class TileGemm {
  public:
   struct Sizes {
@@ -27,11 +27,11 @@ class TileGemm {
     int threads = 1;
   };
 
-  // UNIMPLEMENTED without AMX, and for products too small to gain by it.
+  // UNIMPLEMENTED: there is no AMX, or the product is too small to be faster with it.
   static StatusOr<TileGemm> Make(const Sizes& sizes);
 
   size_t scratch_bytes() const;  // aligned to 64
-  // `bias` [n], or nullptr. REQUIRES: no bias, or alpha 1.
+  // `bias`: [n], or nullptr. REQUIRES: bias is nullptr or alpha is 1.
   void Run(const float* a, const float* b, const float* bias, float* c, void* scratch) const;
 
  private:
@@ -39,15 +39,16 @@ class TileGemm {
     const float *a, *b, *bias;
     float* c;
   };
-  // What is packed at a time: columns by all threads together, rows by the thread that uses them.
+  // The part of the operands that is packed at a time. All threads together pack columns. Each
+  // thread packs the rows that it uses.
   struct Block {
-    int64_t k, k_end, column, column_end;  // the columns in panels
+    int64_t k, k_end, column, column_end;  // columns are counted in panels
   };
 
   size_t PanelBytes() const;
   void PackRows(const Operands& o, const Block& block, int64_t panel, void* to) const;
   void PackColumns(const Operands& o, const Block& block, int64_t panel, void* to) const;
-  // All of the block for at most row_block_ panels of rows, [begin, end).
+  // Multiplies the block for the row panels [begin, end), at most row_block_ panels.
   void Multiply(const Operands& o, const Block& block, int64_t begin, int64_t end,
                 const std::byte* columns, std::byte* rows) const;
   void MultiplyPanels(const Operands& o, const Block& block, int64_t row, int64_t column,
@@ -57,7 +58,7 @@ class TileGemm {
   Sizes s_{};
   int parts_ = 1;
   int64_t row_panels_ = 0, column_panels_ = 0;
-  // At most so many k, panels of columns, and panels of rows by a thread are packed at a time.
+  // Most k, most column panels, and most row panels per thread that are packed at a time.
   int64_t k_block_ = 0, column_block_ = 0, row_block_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Compiled for AMX and AVX-512; nothing here runs before AmxTileLoops found both.
+// Compiled for AMX and AVX-512. No code here runs before AmxTileLoops has found both.
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kHalf = 16;  // rows of a tile
 
-// 32 numbers.
+// 32 numbers, split into planes.
 struct Split {
   __m512i plane[kTilePlanes];
 };
 
-// 16 numbers and what is left of them behind the nearest bf16, which is taken off. (Ties go away
-// from zero; that the rest is exact is all that matters. A NaN stays in what is left.)
+// Returns 16 numbers rounded to bf16 and leaves the remainder in x. Ties round away from zero; it
+// only matters that the remainder is exact. A NaN stays in the remainder.
 __m512i TakeBf16(__m512& x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i upper = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)),
@@ -26,12 +26,12 @@ __m512i TakeBf16(__m512& x) {
   return upper;
 }
 
-// Numbers of 16 bits that stand in the upper halves: those of `low` before those of `high`.
+// Packs 16-bit numbers from the upper halves: first those of `low`, then those of `high`.
 __m512i OneBehindTheOther(__m512i low, __m512i high) {
   return reinterpret_cast<__m512i>(
       _mm512_cvtne2ps_pbh(_mm512_castsi512_ps(high), _mm512_castsi512_ps(low)));
 }
-// One of `low`, one of `high` in turns.
+// Packs 16-bit numbers alternately from `low` and `high`.
 __m512i InTurns(__m512i low, __m512i high) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   constexpr int kSelect = 0xea;  // (a & b) | c
@@ -51,7 +51,7 @@ Split SplitF32(__m512 low, __m512 high) {
 
 uint32_t Mask(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0u : (1u << n) - 1; }
 
-// 32 numbers from `x`, the first `n` of them.
+// Loads the first `n` of 32 numbers from `x`.
 Split Load(const float* x, int64_t n) {
   const uint32_t mask = Mask(n);
   return SplitF32<OneBehindTheOther>(
@@ -59,7 +59,8 @@ Split Load(const float* x, int64_t n) {
       _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), x + kHalf));
 }
 
-// 16 numbers from `x` and 16 from `y`, the first `n` of each, in turns. Nothing of y when nullptr.
+// Loads the first `n` of 16 numbers each from `x` and `y`, alternately. y is zeros if it is
+// nullptr.
 Split LoadInTurns(const float* x, const float* y, int64_t n) {
   const auto mask = static_cast<__mmask16>(Mask(n));
   return SplitF32<InTurns>(_mm512_maskz_loadu_ps(mask, x),
@@ -94,7 +95,8 @@ void Transpose(__m512i* tile) {
   }
 }
 
-// One tile in each plane, two tiles apart: sides [side, side + 16) and k [at, at + 32).
+// Packs one tile in each plane: sides [side, side + 16) and k [at, at + 32). Planes are two tiles
+// apart.
 void PackTile(const TileSource& source, int64_t side, int64_t sides, int64_t at, int64_t k,
               bool columns, std::byte* tile) {
   const auto plane = [tile](int p) {
@@ -130,7 +132,7 @@ void PackPanel(const TileSource& source, int64_t sides, int64_t k, bool columns,
   }
 }
 
-// Tiles 0 to 3 are the sums, 4 and 5 rows, 6 and 7 columns.
+// Tiles 0 to 3 hold the sums, 4 and 5 rows, 6 and 7 columns.
 #define TANDEM_ROWS(plane)                        \
   _tile_loadd(4, a + 2 * (plane)*kTileBytes, 64); \
   _tile_loadd(5, a + (2 * (plane) + 1) * kTileBytes, 64)
@@ -201,14 +203,14 @@ void Begin() {
 }
 void End() { _tile_release(); }
 
-// Compilers do not all know these names yet.
+// Not all compilers know these names yet.
 bool HasTiles() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;  // leaf 7, EDX
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTile) != 0;
 }
 
-// The kernel gives tiles to processes that ask (Documentation/x86/xstate.rst).
+// The Linux kernel lets a process use tiles only after a request (Documentation/x86/xstate.rst).
 bool AskForTiles() {
   constexpr int kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;

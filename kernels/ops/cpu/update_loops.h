@@ -1,6 +1,6 @@
-// Vector loops of the optimizers, compiled once per instruction set like those of loops.h, with the
-// same promise: every element is computed by the same IEEE operations wherever it stands, so that a
-// parameter may be cut anywhere. Outputs may be the inputs.
+// Vector loops for the optimizers, compiled once per instruction set. They give the same guarantee
+// as loops.h: every element is computed with the same IEEE operations, wherever it is. A parameter
+// may therefore be split anywhere. Outputs may be the inputs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A run of a parameter. Slots in the order of the operator's; those it lacks are nullptr.
+// A run of elements of a parameter. Slots are in the operator's order; missing slots are nullptr.
 struct UpdateRun {
   const float *p, *g;
   const float* s[kUpdateSlotsMax];
@@ -21,20 +21,20 @@ struct UpdateRun {
 using UpdateFn = void (*)(const UpdateArgs& args, const UpdateRun& run);
 
 struct UpdateLoops {
-  // The formulas stand in the operators' definitions (sgd.cc, ...).
+  // The operators' definitions contain the formulas (sgd.cc, ...).
   UpdateFn sgd, momentum, adam, adagrad, decayed_adagrad, adamax, rmsprop, ftrl, lars;
-  // Slots 0 and 1 are the moments; po becomes the direction of LAMB, not the parameter. args.lr is
-  // 1 / (1 - Beta1Pow), args.keep is 1 / (1 - Beta2Pow).
+  // Slots 0 and 1 are the moments. po becomes the direction of LAMB, not the parameter. args.lr is
+  // 1 / (1 - Beta1Pow) and args.keep is 1 / (1 - Beta2Pow).
   UpdateFn lamb;
   // out = g + l2 p + l1 sign(p).
   void (*regularize)(const float* p, const float* g, float l1, float l2, float* out, int64_t n);
-  // out = x within [low, high]; NaN stays.
+  // out = x limited to [low, high]. NaN stays NaN.
   void (*clip)(const float* x, float low, float high, float* out, int64_t n);
-  // Sum of squares of x in 16 lanes by index modulo 16, the lanes then added in order.
+  // Sum of squares of x in 16 lanes by index modulo 16. The lanes are then added in order.
   float (*sum_squares)(const float* x, int64_t n);
 };
 
-// The table for the best instruction set of this machine.
+// Returns the table for the best instruction set of this machine.
 const UpdateLoops& BestUpdateLoops();
 
 extern const UpdateLoops kUpdateLoopsBase, kUpdateLoopsAvx2, kUpdateLoopsAvx512;

@@ -1,5 +1,5 @@
 // The code of the optimizers' loops, included once by each update_loops_<isa>.cc. As in
-// loops_code.h everything has internal linkage and no inline function of a header is called.
+// loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_UPDATE_LOOPS
 #error "include this from update_loops_<isa>.cc alone"
 #endif
@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// A step of the optimizer over a run. The arguments are a copy, of which no output can be a part.
+// Runs an optimizer step over a run of elements. The arguments are copied, so that no output can
+// alias them.
 template <typename Formula>
 void UpdateLoop(const UpdateArgs& args, const UpdateRun& r) {
   constexpr int kSlots = Formula::kSlots;

@@ -1,13 +1,13 @@
-// What the vector loops share; included by the code that is compiled once per instruction set,
-// which says (loops_code.h) why everything here has internal linkage.
+// Helpers of the vector loops. The code that is compiled once per instruction set includes this
+// file. loops_code.h explains why everything here has internal linkage.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/ops/formulas/exp.h"
 
-// Outputs may be the inputs, element by element, so there is nothing carried from one element to
-// another; the compiler's own overlap check would send in-place calls to scalar code.
+// Outputs may be the inputs, but only element by element, so there is no dependency between
+// elements. The compiler's own overlap check would use scalar code for in-place calls.
 #if defined(__clang__)
 #define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// A formula (formulas/activation.h) over contiguous elements.
+// Applies a formula (formulas/activation.h) to contiguous elements.
 template <typename Formula>
 void UnaryLoop(const float* x, float* y, int64_t n) {
   TANDEM_VECTOR_LOOP

@@ -16,7 +16,8 @@
 namespace tandem {
 namespace {
 
-// A file: this line, the CRC32C of all behind it, bytes of the key, the key, the code.
+// A file contains this line, the CRC32C of everything after it, the number of bytes of the key, the
+// key, and the code.
 constexpr std::string_view kHeader = "tandem: compiled code, version 1\n";
 constexpr uint64_t kBytesMax = uint64_t{64} << 20;
 
@@ -32,7 +33,7 @@ std::string CodeCache::PathOf(std::string_view key) const {
   return absl::StrFormat("%s/%016x.code", folder_, StableHash(key));
 }
 
-// What is damaged, or another's with the same hash, is compiled again and replaced.
+// A damaged file, or a file of another key with the same hash, is compiled again and replaced.
 std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
   const Status own = OpenOwnFolder(folder_, OwnRule::kUser).status();
@@ -46,7 +47,8 @@ std::optional<std::string> CodeCache::Kept(std::string_view key) {
   return *text == ToText(key, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-// Several processes may keep the same at once: each has a draft of its own, and the last one stays.
+// Several processes may store the same code at once. Each writes its own draft, and the last rename
+// wins.
 void CodeCache::Keep(std::string_view key, std::string_view bytes) {
   if (folder_.empty() || !keeps_) return;
   const std::string path = PathOf(key);

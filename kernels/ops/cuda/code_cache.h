@@ -1,5 +1,5 @@
-// What was compiled for a device: once for the equal kernels of a session and, kept in a folder,
-// once for the sessions behind it.
+// A cache of code compiled for a device. Equal kernels of a session are compiled once. With a
+// directory, later sessions use the code too.
 #pragma once
 
 #include <map>
@@ -13,28 +13,29 @@
 
 namespace tandem {
 
-// One thread.
+// Use from one thread only.
 class CodeCache {
  public:
-  // `folder`: made with mode 0700 when something is to be kept in it, a file each, which may be
-  // removed at any time; empty: nothing is kept. What is kept is run: a file of another user, or
-  // that others may write, is replaced, and such a folder is refused with a note (OwnRule::kUser).
+  // `folder`: created with mode 0700 when the first file is written. It has one file per entry;
+  // files may be deleted at any time. Empty: nothing is stored. Because stored code is executed, a
+  // file is replaced if it belongs to another user or if others may write it. Such a directory is
+  // rejected with a note (OwnRule::kUser).
   explicit CodeCache(std::string folder = "") : folder_(std::move(folder)) {}
 
   template <typename T>
   struct Compiled {
     std::shared_ptr<T> code;
-    std::string bytes;  // what makes the same again; empty: it cannot be kept
+    std::string bytes;  // serialised code; empty: it cannot be stored
   };
-  // The code of `key`: device, library, versions and source. The first time it is what
-  // `load`(bytes), StatusOr<shared_ptr<T>>, makes of what is kept; where nothing is, or what load
-  // refuses, what `compile`(), StatusOr<Compiled<T>>, gives, whose error is that of the key from
-  // then on, too.
+  // Returns the code for `key`, which contains device, library, versions and source. The first call
+  // for a key uses `load`(bytes), StatusOr<shared_ptr<T>>, on stored bytes. If there are none or
+  // load fails, it uses `compile`(), StatusOr<Compiled<T>>. An error of compile is returned for all
+  // later calls with this key too.
   template <typename T, typename Load, typename Compile>
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // What was compiled and what was known since the last call, a line each; empty: nothing.
+  // Returns what was compiled and what was found since the last call, one line each; "": nothing.
   std::string TakeNotes();
 
  private:
@@ -45,9 +46,9 @@ class CodeCache {
   const std::string folder_;
   std::map<std::string, StatusOr<std::shared_ptr<void>>> code_;
   int compiled_ = 0, known_ = 0;
-  double seconds_ = 0;  // of compiling
-  bool keeps_ = true;   // until the folder refuses
-  Status refused_;      // why, until it was told
+  double seconds_ = 0;  // spent on compiling
+  bool keeps_ = true;   // false after the directory was rejected
+  Status refused_;      // the reason, until TakeNotes reports it
 };
 
 template <typename T, typename Load, typename Compile>

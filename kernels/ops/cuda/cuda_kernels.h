@@ -32,7 +32,8 @@ std::vector<KernelRegistration> SoftmaxCudaRows();        // softmax_cuda.cu
 std::vector<KernelRegistration> SparseRowsCudaRows();     // sparse_rows_cuda.cu
 std::vector<KernelRegistration> SyncBatchNormCudaRows();  // sync_batch_norm_cuda.cu
 
-// All of them for one operator; empty when it has none. For operators that are made of others.
+// Returns all kernels of one operator; empty: it has none. For operators composed of other
+// operators.
 std::span<const KernelImpl> CudaImplsOf(std::string_view op);
 
 }  // namespace tandem

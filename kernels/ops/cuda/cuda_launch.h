@@ -1,4 +1,5 @@
-// Launching: grid-stride loops, types, and element-wise maps over contiguous tensors.
+// Helpers for launching kernels: grid-stride loops, element types, and element-wise maps over
+// contiguous tensors.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,8 +22,8 @@ inline Status CheckCuda(cudaError_t error, const char* what) {
   return error == cudaSuccess ? OkStatus() : Internal("%s: %s", what, cudaGetErrorString(error));
 }
 
-// Puts `kernel` on the compute stream. The error is that of the launch; what the kernel does is
-// known when the device is synchronised.
+// Launches `kernel` on the compute stream. Returns errors of the launch; errors inside the kernel
+// are known when the device is synchronised.
 template <typename... Params, typename... Given>
 Status Launch(const KernelArgs& args, dim3 blocks, dim3 threads, void (*kernel)(Params...),
               const Given&... given) {
@@ -42,7 +43,7 @@ T* Out(const KernelArgs& args, int i) {
   return static_cast<T*>(args.out[i]);
 }
 
-// A copy inside the device; nothing when both are the same memory.
+// Copies within the device. Does nothing if both pointers are equal.
 inline Status CopyOnDevice(const KernelArgs& args, void* to, const void* from, size_t bytes) {
   if (to == from || bytes == 0) return OkStatus();
   return CheckCuda(
@@ -53,7 +54,7 @@ inline Status ZeroOnDevice(const KernelArgs& args, void* at, size_t bytes) {
   return CheckCuda(cudaMemsetAsync(at, 0, bytes, StreamOf(args).stream), "fill with zeros");
 }
 
-// ---- Elements: arithmetic happens in f32 --------------------------------------------------------
+// ---- Elements: arithmetic uses f32 --------------------------------------------------------------
 
 __device__ inline float Wide(float x) { return x; }
 __device__ inline float Wide(__half x) { return __half2float(x); }
@@ -70,7 +71,7 @@ __device__ T Narrow(float x) {  // to nearest even
   }
 }
 
-// Of three instances of a kernel the one for the type of input 0.
+// Selects one of three instances of a kernel by the type of input 0.
 template <PrepareFn f32, PrepareFn f16, PrepareFn bf16>
 StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
   switch (view.in(0).dtype) {
@@ -89,7 +90,7 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
 
 inline constexpr int kCudaThreads = 256;
 
-// Enough blocks for n elements, but no more than keep any device busy.
+// Returns enough blocks for n elements, limited to a number that fully loads any device.
 inline unsigned CudaBlocks(int64_t n, int64_t per_block = kCudaThreads) {
   constexpr int64_t kBlocksMax = 4096;
   return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 1, kBlocksMax));
@@ -100,7 +101,8 @@ __device__ inline int64_t GridIndex() {
 }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// a / b, neither below 0; in 32 bits, which is several times as fast, where they fit.
+// Returns a / b; both must not be negative. Uses 32 bits if both fit, which is several times as
+// fast.
 __device__ inline int64_t Quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return a / b;
   return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
@@ -132,7 +134,7 @@ struct MapPointers {
   T* out;
 };
 
-// Elements of 16 bytes at a time where all pointers are aligned to them.
+// Processes 16 bytes at a time if all pointers are aligned to 16 bytes.
 template <typename T, int inputs, typename Fn>
 __global__ void MapKernel(Fn fn, MapPointers<T, inputs> p, int64_t n, bool aligned) {
   constexpr int kPack = 16 / sizeof(T);
@@ -155,7 +157,7 @@ __global__ void MapKernel(Fn fn, MapPointers<T, inputs> p, int64_t n, bool align
   }
 }
 
-// out[i] = fn(the elements i of the inputs as a float array), on the device.
+// out[i] = fn(element i of each input, as a float array), on the device.
 template <typename T, int inputs, typename Fn>
 Status Map(const KernelArgs& args, const std::array<const T*, inputs>& in, T* out, int64_t n,
            const Fn& fn) {
@@ -170,7 +172,7 @@ Status Map(const KernelArgs& args, const std::array<const T*, inputs>& in, T* ou
                 MapKernel<T, inputs, Fn>, fn, p, n, bits % 16 == 0);
 }
 
-// Notes, once for all threads, what is wrong in the data.
+// Records an error in the data. Only the first error of all threads is kept.
 __device__ inline void Blame(CudaFault* fault, CudaFault::Input input, int64_t at, int64_t value,
                              int64_t limit) {
   if (atomicCAS(&fault->taken, 0, 1) != 0) return;

@@ -1,4 +1,4 @@
-// cuDNN on a device.
+// Plans of cuDNN graphs for a device.
 #pragma once
 
 #include "kernels/ops/cuda/code_cache.h"
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// A device with this cuDNN, for what is measured once on it.
+// Returns a key for the device and cuDNN version, for measurements that are made once per machine.
 inline StatusOr<std::string> DnnMachine(const Place& place) {
   cudaDeviceProp device{};
   TD_RETURN_IF_ERROR(CheckCuda(cudaGetDeviceProperties(&device, place.index), "the device's name"));
@@ -15,14 +15,14 @@ inline StatusOr<std::string> DnnMachine(const Place& place) {
                          device.multiProcessorCount, cudnnGetVersion());
 }
 
-// Plans of a graph, which must outlive this, for the device that a kernel is prepared for.
-// UNIMPLEMENTED, whatever the reason, where there is none: other kernels serve.
+// Makes plans of a graph for the device of the PrepareContext. `graph` must outlive this object.
+// UNIMPLEMENTED: there is no plan, for any reason; another kernel is then used.
 class DnnPlans {
  public:
   using Shared = std::shared_ptr<const DnnPlan>;
 
   DnnPlans(const DnnGraph& graph, const PrepareContext& ctx) : graph_(graph), ctx_(ctx) {}
-  // What cuDNN thinks best within so many bytes of workspace.
+  // Returns cuDNN's best plan with at most `workspace_max` bytes of workspace.
   StatusOr<Shared> Best(size_t workspace_max) const {
     return Find(absl::StrFormat("best within %d bytes", workspace_max),
                 [&](const auto& device) { return graph_.MakePlan(device, workspace_max); });
@@ -33,7 +33,7 @@ class DnnPlans {
   }
 
  private:
-  // Above what it was when other code was made for the same key.
+  // Increase it when other code is made for the same key.
   static constexpr int kVersion = 2;
 
   template <typename Make>

@@ -1,8 +1,8 @@
-// cuDNN's graphs: several operations on images that run as one plan, and what lies between them in
-// no memory. A graph is described on any machine; its plan is made for a device by cuDNN's
-// heuristics and, for most, compiled (about half a second).
-// Source: the graph interface of cuDNN 9 (its backend descriptors); plans without a device's handle
-// need 9.8, which the build asks for; an older library at run time refuses: UNIMPLEMENTED.
+// cuDNN graphs: several operations on images that run as one plan, with intermediate values not
+// stored in memory. A graph can be described on any machine. cuDNN's heuristics make its plan for a
+// device; most plans are compiled, which takes about half a second. Source: the graph interface of
+// cuDNN 9 (its backend descriptors). Plans without a device handle need 9.8, which the build
+// requires. UNIMPLEMENTED: the library at run time is older.
 #pragma once
 
 #include <array>
@@ -16,30 +16,32 @@
 
 namespace tandem {
 
-// One of cuDNN's backend descriptors, finalized.
+// A finalized backend descriptor of cuDNN.
 using DnnDescriptor = std::shared_ptr<void>;
 
-// What plans are made for: the device of a handle, or one that cuDNN's JSON describes, which need
-// not be here.
+// Returns the device for which plans are made: the device of a handle, or a device described by
+// cuDNN's JSON, which need not be present.
 StatusOr<DnnDescriptor> DnnDeviceOf(cudnnHandle_t handle);
 StatusOr<DnnDescriptor> DnnDeviceFrom(std::string_view json);
 
 class DnnPlan {
  public:
-  // The memory of a tensor; of a number, the host's.
+  // The memory of a tensor. For a number it is host memory.
   struct Given {
     int64_t tensor;
     const void* at;
   };
-  // `parts`: the plan, and what it speaks of.
+  // `parts`: the plan and the descriptors that it uses.
   DnnPlan(std::vector<DnnDescriptor> parts, size_t workspace)
       : parts_(std::move(parts)), workspace_(workspace) {}
-  // Of text() of a plan that the same cuDNN made for the same kind of device: nothing is compiled.
+  // Makes a plan from text() of a plan of the same cuDNN version for the same kind of device.
+  // Nothing is compiled.
   static StatusOr<DnnPlan> Restore(const DnnDescriptor& device, std::string_view text);
-  // With what was compiled.
+  // Returns the plan as text, including compiled code.
   StatusOr<std::string> text() const;
   size_t workspace() const { return workspace_; }  // bytes
-  // Puts it on the handle's stream. `given`: every tensor in memory, and every number.
+  // Runs the plan on the handle's stream. `given` must contain every tensor in memory and every
+  // number.
   Status Run(cudnnHandle_t handle, std::span<const Given> given, void* workspace) const;
 
  private:
@@ -47,52 +49,54 @@ class DnnPlan {
   size_t workspace_;
 };
 
-// Channels are last in memory, everywhere. The first error of a call stays for the plans. Sums
-// are f32.
+// Builds a graph. All tensors have their channels last. The first error is stored; making a plan
+// returns it. Sums are f32.
 class DnnGraph {
  public:
   using Id = int64_t;                   // of a tensor
   using Dims = std::array<int64_t, 4>;  // images, channels, rows, columns
 
   Id Tensor(cudnnDataType_t type, const Dims& dims);   // in memory, aligned to 16 bytes
-  Id Between(cudnnDataType_t type, const Dims& dims);  // from one operation to the next
-  Id Number();  // one f32 of the host's, read when the plan is run
+  Id Between(cudnnDataType_t type, const Dims& dims);  // intermediate value between two operations
+  Id Number();  // one f32 in host memory, read when the plan runs
   Id Channels(int64_t channels) { return Tensor(CUDNN_DATA_FLOAT, {1, channels, 1, 1}); }
 
   struct Window {
     std::array<int64_t, 2> stride, pad, dilation;
   };
-  // y = x * w, w [filters, channels of a group, rows, columns]; and its gradients.
+  // y = x * w, with w [filters, channels of a group, rows, columns], and its gradients.
   void Convolution(Id x, Id w, Id y, const Window& window);
   void ConvolutionInputGrad(Id w, Id gy, Id gx, const Window& window);
   void ConvolutionFilterGrad(Id x, Id gy, Id gw, const Window& window);
-  // y = mode(a, b); b may have one element a channel, or one.
+  // y = mode(a, b). b may have one element per channel, or one element.
   void Pointwise(cudnnPointwiseMode_t mode, Id a, Id b, Id y);
-  // y = max(x, 0), NaN where x is.
+  // y = max(x, 0); NaN where x is NaN.
   void Relu(Id x, Id y);
 
-  // saved_inv = 1 / sqrt(variance + epsilon), the variance divided by n.
+  // saved_inv = 1 / sqrt(variance + epsilon). The variance is divided by n.
   struct BatchNormTensors {
     Id x, scale, bias, epsilon, y, saved_mean, saved_inv;
   };
-  // In training, without running statistics.
+  // Batch normalisation for training, without running statistics.
   void BatchNorm(const BatchNormTensors& t);
   struct BatchNormGradTensors {
     Id x, gy, scale, saved_mean, saved_inv, gx, gscale, gbias;
   };
   void BatchNormGrad(const BatchNormGradTensors& t);
 
-  // What it is, in words: equal graphs have equal keys.
+  // Returns a description of the graph. Equal graphs have equal keys.
   const std::string& key() const { return key_; }
-  // cuDNN's proposals for a device by number: those of its heuristics, best first, and from
-  // kFallback on those for when none of them serves.
+  // Numbers of cuDNN's proposals for a device. First come those of its heuristics, best first. From
+  // kFallback on come proposals for the case that none of these works.
   static constexpr size_t kFallback = 8, kProposals = 16;
-  // NOT_FOUND: there are fewer. Other errors: it gives other bits each time, or cannot be made.
+  // NOT_FOUND: there are fewer proposals. Other errors: the plan is not deterministic or cannot be
+  // made.
   StatusOr<DnnPlan> MakeProposal(const DnnDescriptor& device, size_t number) const;
-  // The first that can be made within so many bytes of workspace. UNIMPLEMENTED: there is none.
+  // Returns the first plan that can be made with at most `workspace_max` bytes of workspace.
+  // UNIMPLEMENTED: there is none.
   StatusOr<DnnPlan> MakePlan(const DnnDescriptor& device, size_t workspace_max) const;
 
-  class Builder;  // of a descriptor
+  class Builder;  // fills a descriptor
 
  private:
   using Slots = std::vector<std::pair<cudnnBackendAttributeName_t, Id>>;
@@ -105,7 +109,7 @@ class DnnGraph {
 
   Status status_;
   std::vector<DnnDescriptor> tensors_, operations_;
-  std::vector<DnnDescriptor> parts_;  // what operations speak of, besides tensors
+  std::vector<DnnDescriptor> parts_;  // descriptors that operations use, except tensors
   std::string key_;
 };
 

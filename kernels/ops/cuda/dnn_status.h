@@ -1,4 +1,5 @@
-// cuDNN's errors, types and owned descriptors, for kernels and for what a host alone compiles.
+// cuDNN's errors, types and owned descriptors. Used by kernels and by code that is compiled only
+// for the host.
 #pragma once
 
 #include <absl/strings/str_format.h>
@@ -13,14 +14,14 @@
 
 namespace tandem {
 
-// UNIMPLEMENTED where cuDNN does not serve this: others may.
+// UNIMPLEMENTED: cuDNN does not support the case; another kernel may.
 inline Status DnnStatus(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return OkStatus();
   char why[256] = "";
   cudnnGetLastErrorString(why, sizeof(why));
   const std::string text =
       absl::StrFormat("cuDNN, %s: %s %s", what, cudnnGetErrorString(status), why);
-  // One number for each reason, below the next kind of error.
+  // Each kind of error has this many numbers, one per reason.
   constexpr int kReasons = 1000;
   const bool unserved =
       status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_NOT_SUPPORTED + kReasons;

@@ -1,4 +1,4 @@
-// Where the elements of images [n,c,h,w] lie in a device's memory, NCHW or NHWC.
+// Addresses of elements of images [n,c,h,w] in device memory, NCHW or NHWC.
 #pragma once
 
 #include "kernels/ops/core/image_layout.h"
@@ -8,15 +8,15 @@ namespace tandem {
 
 struct CudaImages {
   int64_t channels, height, width;
-  bool last;  // channels
+  bool last;  // channels last
 
   struct Place {
     int64_t n, c, y, x;
   };
-  // From an element to its neighbour in a row, a column.
+  // Distances between neighbours in a row and in a column, in elements.
   __device__ int64_t StepX() const { return last ? channels : 1; }
   __device__ int64_t StepY() const { return width * StepX(); }
-  // The first element of channel c of image n.
+  // Returns the first element of channel c of image n.
   __device__ int64_t Plane(int64_t n, int64_t c) const {
     return last ? n * height * width * channels + c : (n * channels + c) * height * width;
   }

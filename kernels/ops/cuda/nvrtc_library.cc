@@ -31,7 +31,7 @@ Status Load(void* library, NvrtcLibrary* nvrtc) {
   return Find(library, "nvrtcGetCUBIN", &nvrtc->GetCubin);
 }
 
-// Text of the size that NVRTC says, which counts a 0 at the end of texts.
+// Returns a text of NVRTC. The size that NVRTC reports includes the terminating 0.
 template <typename Size, typename Get>
 std::string Take(NvrtcProgram program, const Size& size, const Get& get) {
   size_t bytes = 0;

@@ -1,6 +1,6 @@
-// NVRTC, CUDA's compiler as a library, as a table of functions opened at run time: neither its
-// header nor the library is needed to build or to start. tests/gpu/nvrtc_test.cc compares what
-// stands here with the header of CUDA builds.
+// NVRTC, CUDA's compiler library, as a table of functions opened at run time. Neither its header
+// nor the library is needed to build or start. tests/gpu/nvrtc_test.cc compares these declarations
+// with the header in CUDA builds.
 #pragma once
 
 #include <span>
@@ -26,18 +26,20 @@ struct NvrtcLibrary {
   NvrtcResult (*GetCubin)(NvrtcProgram program, char* cubin);
 };
 
-// Opens `path`; empty: libnvrtc.so.13 or .12 beside the running program, in ../lib, where the
-// loader looks, or in /usr/local/cuda. UNAVAILABLE with what is missing.
+// Opens the library at `path`. If it is empty: libnvrtc.so.13 or .12 next to the running program,
+// in ../lib, in the loader's search path, or in /usr/local/cuda. UNAVAILABLE: the library or a
+// function is missing.
 StatusOr<NvrtcLibrary> OpenNvrtc(const std::string& path = "");
 
-// A header by the name that the source includes it by.
+// A header with the name under which the source includes it.
 struct HeaderText {
   const char* name;
   const char* text;
 };
 
-// The machine code of `source` for devices of compute capability major.minor; multiplications and
-// additions are not contracted, as everywhere. INTERNAL with the compiler's words.
+// Returns the machine code of `source` for devices of compute capability major.minor. As
+// everywhere, multiplications and additions are not contracted. INTERNAL: compilation failed; the
+// message contains the compiler's output.
 StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::string& source,
                                        std::span<const HeaderText> headers, int major, int minor);
 

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kCost = 2;  // element operations
+constexpr int64_t kCost = 2;  // element operations per element
 
 template <typename Fn>
 struct State {

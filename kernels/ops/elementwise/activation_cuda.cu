@@ -1,5 +1,5 @@
-// CUDA kernels of activations and other maps of single elements; definitions in activation.cc,
-// relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
+// CUDA kernels of activations and other functions of single elements; definitions are in
+// activation.cc, relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/activation.h"
@@ -98,7 +98,7 @@ StatusOr<Kernel> PrepareRegularize(const OpView& view, const PrepareContext&) {
       {view.in(0).shape.numel(), AttrF32(view, "l1"), AttrF32(view, "l2")});
 }
 
-// ---- sum: of up to four inputs a launch, in their order -----------------------------------------
+// ---- sum: up to four inputs per launch, in order ------------------------------------------------
 
 struct SumState {
   int64_t n;
@@ -127,7 +127,8 @@ Status RunSum(SumState& s, const KernelArgs& args) {
   return rest == 1 ? AddUp<float, 2>(args, {sum, in(next)}, s.n) : OkStatus();
 }
 
-// Of 16 bits two are added, which is what autodiff asks for: more would be rounded in between.
+// Adds two 16-bit inputs, the case that autodiff needs, or three or four. With more inputs,
+// intermediate sums would be rounded.
 template <typename T>
 Status RunSumHalf(SumState& s, const KernelArgs& args) {
   if (s.count == 1) return CopyOnDevice(args, args.out[0], args.in[0], s.n * sizeof(T));

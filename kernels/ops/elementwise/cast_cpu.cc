@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// 16-bit floats under types of their own.
+// Separate types for the 16-bit floats.
 struct F16 {
   uint16_t bits;
 };
@@ -20,7 +20,7 @@ struct BF16 {
   uint16_t bits;
 };
 
-// As a number that holds every value of the type.
+// Returns x in a type that holds every value of the 16-bit type.
 inline float Widen(F16 x) { return F16ToF32(x.bits); }
 inline float Widen(BF16 x) { return BF16ToF32(x.bits); }
 template <typename T>
@@ -89,7 +89,7 @@ LoopFn LoopOf(DType from, DType to) {
   return nullptr;
 }
 
-// Between f32 and 16 bits there are vector loops.
+// Vector loops convert between f32 and 16 bits.
 template <HalfLoops::Widen HalfLoops::*loop>
 void WidenLoop(const void* from, void* to, int64_t begin, int64_t end) {
   (BestHalfLoops().*loop)(static_cast<const uint16_t*>(from) + begin,
@@ -116,7 +116,7 @@ struct State {
   int parts;
 };
 
-// `from`: the input that is converted; of cast_grad it is the second.
+// `from`: the input to convert; for cast_grad it is the second.
 template <int from>
 Status Run(State& s, const KernelArgs& args) {
   ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {

@@ -45,7 +45,7 @@ struct NormState {
   std::vector<int> parts;
 };
 
-// The norm is that of all inputs together: of the one of clip_by_norm.
+// The norm is over all inputs together; clip_by_norm has one input.
 Status RunByNorm(NormState& s, const KernelArgs& args) {
   double total = 0;
   for (size_t i = 0; i < s.sizes.size(); ++i) {

@@ -1,5 +1,5 @@
 // Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR
-// 2014; scaled while it trains ("upscale_in_train"), so that evaluation has nothing to do.
+// 2014. Scales during training ("upscale_in_train"), so that evaluation needs no dropout.
 #include "kernels/ops/elementwise/dropout.h"
 
 #include "kernels/ops/core/infer.h"
@@ -19,7 +19,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-// What is dropped is drawn again from the same key, so no mask is kept.
+// The gradient draws the same random numbers from the same key, so no mask is stored.
 void Grad(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

@@ -14,8 +14,8 @@ namespace {
 struct State {
   const MathLoops& loops;
   int64_t n;
-  uint64_t name;        // hash
-  uint32_t drop_below;  // words of 32 bits below it drop their element
+  uint64_t name;        // hash of the name
+  uint32_t drop_below;  // a random 32-bit word below this drops its element
   float scale;
   int parts;
 };

@@ -1,5 +1,5 @@
-// CUDA kernel of dropout; definition in dropout.cc. It drops the elements that the CPU drops: word
-// j of the stream is Philox(key, j / 4)[j % 4].
+// CUDA kernel of dropout; definition in dropout.cc. It drops the same elements as the CPU: word j
+// of the stream is Philox(key, j / 4)[j % 4].
 #include "common/base/rng.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
@@ -10,8 +10,8 @@ namespace {
 
 struct State {
   int64_t n;
-  uint64_t name;        // hash
-  uint32_t drop_below;  // words of 32 bits below it drop their element
+  uint64_t name;        // hash of the name
+  uint32_t drop_below;  // a random 32-bit word below this drops its element
   float scale;
 };
 
@@ -38,7 +38,8 @@ __device__ uint64_t KeyOf(uint64_t of, int64_t counter) {
   return (uint64_t{words.at[1]} << 32) | words.at[0];
 }
 
-// One group of four words a turn; the first and the last may reach beyond the tensor.
+// Processes one group of four words at a time. The first and the last group may extend beyond the
+// tensor.
 template <typename T>
 __global__ void DropoutKernel(const T* x, T* y, const DropoutPosition* position, State s,
                               CudaFault* fault) {

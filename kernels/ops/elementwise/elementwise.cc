@@ -55,7 +55,7 @@ std::vector<AttrDef> Attrs() {
 }
 
 std::vector<SlotDef> GradInputs() { return {{"X"}, {"Y"}, {"Out@GRAD"}}; }
-// Of sums and differences, whose gradients do not depend on X and Y.
+// Inputs of the gradients of sums and differences, which do not depend on the values of X and Y.
 std::vector<SlotDef> ShapeGradInputs() {
   return {{"X", Arity::kOne, true}, {"Y", Arity::kOne, true}, {"Out@GRAD"}};
 }

@@ -21,7 +21,7 @@ struct State {
   int64_t numel() const { return s.outer * s.len * s.inner; }
 };
 
-// A combination of `outer` rows of X with Y: Y repeated over `inner` elements each.
+// Combines `outer` rows of X with Y. Each element of Y is repeated `inner` times.
 template <Kind kind>
 void CombineRows(const State& st, int64_t outer, const float* x, const float* y, float* out) {
   const int64_t len = st.s.len, inner = st.s.inner;
@@ -47,7 +47,7 @@ template <Kind kind>
 void Combine(const State& st, const float* x, const float* y, float* out) {
   const auto& [outer, len, inner] = st.s;
   const int parts = PartsFor(st.threads, st.numel() / 2);
-  if (outer == 1 && inner == 1) {  // X and Y are alike: cut between any elements
+  if (outer == 1 && inner == 1) {  // X and Y have one shape: split between any elements
     ParallelFor(parts, len, [&](int, int64_t begin, int64_t end) {
       (kind == Kind::kAdd ? st.loops.add : st.loops.mul)(x + begin, y + begin, out + begin,
                                                          end - begin);
@@ -86,16 +86,16 @@ Status RunMulGrad(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// ---- Subtraction, division, the larger one ------------------------------------------------------
+// ---- Subtraction, division, maximum -------------------------------------------------------------
 
 struct MathState {
   const Loops& loops;
   BroadcastShape s;
   MathLoops::PairFn combine;
-  MathLoops::PairGradFn grad_x, grad_y;  // nullptr: the gradient, and its negative
+  MathLoops::PairGradFn grad_x, grad_y;  // nullptr: the gradient itself, and its negative
 };
 
-// Calls run(at, y, n) for runs of X that together are X: y holds the elements of Y that they meet.
+// Calls run(at, y, n) for runs that cover X. y points to the elements of Y that belong to the run.
 template <typename Run>
 void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
   constexpr int64_t kRun = 256;

@@ -15,7 +15,7 @@ struct State {
   MiddleSums repeats() const { return {s.outer, s.len, s.inner}; }
 };
 
-// The element of Y that element i of X meets.
+// Returns the index of the element of Y for element i of X.
 struct MeetsY {
   int64_t len, inner;
   __device__ int64_t operator()(int64_t i) const {
@@ -37,7 +37,7 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// The gradients of sums and differences do not look at X and Y, and get none.
+// Gradients of sums and differences do not use X and Y; these pointers are then nullptr.
 template <typename T>
 struct Operands {
   const T *x, *y, *g;

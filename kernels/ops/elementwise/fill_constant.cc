@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Whether an element of `dtype` can hold `value` (integers: its whole part).
+// Returns true if an element of `dtype` can hold `value` (for integers: its integral part).
 bool Holds(DType dtype, double value) {
   switch (dtype) {
     case DType::kI32:
@@ -16,7 +16,7 @@ bool Holds(DType dtype, double value) {
       return value >= -0x1p63 && value < 0x1p63;
     case DType::kU8:
       return value > -1.0 && value < 256.0;
-    default:  // infinities and NaN are fine
+    default:  // infinities and NaN are valid
       return !std::isfinite(value) || std::abs(value) <= std::numeric_limits<float>::max();
   }
 }

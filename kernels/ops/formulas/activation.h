@@ -1,6 +1,6 @@
-// Activations and pairwise arithmetic, element by element; the definitions are those of the
-// operators (activation.cc, relu.cc, elementwise.cc). Gradients take what the operator's does: the
-// result or the input, and the gradient of the result.
+// Formulas of activations and pairwise arithmetic, for one element. The operators define them
+// (activation.cc, relu.cc, elementwise.cc). A gradient has the arguments of the operator's
+// gradient: the result or the input, and the gradient of the result.
 #pragma once
 
 #include "kernels/ops/formulas/exp.h"
@@ -22,8 +22,8 @@ struct SigmoidGrad {
   static TD_HD float Of(float y, float gy) { return gy * y * (1.0f - y); }
 };
 
-// For small arguments x P(x^2), P fitted to tanh(x) / x by least relative error (6e-9); else by
-// exp.
+// For small arguments: x P(x^2), with P fitted to tanh(x) / x by least relative error (6e-9).
+// Otherwise with exp.
 struct Tanh {
   static TD_HD float Of(float x) {
     const float size = __builtin_fabsf(x), s = x * x;
@@ -41,10 +41,10 @@ struct TanhGrad {
   static TD_HD float Of(float y, float gy) { return gy * (1.0f - y) * (1.0f + y); }
 };
 
-// Distribution function of the standard normal, and its density times sqrt(2 pi): one exp for both.
-// For x < 0 it is erfc(z) / 2 with z = -x / sqrt(2), and erfc(z) exp(z^2) is a polynomial in
-// t = 1 / (1 + 0.4 z) (the form of Abramowitz and Stegun 7.1.26), fitted here by least relative
-// error, 6e-8 for z < 9.5.
+// Distribution function of the standard normal distribution, and its density times sqrt(2 pi); both
+// use one exp. For x < 0 the function is erfc(z) / 2 with z = -x / sqrt(2). erfc(z) exp(z^2) is
+// approximated by a polynomial in t = 1 / (1 + 0.4 z), the form of Abramowitz and Stegun 7.1.26. It
+// is fitted by least relative error, 6e-8 for z < 9.5.
 struct Normal {
   float below, density;
 
@@ -89,7 +89,7 @@ struct GeluTanhGrad {
   }
 };
 
-// ---- Pairs: x, y -> out; the parts of the gradient g that go to x and to y ----------------------
+// ---- Pairs: x, y -> out; the parts of the gradient g for x and for y ----------------------------
 
 struct Add {
   static TD_HD float Of(float x, float y) { return x + y; }
@@ -111,7 +111,7 @@ struct Div {
   static TD_HD float GradX(float, float y, float g) { return g / y; }
   static TD_HD float GradY(float x, float y, float g) { return -g * (x / y) / y; }
 };
-// NaN of either stays.
+// The result is NaN if one argument is NaN.
 struct Max {
   static TD_HD float Of(float x, float y) {
     const float larger = x > y ? x : y;

@@ -1,4 +1,4 @@
-// Numbers as integers: the rules of cast.
+// Conversion of numbers to integers, with the rules of cast.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace tandem {
 namespace {
 
-// Towards 0; what lies outside To as the nearest there is, NaN as 0.
+// Rounds towards 0. Values outside To become the nearest value of To; NaN becomes 0.
 template <typename To>
 TD_HD To ToInteger(float x) {
-  // The first numbers beyond the type's, which f32 holds exactly.
+  // The first numbers outside the type's range. f32 represents them exactly.
   constexpr float kEnd = -2.0f * static_cast<float>(std::numeric_limits<To>::min() / 2);
   constexpr float kTop = std::is_signed_v<To> ? kEnd : 256.0f;
   constexpr To kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();

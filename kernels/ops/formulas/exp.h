@@ -1,4 +1,4 @@
-// The exponential function, which the activations, softmax and the losses are made of.
+// The exponential function of the activations, softmax and the losses.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 namespace tandem {
 namespace {
 
-// exp by 2^k e^r, r in [-ln2/2, ln2/2], e^r by its Taylor polynomial of degree 7 (Cody and Waite's
-// reduction, "Software Manual for the Elementary Functions", 1980, chapter 6).
+// Computes exp as 2^k e^r with r in [-ln2/2, ln2/2], and e^r by its Taylor polynomial of degree 7.
+// Source: Cody and Waite's reduction, "Software Manual for the Elementary Functions", 1980, chapter
+// 6.
 [[maybe_unused]] TD_HD float Exp(float x) {
   const float clamped = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
   const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;  // round to nearest

@@ -1,6 +1,6 @@
-// Formulas are written once and computed by the CPU's vector loops and by the CUDA kernels alike.
-// All headers of this folder have internal linkage: they are compiled once per instruction set of
-// the CPU (loops_code.h says why), and once more for the device. Neither compiler contracts
+// Each formula is written once and used by the CPU's vector loops and by the CUDA kernels. All
+// headers of this directory have internal linkage, because they are compiled once per CPU
+// instruction set (see loops_code.h) and once for the device. Neither compiler contracts
 // multiplications and additions, so both give the same bits.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The rules of sample_image: places between pixels, and what an image may be.
+// The rules of sample_image: positions between pixels, and valid images.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,22 @@
 namespace tandem {
 namespace {
 
-// Between pixel `at` of a row or column and the next one, with `weight` / 256 of that; behind the
-// last pixel it is once more.
+// A position between pixel `at` of a row or column and the next pixel, whose weight is `weight` /
+// 256. The last pixel is its own next pixel.
 struct ImageTap {
   int at, weight;
 };
 TD_HD int32_t Packed(const ImageTap& tap) { return tap.at * 512 + tap.weight; }
 TD_HD ImageTap TapOf(int32_t packed) { return {packed >> 9, packed & 511}; }
 
-// Whether a place lies in a row or column of `pixels`.
+// Returns true if the position is inside a row or column of `pixels`.
 TD_HD bool LiesIn(const ImageTap& tap, int64_t pixels) {
   return tap.at >= 0 && tap.at < pixels && tap.weight <= 256;
 }
 
-// An image in the memory of all: its first byte, its width and its height. More than two pixels
-// each way for each that is made of them nobody reads.
+// An image in a buffer of all images: offset of its first byte, width and height. An image with
+// more than two pixels per pixel of the result, in either direction, is invalid because its pixels
+// would not all be read.
 struct PackedImage {
   int64_t begin, width, height;
 };

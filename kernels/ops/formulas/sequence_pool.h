@@ -1,4 +1,4 @@
-// The types of sequence_pool, and the factor of the sum over a sequence.
+// The types of sequence_pool, and the factor for the sum over a sequence.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// sigmoid_cross_entropy, element by element: the definition is the operator's (sigmoid_xent.cc).
+// The formula of sigmoid_cross_entropy for one element. The operator defines it (sigmoid_xent.cc).
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 struct SigmoidXent {
   float sigmoid, loss;
 
-  // Without overflow for any x: exp is taken of -|x| alone.
+  // Does not overflow for any x, because exp is applied only to -|x|.
   static TD_HD SigmoidXent Of(float x, bool label) {
     const float e = expf(-fabsf(x));
     return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),

@@ -1,4 +1,4 @@
-// State of one element that moves from step to step: the definitions are those of
+// One-element state that changes from step to step. The operators define the rules:
 // update_loss_scaling (loss_scaling.cc), every_nth (every_nth.cc) and adaptive_steps
 // (adaptive_steps.cc).
 #pragma once
@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 struct LossScaling {
-  float scale, good, bad;  // steps in a row that were finite, that were not
+  float scale, good, bad;  // good, bad: consecutive finite and non-finite steps
 };
 
 struct LossScalingRule {
@@ -24,7 +24,7 @@ struct LossScalingRule {
     if (s.good >= incr_every) {
       s.good = 0.0f;
       const float larger = s.scale * incr_ratio;
-      if (larger - larger == 0.0f) s.scale = larger;  // finite
+      if (larger - larger == 0.0f) s.scale = larger;  // it is finite
     }
     if (s.bad >= decr_every) {
       s.bad = 0.0f;

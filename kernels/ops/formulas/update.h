@@ -1,6 +1,6 @@
-// The optimizers, element by element; each stands with its source in the operator's definition
-// (sgd.cc, adam.cc, ...). Step() turns an element of a parameter, its gradient and its slots into
-// those of the next step.
+// The formulas of the optimizers for one element. The operators' definitions name the sources
+// (sgd.cc, adam.cc, ...). Step() replaces an element of a parameter, its gradient and its slots by
+// the values of the next step.
 #pragma once
 
 #include "kernels/ops/formulas/host_device.h"
@@ -29,7 +29,7 @@ struct MomentumStep {
   }
 };
 
-// Both moments of Adam and LAMB.
+// Advances both moments of Adam and LAMB.
 TD_HD void AdvanceMoments(const UpdateArgs& a, UpdateElement& e) {
   e.s[0] = a.beta1 * e.s[0] + (1.0f - a.beta1) * e.g;
   e.s[1] = a.beta2 * e.s[1] + (1.0f - a.beta2) * (e.g * e.g);
@@ -37,7 +37,7 @@ TD_HD void AdvanceMoments(const UpdateArgs& a, UpdateElement& e) {
 
 struct AdamStep {
   static constexpr int kSlots = 2;
-  // The factors of a step from the powers of beta1 and beta2 so far.
+  // Computes the factors of a step from the current powers of beta1 and beta2.
   static TD_HD void Begin(float lr, float power1, float power2, UpdateArgs& a) {
     const float root = __builtin_sqrtf(1.0f - power2);
     a.lr = lr * root / (1.0f - power1);
@@ -77,7 +77,7 @@ struct AdamaxStep {
   }
 };
 
-// Slots: mean square, velocity and, centered, mean.
+// Slots: mean square, velocity and, if centered, mean.
 template <bool centered>
 struct RmspropStep {
   static constexpr int kSlots = centered ? 3 : 2;
@@ -111,7 +111,8 @@ struct FtrlStep {
 
 struct LarsStep {
   static constexpr int kSlots = 1;
-  // `lr`, `coeff` and the norms of parameter and gradient make the layer's own rate.
+  // Computes the learning rate of the layer from `lr`, `coeff` and the norms of parameter and
+  // gradient.
   static TD_HD void Begin(float lr, float coeff, float p, float g, UpdateArgs& a) {
     a.lr = lr;
     if (a.weight_decay > 0 && p > 0 && g > 0) {
@@ -124,8 +125,8 @@ struct LarsStep {
   }
 };
 
-// p becomes the direction, not the parameter; lr and keep are what the moments are multiplied by
-// for having begun at 0.
+// p becomes the direction, not the parameter. lr and keep are the factors that correct the moments
+// for their start at 0.
 struct LambStep {
   static constexpr int kSlots = 2;
   static TD_HD void Begin(float power1, float power2, UpdateArgs& a) {
@@ -137,7 +138,7 @@ struct LambStep {
     const float size = __builtin_sqrtf(e.s[1] * a.keep) + a.epsilon;
     e.p = e.s[0] * a.lr / size + a.weight_decay * e.p;
   }
-  // The rate at which the parameter goes in that direction, from the norms of both.
+  // Returns the step size in that direction, from the norms of parameter and direction.
   static TD_HD float Rate(float lr, float p, float direction) {
     return lr * (p > 0 && direction > 0 ? p / direction : 1.0f);
   }
@@ -151,7 +152,7 @@ struct Regularize {
   }
 };
 
-// Within [low, high]; NaN stays.
+// Limits x to [low, high]. NaN stays NaN.
 struct Clip {
   static TD_HD float Of(float x, float low, float high) {
     return x < low ? low : x > high ? high : x;

@@ -1,11 +1,12 @@
-// What generated kernels (fused_source.h) have in common. Compiled at run time only: the generated
-// code includes it, and gives `Bodies` with
+// Code shared by generated kernels (fused_source.h). Compiled only at run time. The generated code
+// includes this file and defines `Bodies` with
 //   template <int n> static __device__ void Run(int body, void* const* at, int64_t i);
 //   static __device__ void End(int body, void* const* at);
-// the n elements from i on, and what comes once for a group behind all its elements.
+// Run processes the n elements from i on. End does the work that a group needs once after all its
+// elements.
 #pragma once
 
-#if defined(__CUDACC_RTC__)  // it has these by CUDA's names alone
+#if defined(__CUDACC_RTC__)  // NVRTC knows these functions only by CUDA's names
 #define __builtin_copysignf copysignf
 #define __builtin_fabsf fabsf
 #define __builtin_memcpy memcpy
@@ -25,8 +26,8 @@ struct alignas(sizeof(T) * n) Pack {
   T at[n];
 };
 
-// Elements i to i + n - 1, in one access; i is a multiple of n. NVRTC stores by element what is not
-// indexed as an array of packs.
+// Accesses elements i to i + n - 1 at once; i is a multiple of n. The code indexes an array of
+// packs, because NVRTC stores other forms element by element.
 template <typename T, int n>
 __device__ void Load(const void* from, int64_t i, float (&to)[n]) {
   const Pack<T, n> pack = static_cast<const Pack<T, n>*>(from)[static_cast<uint64_t>(i) / n];
@@ -40,13 +41,13 @@ __device__ void Store(void* to, int64_t i, const float (&from)[n]) {
   static_cast<Pack<T, n>*>(to)[static_cast<uint64_t>(i) / n] = pack;
 }
 
-// What a tensor of type T would keep of x.
+// Returns x rounded as in a tensor of type T.
 template <typename T>
 __device__ float Round(float x) {
   return Element<T>::Wide(Element<T>::Narrow(x));
 }
 
-// The only element of a tensor.
+// Returns the only element of a tensor.
 template <typename T>
 __device__ float First(const void* from) {
   return Element<T>::Wide(*static_cast<const T*>(from));
@@ -56,7 +57,7 @@ __device__ void PutFirst(void* to, float x) {
   *static_cast<T*>(to) = Element<T>::Narrow(x);
 }
 
-// The last group that begins at or before `tile`; empty ones are none.
+// Returns the last group that begins at or before `tile`. Empty groups are never returned.
 template <typename Table>
 __device__ const FusedGroup& GroupOf(const Table& t, uint32_t tile) {
   uint32_t begin = 0, end = t.groups;
@@ -67,7 +68,7 @@ __device__ const FusedGroup& GroupOf(const Table& t, uint32_t tile) {
   return t.group[begin];
 }
 
-// A block takes tile after tile.
+// Each block processes one tile after another.
 template <typename Bodies, typename Table>
 __device__ void RunFused(const Table& t) {
   for (uint32_t tile = blockIdx.x; tile < t.tiles; tile += gridDim.x) {
@@ -85,7 +86,7 @@ __device__ void RunFused(const Table& t) {
   }
 }
 
-// A thread for each group.
+// Each group has one thread.
 template <typename Bodies, typename Table>
 __device__ void EndFused(const Table& t) {
   const uint32_t g = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,6 +1,6 @@
-// fused_elementwise as one kernel, compiled for the current device when a plan is made: its groups
-// in one launch, or as few as their addresses fit into, and one more for what comes once behind all
-// elements (powers of beta).
+// Runs fused_elementwise as one kernel that is compiled for the current device when a plan is made.
+// All groups run in one launch, or in as few launches as their addresses allow. One more launch
+// does the work after all elements (powers of beta).
 #pragma once
 
 #include <absl/strings/str_cat.h>
@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// Code on the device.
+// Compiled code on the device.
 class LoadedCode {
  public:
   static StatusOr<std::shared_ptr<LoadedCode>> Load(const std::string& cubin, bool ends) {
@@ -42,11 +42,11 @@ class LoadedCode {
   cudaLibrary_t library_ = nullptr;
 };
 
-// One launch: a FusedTable<groups_max, addresses_max> without its addresses, and which these are.
+// One launch: a FusedTable<groups_max, addresses_max>, and the tensors whose addresses go into it.
 struct CompiledLaunch {
-  // Position among the operator's inputs, or, -1 - position, outputs.
+  // Position p among the operator's inputs, or -1 - p for position p among its outputs.
   std::vector<int> addresses;
-  std::vector<uint64_t> table;  // bytes, of which the last are the addresses
+  std::vector<uint64_t> table;  // the bytes of the table; the addresses are at its end
   uint32_t groups = 0, tiles = 0;
 };
 
@@ -56,7 +56,7 @@ struct CompiledState {
   size_t groups_max;
 };
 
-// What begins a FusedTable.
+// The first fields of a FusedTable.
 struct FusedTableHead {
   uint32_t groups, tiles;
 };
@@ -66,7 +66,7 @@ inline FusedGroup* GroupsOf(CompiledLaunch& launch) {
                                        sizeof(FusedTableHead));
 }
 
-// Addresses may differ from run to run, and with them what may be read in packs.
+// Addresses may change from run to run. `packed` depends on them.
 inline void FillTable(CompiledLaunch& launch, size_t groups_max, const KernelArgs& args) {
   FusedGroup* const groups = GroupsOf(launch);
   auto** const at = reinterpret_cast<const void**>(groups + groups_max);
@@ -108,7 +108,7 @@ inline Status RunCompiled(CompiledState& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// The groups as launches, each as full as can be.
+// Distributes the groups over launches and fills each launch as far as possible.
 inline StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body,
                                                         const FusedSource& source) {
   std::vector<CompiledLaunch> launches;
@@ -136,7 +136,8 @@ inline StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body,
   return launches;
 }
 
-// Another device, compiler or header is another key.
+// The key contains the device, the compiler and the headers, so that a change of one makes a new
+// key.
 inline std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor,
                          const FusedSource& source) {
   int version = 0, release = 0;
@@ -146,7 +147,7 @@ inline std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor,
   return absl::StrCat(key, source.text);
 }
 
-// UNIMPLEMENTED when there is no compiler, or none for this device.
+// UNIMPLEMENTED: there is no compiler, or it does not support this device.
 inline StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source,
                                                     const PrepareContext& ctx) {
   using Shared = std::shared_ptr<LoadedCode>;

@@ -1,5 +1,5 @@
-// Elements of 16 bits in code that is compiled at run time, where CUDA's own headers may be
-// missing. The instructions are those of __half2float, __float2half_rn and their like.
+// 16-bit elements for code that is compiled at run time, where CUDA's own headers may be missing.
+// The instructions are those of __half2float, __float2half_rn and similar functions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct BF16 {
 };
 
 template <typename T>
-struct Element;  // both ways between an element and f32, to nearest even
+struct Element;  // converts between an element and f32, rounding to nearest even
 
 template <>
 struct Element<float> {

@@ -1,5 +1,5 @@
-// Elementwise operators that run together, block by block, so that what one writes is still in the
-// cache when the next reads it, and many small tensors cost one start of the threads.
+// Runs elementwise operators together, block by block. The output of one operator is still in the
+// cache when the next operator reads it. Many small tensors need only one start of the threads.
 #include "kernels/ops/fused/fused_elementwise.h"
 
 #include <map>
@@ -20,16 +20,16 @@ class Binder {
   Status CheckShapes(const BodyStep& step) const;
   Status Group();
   const TensorDesc& desc(int value) const { return body_.values[static_cast<size_t>(value)].desc; }
-  // The shape that a step runs over: that of its first result.
+  // The shape of the elements that a step processes: the shape of its first result.
   const Shape& ShapeOf(const BodyStep& step) const { return desc(step.out[0]).shape; }
 
   const OpView& view_;
   Body body_;
-  std::map<std::string, int> now_;  // name -> its latest value
+  std::map<std::string, int> now_;  // name -> current value
 };
 
 Status Binder::AddStep(const Op& op) {
-  const OpDef* def = FindOp(op.type);  // the program's check found it
+  const OpDef* def = FindOp(op.type);  // the check of the program has found it
   if (!def->elementwise) return view_.Error(op.type + " is not elementwise");
   BodyStep step{&op, def, {}, {}};
   std::vector<const TensorDesc*> in;
@@ -77,7 +77,7 @@ Status Binder::CheckShapes(const BodyStep& step) const {
   return OkStatus();
 }
 
-// Steps are joined when they touch one name and one of them writes it.
+// Joins steps into one group if they touch one name and one of them writes it.
 Status Binder::Group() {
   const size_t n = body_.steps.size();
   std::vector<size_t> group(n);

@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-// INVALID_ARGUMENT, naming the operator, when the body reads what nobody wrote, an operator in it
-// is not elementwise (OpDef::elementwise), its shapes differ, or a one-element result is used
-// inside.
+// Returns the body of a fused operator. INVALID_ARGUMENT, naming the operator: the body reads a
+// value that no operator wrote, an operator is not elementwise (OpDef::elementwise), its shapes
+// differ, or a one-element result is used inside.
 StatusOr<Body> BindBody(const OpView& view);
 
 }  // namespace tandem

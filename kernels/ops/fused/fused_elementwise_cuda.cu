@@ -1,13 +1,13 @@
-// CUDA kernels of the fused operators; definitions in fused_elementwise.cc and
-// fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h); where
-// that cannot be, it is carried out one operator after another: the launches are those of the
-// operators, what lies between them is scratch.
+// CUDA kernels of the fused operators; definitions are in fused_elementwise.cc and
+// fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h). If that
+// is not possible, the operators run one after another with their own launches, and the values
+// between them are in scratch.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/fused/fused_elementwise.h"
 #include "kernels/ops/fused/fused_elemwise_activation.h"
-#if CUDART_VERSION >= 12080  // else its runtime loads no code
+#if CUDART_VERSION >= 12080  // older runtimes cannot load code
 #include "kernels/ops/fused/fused_compiled_cuda.h"
 #endif
 
@@ -16,7 +16,7 @@ namespace {
 
 // ---- fused_elementwise --------------------------------------------------------------------------
 
-// Where a value of the body lies: an input or output of the fused operator, or scratch.
+// The location of a value of the body: an input or output of the fused operator, or scratch.
 struct Home {
   int in = -1, out = -1;
   size_t offset = 0;
@@ -29,7 +29,8 @@ struct Step {
   std::vector<void*> outs;
 };
 
-// One-element results: steps behind may still read what they replace, so they come last.
+// One-element results. Later steps may still read the values that they replace, so they are copied
+// last.
 struct Late {
   int home, out;
   size_t bytes;
@@ -126,7 +127,7 @@ struct Act {
   __device__ float Of(float x) const {
     return op.act == FusedAct::kRelu ? Relu::Of(x) : x * op.scale + 0.0f;
   }
-  // `at`: the result, or what has its sign.
+  // `at`: the result, or a value with the same sign.
   __device__ float Grad(float at, float g) const {
     return op.act == FusedAct::kRelu ? ReluGrad::Of(at, g) : g * op.scale + 0.0f;
   }
@@ -145,8 +146,8 @@ Status RunAdd(AddState& s, const KernelArgs& args) {
   });
 }
 
-// Of act(X + Y) both gradients are those of the sum; of X + act(Y) that of Y is activated behind
-// the sum over what is repeated, by the sign of Y, which is that of relu(Y).
+// act(X + Y): both gradients are those of the sum. X + act(Y): the gradient of Y is summed over the
+// broadcast and then passed through the activation, by the sign of Y, which is that of relu(Y).
 template <typename T>
 Status RunAddGrad(AddState& s, const KernelArgs& args) {
   const T *out = In<T>(args, 0), *y = In<T>(args, 1), *g = In<T>(args, 2);

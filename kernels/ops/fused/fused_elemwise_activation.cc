@@ -1,4 +1,4 @@
-// Paddle's operator of the same name (fused_elemwise_activation_op.cc): the attribute names the
+// Paddle's operator of the same name (fused_elemwise_activation_op.cc). The attribute names the
 // outer function first.
 #include "kernels/ops/fused/fused_elemwise_activation.h"
 

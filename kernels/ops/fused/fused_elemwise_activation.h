@@ -1,4 +1,4 @@
-// What fused_elemwise_activation and its gradient compute, read from the attributes.
+// The parsed attributes of fused_elemwise_activation and its gradient.
 #pragma once
 
 #include <string_view>
@@ -13,14 +13,14 @@ enum class FusedAct : uint8_t { kRelu, kScale };
 
 struct FusedAdd {
   FusedAct act;
-  bool act_first;  // X + act(Y); else act(X + Y)
+  bool act_first;  // true: X + act(Y); false: act(X + Y)
   float scale;
 };
 
-// INVALID_ARGUMENT when `functors` is none that exists.
+// INVALID_ARGUMENT: `functors` is unknown.
 StatusOr<FusedAdd> FusedAddOf(const OpView& view);
 
-// The attribute's value for an activation beside elementwise_add, or "" when there is none.
+// Returns the attribute's value for an activation combined with elementwise_add; "": there is none.
 std::string FunctorsOf(std::string_view activation, bool act_first);
 
 }  // namespace tandem

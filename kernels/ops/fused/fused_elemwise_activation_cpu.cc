@@ -37,7 +37,7 @@ void ActivateGrad(const State& st, const float* out, const float* g, float* gx, 
   }
 }
 
-// out[0, n) of one piece of a row; `y`: as many elements, or one (inner != 1).
+// out[0, n) of one piece of a row. `y`: n elements, or one (inner != 1).
 void AddPiece(const State& st, const float* x, const float* y, float* out, int64_t n) {
   if (st.s.inner != 1) {
     st.loops.add_one(x, *y, out, n);
@@ -56,7 +56,7 @@ Status Run(State& st, const KernelArgs& args) {
     Activate(st, y, acted, len);
     y = acted;
   }
-  // Runs of X that meet one run of Y: whole rows, or `inner` elements that meet one of them.
+  // Runs of X that use one run of Y: whole rows, or `inner` elements that use one element.
   const int64_t run = inner != 1 ? inner : len, runs = inner != 1 ? outer * len : outer;
   const int64_t pieces = (run + kPiece - 1) / kPiece;
   ParallelFor(st.parts, runs * pieces, [&](int, int64_t begin, int64_t end) {
@@ -70,7 +70,7 @@ Status Run(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Behind the activation: X's gradient is Y's before it is summed.
+// act(X + Y): X's gradient equals Y's before the summation.
 Status RunGradOuter(const State& st, const KernelArgs& args) {
   const float *out = InF32(args, 0), *g = InF32(args, 2);
   float* gx = OutF32(args, 0);
@@ -82,7 +82,7 @@ Status RunGradOuter(const State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// X + act(Y): the sign of Y is that of relu(Y).
+// X + act(Y): Y and relu(Y) have the same sign.
 Status RunGradInner(const State& st, const KernelArgs& args) {
   const float *y = InF32(args, 1), *g = InF32(args, 2);
   if (float* gy = OutF32(args, 1)) {

@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kBodiesMax = 16;  // more are a sign that they are not alike, and long to compile
+constexpr size_t kBodiesMax = 16;  // more would compile slowly, and are a sign of unlike groups
 
 StatusOr<std::string> TypeName(DType type) {
   switch (type) {
@@ -37,21 +37,22 @@ class GroupWriter {
  public:
   GroupWriter(const Body& body, int group) : body_(body), group_(group) {}
   Status Write();
-  // What stands in the braces of a struct that Bodies (fused_code.h) calls.
+  // Returns the members of a struct that Bodies (fused_code.h) calls.
   std::string Text() const;
   const std::vector<int>& values() const { return addresses_; }
   bool ends() const { return !end_.empty(); }
 
-  // ---- For the operator under way, by position ----
+  // ---- For the current operator, by position ----------------------------------------------------
   const OpView& view() const { return *view_; }
-  // Its element e, or the only one of a tensor beside others that have more.
+  // Element e of an input, or the only element of a one-element tensor among larger ones.
   std::string In(size_t i) { return InValue(step_->in[i]); }
   std::string InFirst(size_t i) { return First(step_->in[i]); }
   void Set(size_t i, const std::string& expression);
-  // Once, behind all elements; the inputs of `expression` are those of EndIn.
+  // Sets an output once, after all elements. The inputs of `expression` come from EndIn.
   void SetAtEnd(size_t i, const std::string& expression);
   std::string EndIn(size_t i);
-  // Code for all elements, and for each; Unique: of this operator alone.
+  // Before: code that runs once before the elements. Lane: code per element. Unique: a name that
+  // only this operator uses.
   void Before(const std::string& code) { absl::StrAppend(&before_, "    ", code, "\n"); }
   void Lane(const std::string& code) { absl::StrAppend(&lanes_, "      ", code, "\n"); }
   std::string Unique(const std::string& name) const { return absl::StrCat(name, number_); }
@@ -188,7 +189,8 @@ Status Scale(GroupWriter& w) {
   return OkStatus();
 }
 
-// In the order of the inputs, as its own kernels do; those round more than four of 16 bits between.
+// Adds in the order of the inputs, like the operator's own kernels. Those round between more than
+// four 16-bit inputs.
 Status Sum(GroupWriter& w) {
   constexpr size_t kHalfMax = 4;
   if (w.view().in(0).dtype != DType::kF32 && w.view().in_count() > kHalfMax) {
@@ -200,14 +202,14 @@ Status Sum(GroupWriter& w) {
   return OkStatus();
 }
 
-// `begin`: a call that completes the arguments %s, or empty when the learning rate is all.
+// `begin`: a call that completes the arguments %s; empty: only the learning rate is needed.
 Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, size_t scalars,
                    const std::string& begin) {
   const OpView& view = w.view();
   const size_t slots = SlotsOf(view);
   if (view.has_in(RowsAt(slots))) return Unimplemented("sparse gradients");
   size_t full = slots - scalars;
-  while (full > 0 && !view.has_in(1 + full)) --full;  // one that these attributes do not need
+  while (full > 0 && !view.has_in(1 + full)) --full;  // a slot that these attributes do not need
   const std::string u = w.Unique("u"), e = w.Unique("x");
   const std::string rate = w.InFirst(LearningRateAt(slots));
   const std::pair<const char*, float> given[] = {
@@ -249,7 +251,7 @@ Status Rmsprop(GroupWriter& w) {
   return WriteUpdate(w, centered ? "RmspropStep<true>" : "RmspropStep<false>", args, 0, "");
 }
 
-// Moves a power of beta on.
+// Advances a power of beta.
 void WritePower(GroupWriter& w, size_t in, size_t out, float beta) {
   w.SetAtEnd(out, absl::StrFormat("%s * %s", w.EndIn(in), Literal(beta)));
 }
@@ -272,7 +274,7 @@ constexpr char kRelu[] = "Relu", kReluGrad[] = "ReluGrad", kSigmoid[] = "Sigmoid
                kSigmoidGrad[] = "SigmoidGrad", kTanh[] = "Tanh", kTanhGrad[] = "TanhGrad",
                kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kMax[] = "Max";
 
-// Not ftrl, whose kernel says on the device when its learning rate is not above 0.
+// ftrl is missing, because its kernel reports on the device if its learning rate is not above 0.
 const std::map<std::string_view, WriteFn>& Writers() {
   static const std::map<std::string_view, WriteFn> writers = {
       {"adagrad", Adagrad},
@@ -322,7 +324,7 @@ Status GroupWriter::Write() {
   return OkStatus();
 }
 
-// ---- The whole ----------------------------------------------------------------------------------
+// ---- The complete source ------------------------------------------------------------------------
 
 std::string Switch(size_t bodies, const char* call) {
   std::string text = "    switch (body) {\n";
@@ -359,7 +361,8 @@ std::string WholeText(const std::vector<std::string>& bodies, const FusedSource&
   return text;
 }
 
-// How many groups and addresses a launch takes: all, or what fits into a table.
+// Computes the number of groups and addresses per launch: all of them, or the number that fits into
+// a table.
 Status SizeTable(FusedSource& source) {
   size_t all = 0, most = 1;
   for (const auto& group : source.groups) {

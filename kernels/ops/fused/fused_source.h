@@ -1,9 +1,9 @@
-// The body of a fused operator as the source of one CUDA kernel, which NVRTC compiles when a plan
-// is made (fused_compiled_cuda.h). What lies between the operators stays in registers, and groups
-// that have nothing to do with each other, such as the updates of many parameters, are one launch.
+// Writes the body of a fused operator as the source of one CUDA kernel, which NVRTC compiles when a
+// plan is made (fused_compiled_cuda.h). Values between the operators stay in registers. Independent
+// groups, such as the updates of many parameters, run in one launch.
 //
-// Every operator is written as the formula (formulas/) that its own kernels use, and what a tensor
-// of 16 bits would round is rounded, so the results are the same bits.
+// Every operator uses the same formula (formulas/) as its own kernel. Values that a 16-bit tensor
+// would round are rounded. The results therefore have the same bits.
 #pragma once
 
 #include <span>
@@ -19,21 +19,22 @@ namespace tandem {
 struct FusedSource {
   struct Group {
     int64_t elements;
-    uint8_t body;             // number of its code: groups alike share one
-    std::vector<int> values;  // indices of Body::values whose addresses the code takes, in order
+    uint8_t body;             // number of the group's code; equal groups share one
+    std::vector<int> values;  // indices in Body::values of the code's addresses, in order
   };
-  // Functions `fused`, for blocks of kFusedThreads, and, with ends, `fused_end`, which comes behind
-  // all launches of `fused`. Both take a FusedTable<groups_max, addresses_max>.
+  // The functions `fused`, for blocks of kFusedThreads, and, if `ends`, `fused_end`, which runs
+  // after all launches of `fused`. Both have a FusedTable<groups_max, addresses_max> as argument.
   std::string text;
   std::vector<Group> groups;
   bool ends = false;
   size_t groups_max = 0, addresses_max = 0;  // of one launch
 };
 
-// UNIMPLEMENTED naming the operator that has no formula here, or what else is in the way.
+// UNIMPLEMENTED, naming the operator or another reason: an operator has no formula here, or the
+// body cannot be written.
 StatusOr<FusedSource> WriteFusedSource(const Body& body);
 
-// All headers that the source includes, themselves or by one another.
+// Returns all headers that the source includes, directly or indirectly.
 std::span<const HeaderText> FusedHeaders();
 
 }  // namespace tandem

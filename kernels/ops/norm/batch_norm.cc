@@ -1,7 +1,7 @@
 // Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, algorithms 1 and 2. Slots and
-// defaults as in PaddlePaddle's batch_norm; like there the running variance takes the variance over
-// the batch as it is (divided by m), where PyTorch takes m - 1. The fused operator is Paddle's of
-// the same name, with Z optional.
+// defaults are those of PaddlePaddle's batch_norm. As there, the running variance uses the batch
+// variance divided by m; PyTorch divides by m - 1. The fused operator is Paddle's operator of the
+// same name, with Z optional.
 #include "kernels/ops/norm/batch_norm.h"
 
 #include "kernels/ops/core/infer.h"
@@ -10,7 +10,7 @@
 namespace tandem {
 
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
-  // X, Z, Y and their gradients may have 16 bits; what there is one of per channel is f32.
+  // X, Z, Y and their gradients may have 16 bits. Values per channel are f32.
   const std::string& type = view.op().type;
   TD_RETURN_IF_ERROR(!type.ends_with("_grad")     ? NeedFloats(view, {0, 5})
                      : type.starts_with("fused_") ? NeedFloats(view, {0, 4, 5})
@@ -24,7 +24,7 @@ StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
 
 namespace {
 
-// Inputs `first` to `last` are [channels].
+// Checks that inputs `first` to `last` have the shape [channels].
 Status NeedPerChannel(const OpView& view, int64_t channels, size_t first, size_t last) {
   for (size_t i = first; i <= last; ++i) {
     if (view.in(i).shape != Shape{channels}) {

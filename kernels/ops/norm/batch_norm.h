@@ -1,4 +1,4 @@
-// Shapes of a batch normalisation, shared by its definition and its kernels.
+// The shape of a batch normalisation, shared by its definition and its kernels.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct BatchNormShape {
   bool blocked() const { return layout == ImageLayout::kBlocked; }
 };
 
-// One step of a running statistic. As one expression in f32: the same bits on every machine.
+// One step of a running statistic. It is one f32 expression, so all machines give the same bits.
 TD_HD float AdvanceStatistic(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 
-// The moments of the ranks' samples, joined one after the other (sync_batch_norm.cc).
+// Joins the moments of the ranks' samples, one after another (sync_batch_norm.cc).
 struct JoinedMoments {
   double count = 0, mean = 0, m2 = 0;
 
@@ -34,7 +34,7 @@ struct JoinedMoments {
   }
 };
 
-// From input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
+// Returns the shape from input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 
 }  // namespace tandem

@@ -23,16 +23,17 @@ struct State {
   bool is_test, relu;
   const NormLoops& loops;
   int parts;
-  int64_t rank = 0, ranks = 1;  // of batch_norm_moments
+  int64_t rank = 0, ranks = 1;  // for batch_norm_moments
 
-  // Channels that are worked on together: those whose elements lie interleaved, or one.
+  // Number of channels that are processed together: the interleaved ones, or one.
   int64_t width() const { return s.blocked() ? kLanes : 1; }
-  // Where the elements of channels [first, first + width) in image `n` begin, and their number.
+  // RunAt: offset of the elements of channels [first, first + width) in image `n`. run: their
+  // number.
   int64_t RunAt(int64_t n, int64_t first) const { return (n * s.channels + first) * s.plane; }
   int64_t run() const { return s.plane * width(); }
 };
 
-// One value per lane from one per channel of a group, or the other way round.
+// Spread makes one value per lane from one per channel of a group; Gather does the reverse.
 Lanes Spread(const State& st, const float* per_channel) {
   Lanes lanes;
   for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked() ? l : 0];
@@ -49,9 +50,9 @@ struct Moments {
   Lanes mean{}, variance{};  // by channel of the group
 };
 
-// Plane after plane, each in two passes while it is in the cache, joined by Chan, Golub and
-// LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979: no
-// cancellation, however far the mean is from 0.
+// Processes plane after plane. Each plane is read in two passes while it is in the cache. The
+// results are joined as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for
+// Computing Sample Variances", 1979. No cancellation occurs, however far the mean is from 0.
 Moments MomentsOf(const State& st, const float* x, int64_t first) {
   const auto plane = static_cast<double>(st.s.plane);
   double count = 0;
@@ -82,7 +83,7 @@ Moments MomentsOf(const State& st, const float* x, int64_t first) {
   return moments;
 }
 
-// Writes the statistics of channels [first, first + width) and gives the factor of x.
+// Writes the statistics of channels [first, first + width) and returns the factor of x.
 Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
   float *mean_out = OutF32(args, 1) + first, *variance_out = OutF32(args, 2) + first;
@@ -120,8 +121,8 @@ void Group(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// The sums behind the gradients of channels [first, first + width): of g', and of g' (x - mean),
-// over `count` elements.
+// Sums for the gradients of channels [first, first + width): of g' and of g' (x - mean), over
+// `count` elements.
 struct GradSums {
   Sums g{}, gx{};
   double count = 0;
@@ -147,7 +148,7 @@ GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   return sums;
 }
 
-// The sums over all ranks, from batch_norm_grad_sums; this rank's `own` where there are none.
+// Returns the sums over all ranks from batch_norm_grad_sums; without them, this rank's `own` sums.
 GradSums SumsOfAll(const State& st, const float* given, int64_t first, const GradSums& own) {
   if (given == nullptr) return own;
   GradSums all;
@@ -200,7 +201,7 @@ void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
   const Moments moments = MomentsOf(st, InF32(args, 0), first);
   const int64_t columns = 2 * st.s.channels + 1;
   float* const row = OutF32(args, 0) + st.rank * columns;
-  if (first == 0) {  // other groups write the rest of this row alone
+  if (first == 0) {  // the other groups write only the rest of this row
     std::fill(OutF32(args, 0), row, 0.0f);
     std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);
     row[0] = static_cast<float>(st.s.batch);
@@ -224,7 +225,7 @@ void GroupGradSums(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// A group of channels is one thread's, so that its sums have one order.
+// One thread processes a group of channels, so that its sums have a fixed order.
 template <void (*Body)(const State&, const KernelArgs&, int64_t)>
 Status Run(State& st, const KernelArgs& args) {
   const int64_t width = st.width();

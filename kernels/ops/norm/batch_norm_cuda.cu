@@ -1,4 +1,4 @@
-// CUDA kernels of batch_norm, alone and fused; definitions in batch_norm.cc.
+// CUDA kernels of batch_norm and of its fused form; definitions in batch_norm.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/norm/batch_norm_cuda.h"
 #include "kernels/ops/norm/batch_norm_dnn_cuda.h"
@@ -20,7 +20,8 @@ struct ChannelOf {
   }
 };
 
-// Mean and variance in two passes, so that nothing cancels however far the mean is from 0.
+// Computes mean and variance in two passes, so that no cancellation occurs, however far the mean is
+// from 0.
 template <typename T>
 Status Moments(const BatchNormState& s, const KernelArgs& args) {
   const T* x = In<T>(args, 0);
@@ -77,7 +78,8 @@ Status Run(BatchNormState& s, const KernelArgs& args) {
   });
 }
 
-// Scratch: the sums over each channel of g' and of g' (x - mean), then that of the sums.
+// Scratch: the sums over each channel of g' and of g' (x - mean), then the scratch of the
+// summation.
 template <typename T>
 Status RunGrad(BatchNormState& s, const KernelArgs& args) {
   const T* x = In<T>(args, 0);
@@ -108,7 +110,8 @@ Status RunGrad(BatchNormState& s, const KernelArgs& args) {
     const int64_t c = channel(i);
     const float v = masked(i);
     if (gx != nullptr) {
-      // Of all ranks where Sums says so; with is_test the statistics are constants.
+      // If Sums is given, these are the sums over all ranks. With is_test the statistics are
+      // constants.
       const float count = given == nullptr ? st.count : given[0] * static_cast<float>(st.plane);
       const float all_g = given == nullptr ? sum_g[c] : given[1 + c];
       const float all_gx = given == nullptr ? sum_gx[c] : given[1 + st.channels + c];
@@ -128,12 +131,12 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 // ---- batch_norm in training, by cuDNN -----------------------------------------------------------
 
-// Outputs lie apart from inputs (BatchNormCudaRows).
+// Outputs do not share memory with inputs (BatchNormCudaRows).
 struct DnnState {
   DnnBatchNorm norm;
   BatchNormState s;
 
-  // Scratch: two values a channel, and room for an output that nobody wants.
+  // Scratch: two values per channel, and memory for an output that is not needed.
   size_t spare_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -143,8 +146,8 @@ struct DnnState {
   }
 };
 
-// cuDNN's own running variance is divided by n - 1, ours by n: what it saves tells that of the
-// batch.
+// cuDNN divides its running variance by n - 1; ours is divided by n. The batch variance is computed
+// from the values that cuDNN saves.
 Status AdvanceBySaved(const BatchNormState& s, const KernelArgs& args) {
   const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
   float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
@@ -166,7 +169,7 @@ Status RunDnn(DnnState& st, const KernelArgs& args) {
 }
 
 Status RunDnnGrad(DnnState& st, const KernelArgs& args) {
-  auto* rest = static_cast<float*>(args.scratch);  // for gradients that nobody wants
+  auto* rest = static_cast<float*>(args.scratch);  // memory for gradients that are not needed
   float *gscale = Out<float>(args, 1), *gbias = Out<float>(args, 2);
   return st.norm.Backward(args, args.in[0], args.in[4], In<float>(args, 1), In<float>(args, 2),
                           In<float>(args, 3), st.Out0(args), gscale != nullptr ? gscale : rest,
@@ -189,16 +192,15 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<DnnState, Body>(std::move(state), scratch);
 }
 
-// ---- The same by cuDNN's graphs, with Z and the activation
-// ---------------------------------------
+// ---- The same with cuDNN's graphs, including Z and the activation -------------------------------
 
 struct GraphState {
   std::shared_ptr<const DnnPlan> plan;
-  BatchNormGraph ids;  // of tensors
+  BatchNormGraph ids;  // tensor ids
   BatchNormState s;
   bool refused = false;
 
-  size_t workspace_at() const { return 0; }  // in scratch
+  size_t workspace_at() const { return 0; }  // offset in scratch
 };
 
 Status RunPlan(const GraphState& st, const KernelArgs& args) {
@@ -218,7 +220,7 @@ struct GradGraphState {
   BatchNormState s;
   bool refused = false;
 
-  // Scratch: gradients that nobody wants, the plan's workspace.
+  // Scratch: gradients that are not needed, then the plan's workspace.
   size_t workspace_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -247,8 +249,8 @@ Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
   return st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at());
 }
 
-// What cuDNN turns down only when it runs is done by the own kernels, from the first run on: a
-// graph of launches is recorded later.
+// Uses our own kernels if cuDNN rejects a case only when it runs. This is decided in the first run;
+// a graph of launches is recorded later.
 template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
 Status RunGraph(S& st, const KernelArgs& args) {
   if (!st.refused) {
@@ -313,7 +315,7 @@ StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx)
                 PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
 }
 
-// ---- By the own kernels -------------------------------------------------------------------------
+// ---- Our own kernels ----------------------------------------------------------------------------
 
 template <bool relu>
 StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {
@@ -328,7 +330,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-// cuDNN says nothing of an output in the place of an input.
+// cuDNN's documentation does not say whether an output may share memory with an input.
 std::vector<KernelRegistration> BatchNormCudaRows() {
   constexpr bool kApart = true;
   return {

@@ -1,4 +1,4 @@
-// What the CUDA kernels of batch_norm share: batch_norm_cuda.cu, sync_batch_norm_cuda.cu.
+// Code shared by the CUDA kernels of batch_norm: batch_norm_cuda.cu and sync_batch_norm_cuda.cu.
 #pragma once
 
 #include "kernels/ops/cuda/cuda_reduce.h"
@@ -16,13 +16,13 @@ struct BatchNormState {
 
   int64_t numel() const { return outer * channels * inner; }
   MiddleSums sums() const { return {outer, channels, inner}; }
-  // Of a run: two sums a channel, and what they need.
+  // Scratch of a run: two sums per channel, and the scratch of the summation.
   size_t scratch_bytes() const {
     return 2 * static_cast<size_t>(channels) * sizeof(float) + sums().scratch_bytes();
   }
 };
 
-// Of g', which is g where y > 0 or there is no y, else 0.
+// Returns element i of g', which is g if y > 0 or there is no y, else 0.
 template <typename T>
 struct Masked {
   const T *y, *g;
@@ -31,7 +31,7 @@ struct Masked {
   }
 };
 
-// Sizes alone.
+// Sets only the sizes.
 inline StatusOr<BatchNormState> BatchNormStateOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.blocked()) return Unimplemented("the layout nChw16c");

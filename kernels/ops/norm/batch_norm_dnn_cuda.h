@@ -1,12 +1,12 @@
-// Batch normalisation of a training step by cuDNN.
+// Batch normalisation for training by cuDNN.
 #pragma once
 
 #include "kernels/ops/cuda/dnn_cuda.h"
 
 namespace tandem {
 
-// X [images, channels, plane], or [images, plane, channels] where channels are last. All pointers
-// are the device's; inputs may not be outputs.
+// X is [images, channels, plane], or [images, plane, channels] with channels last. All pointers are
+// device pointers. Inputs must not share memory with outputs.
 class DnnBatchNorm {
  public:
   struct Shape {
@@ -36,8 +36,8 @@ class DnnBatchNorm {
   }
 
   DnnBatchNorm() = default;
-  // Without running statistics. saved_inv = 1 / sqrt(variance + epsilon), the variance divided by
-  // n.
+  // Computes no running statistics. saved_inv = 1 / sqrt(variance + epsilon). The variance is
+  // divided by n.
   Status Forward(const KernelArgs& args, const void* x, const float* scale, const float* bias,
                  void* y, float* saved_mean, float* saved_inv) const {
     const float one = 1.0f, zero = 0.0f;

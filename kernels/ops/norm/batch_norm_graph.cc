@@ -35,8 +35,8 @@ BatchNormGradGraph::BatchNormGradGraph(const BatchNormGraphShape& s) {
     zero = graph.Number();
     if (s.z) gz = graph.Tensor(s.type, dims);
     through = gz.has_value() ? *gz : graph.Between(s.type, dims);
-    // cuDNN has no plan with a selection here, only with this product: where relu is closed, a
-    // gradient that is infinite becomes NaN, not 0. Steps with either are skipped by loss scaling.
+    // cuDNN has no plan with a selection here, only with this product. Where relu is closed, an
+    // infinite gradient becomes NaN and not 0. Loss scaling skips steps with either.
     const DnnGraph::Id mask = graph.Between(CUDNN_DATA_BOOLEAN, dims);
     graph.Pointwise(CUDNN_POINTWISE_CMP_GT, *y, *zero, mask);
     graph.Pointwise(CUDNN_POINTWISE_MUL, gy, mask, through);

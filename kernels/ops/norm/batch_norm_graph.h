@@ -1,5 +1,4 @@
-// Batch normalisation of a training step, with the sum and the activation behind it, as graphs of
-// cuDNN's.
+// Batch normalisation for training, with the following sum and activation, as cuDNN graphs.
 #pragma once
 
 #include <optional>
@@ -8,17 +7,17 @@
 
 namespace tandem {
 
-// Bytes that a plan may take: those of ResNet-50 take less than 1 MiB.
+// Largest workspace of a plan in bytes. The plans of ResNet-50 need less than 1 MiB.
 inline constexpr size_t kBatchNormWorkspace = size_t{4} << 20;
 
 struct BatchNormGraphShape {
-  cudnnDataType_t type;  // of images
+  cudnnDataType_t type;  // type of the images
   int64_t images, channels, plane;
   bool relu = false;
-  bool z = false;  // Z, or with relu its gradient, is there
+  bool z = false;  // Z is present, or its gradient if relu is set
 };
 
-// Y = relu(batch_norm(X) + Z), as far as the shape has them.
+// Y = relu(batch_norm(X) + Z). The shape says whether relu and Z are present.
 struct BatchNormGraph {
   DnnGraph graph;
   DnnGraph::BatchNormTensors norm;
@@ -28,8 +27,8 @@ struct BatchNormGraph {
   explicit BatchNormGraph(const BatchNormGraphShape& s);
 };
 
-// Its gradients. With relu `gz` is the gradient where Y > 0, else 0: that of Z, and what goes
-// through the normalisation.
+// The gradients. With relu, `gz` is the gradient where Y > 0, else 0. It is the gradient of Z, and
+// also the gradient that enters the normalisation.
 struct BatchNormGradGraph {
   DnnGraph graph;
   DnnGraph::BatchNormGradTensors norm;

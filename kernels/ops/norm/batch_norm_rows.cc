@@ -12,9 +12,9 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kPiece = 4096;     // elements that are f32 at a time: 16 KB
-constexpr int64_t kBlockRows = 128;  // that are added up before blocks are joined
-constexpr int64_t kBuffers = 3;      // of a thread
+constexpr int64_t kPiece = 4096;     // elements converted to f32 at a time: 16 KB
+constexpr int64_t kBlockRows = 128;  // rows that are added up before blocks are joined
+constexpr int64_t kBuffers = 3;      // buffers per thread
 
 struct State {
   BatchNormShape s;
@@ -28,8 +28,8 @@ struct State {
   int64_t blocks() const { return (rows() + kBlockRows - 1) / kBlockRows; }
   int64_t piece_rows() const { return std::max<int64_t>(1, kPiece / s.channels); }
   int64_t piece() const { return piece_rows() * s.channels; }
-  // Of scratch: two values of every block and channel, then four of every channel, then the
-  // threads' buffers. In floats.
+  // Layout of scratch, in floats: two values per block and channel, then four per channel, then the
+  // threads' buffers.
   int64_t per_channel_at() const { return 2 * blocks() * s.channels; }
   int64_t buffers_at() const { return per_channel_at() + 4 * s.channels; }
   size_t scratch_bytes() const {
@@ -37,7 +37,7 @@ struct State {
   }
 };
 
-// Scratch of a run, by State.
+// The scratch memory of a run, divided according to State.
 struct Scratch {
   Scratch(const State& st, const KernelArgs& args)
       : st_(st), at_(static_cast<float*>(args.scratch)) {}
@@ -53,7 +53,8 @@ struct Scratch {
   float* const at_;
 };
 
-// Elements [at, at + n) of a tensor as f32: in place, or widened into `buffer`. nullptr of nullptr.
+// Returns elements [at, at + n) of a tensor as f32: the tensor itself, or widened into `buffer`.
+// Returns nullptr for nullptr.
 const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, float* buffer) {
   if (tensor == nullptr) return nullptr;
   if (!st.bf16) return static_cast<const float*>(tensor) + at;
@@ -61,7 +62,8 @@ const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, fl
   return buffer;
 }
 
-// Where f32 results for elements from `at` on are to be written; Store then brings them there.
+// Returns the address for f32 results of elements from `at` on. Store then converts and copies
+// them.
 float* Target(const State& st, void* tensor, int64_t at, float* buffer) {
   if (tensor == nullptr) return nullptr;
   return st.bf16 ? buffer : static_cast<float*>(tensor) + at;
@@ -89,9 +91,9 @@ void ForBlocks(const State& st, const Body& body) {
 
 // ---- Forward ------------------------------------------------------------------------------------
 
-// Mean and sum of squared deviations of each block, in two passes over it, of which the second also
-// sees by how much the rounded mean of the first was off (the corrected two-pass algorithm of Chan,
-// Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983).
+// Computes mean and sum of squared deviations of each block in two passes. The second pass also
+// computes the rounding error of the first pass's mean. Source: the corrected two-pass algorithm of
+// Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
 void BlockMoments(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const int64_t c = st.s.channels;
   ForBlocks(st, [&](int part, int64_t block, int64_t begin, int64_t end) {
@@ -119,7 +121,7 @@ struct Moments {
   float mean, variance;
 };
 
-// Blocks joined as in Chan, Golub and LeVeque (batch_norm_cpu.cc).
+// Joins the blocks as in Chan, Golub and LeVeque (batch_norm_cpu.cc).
 Moments Join(const State& st, const Scratch& scratch, int64_t channel) {
   double count = 0, mean = 0, m2 = 0;
   for (int64_t b = 0; b < st.blocks(); ++b) {
@@ -177,8 +179,8 @@ Status RunForward(State& st, const KernelArgs& args) {
 
 // ---- Gradient -----------------------------------------------------------------------------------
 
-// X, Scale, SavedMean, SavedVariance (the inverse of the deviation), Y@GRAD, with relu Y; then the
-// sums over all ranks, where there are several.
+// Inputs: X, Scale, SavedMean, SavedVariance (the inverse standard deviation), Y@GRAD, with relu Y,
+// and with several ranks the sums over all ranks.
 NormLoops::Grad LoadGrad(const State& st, const KernelArgs& args, const Scratch& scratch, int part,
                          int64_t at, int64_t n) {
   return {.x = Load(st, args.in[0], at, n, scratch.buffer(part, 0)),
@@ -198,7 +200,8 @@ void BlockGradSums(const State& st, const KernelArgs& args, const Scratch& scrat
   });
 }
 
-// The gradients of scale and bias; of x: its factors scale, mean_g and slope, by channel.
+// Computes the gradients of scale and bias, and the factors scale, mean_g and slope for the
+// gradient of x, by channel.
 void GradFactors(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const float *weight = InF32(args, 1), *inv_std = InF32(args, 3);
   const float* of_all = InF32(args, st.relu ? 6 : 5);
@@ -241,7 +244,7 @@ Status RunGrad(State& st, const KernelArgs& args) {
       grad.scale = scratch.per_channel(0);
       grad.mean_g = scratch.per_channel(1);
       grad.slope = scratch.per_channel(2);
-      // Over what is read last: x, and y or g.
+      // Overwrites the buffers that are read last: x, and y or g.
       grad.gx = Target(st, to_x, at, scratch.buffer(part, 0));
       grad.gz = Target(st, to_z, at, scratch.buffer(part, 2));
       st.loops.row_grad(grad, rows, c);

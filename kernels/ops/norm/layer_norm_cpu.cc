@@ -38,12 +38,12 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// The gradients of Scale and Bias are sums over the rows: first over blocks of this many, then over
-// the blocks, so that they are the same for any number of threads.
+// The gradients of Scale and Bias are sums over the rows. Blocks of this many rows are summed
+// first, then the blocks, so that the result is the same for any number of threads.
 constexpr int64_t kBlock = 64;
 int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 
-// Gradients of rows [begin, end): of X, and what they add to those of Scale and Bias.
+// Gradients of rows [begin, end): of X, and their contributions to the gradients of Scale and Bias.
 struct RowGrads {
   const float* scale;
   float *gx, *gscale, *gbias;  // nullptr: not needed
@@ -61,7 +61,7 @@ void BlockGrad(const State& s, const KernelArgs& args, RowGrads to, int64_t begi
   }
 }
 
-// Scratch: ones in the place of Scale [n], then partial sums of both [blocks, n].
+// Scratch: ones that replace a missing Scale [n], then partial sums of both [blocks, n].
 Status RunGrad(State& s, const KernelArgs& args) {
   float *gscale = OutF32(args, 1), *gbias = OutF32(args, 2);
   const int64_t blocks = Blocks(s.rows);

@@ -1,7 +1,8 @@
-// What batch normalisation over the samples of several ranks is put together from (the pass
-// sync_batch_norm): each rank's moments and sums in a tensor that is summed over the ranks. Moments
-// are joined by Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
-// Sample Variances", 1979, weighted by each rank's samples, so shares of a batch may be unequal.
+// Operators for batch normalisation over the samples of several ranks (the pass sync_batch_norm).
+// Each rank's moments and sums are in a tensor that is summed over the ranks. Moments are joined as
+// in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
+// Variances", 1979, weighted by each rank's samples. The ranks' shares of a batch may therefore be
+// unequal.
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// Columns are cut over the threads and each is summed in the order of the rows: the same bits with
-// any number of threads. Thread-safe.
+// Columns are split among the threads, and each column is summed in the order of the rows. The bits
+// are therefore the same with any number of threads. Thread-safe.
 class BiasGrad {
  public:
   BiasGrad(DType dtype, int64_t m, int64_t n, int threads);

@@ -85,13 +85,12 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<XsmmState, RunXsmm>({BestLoops(), gemm, m, n, parts});
 }
 
-// Gradients: of W = Input^T G, of Input = G W^T with W transposed into scratch, of Bias = sum of
-// G's rows.
+// Gradients: W = Input^T G; Input = G W^T, with W transposed into scratch; Bias = sum of G's rows.
 struct XsmmGradState {
   const Loops& loops;
   XsmmGemm input, weight;
   PlainState s;
-  int parts;  // of the larger products
+  int parts;  // for the larger products
 };
 
 Status RunXsmmGrad(XsmmGradState& st, const KernelArgs& args) {

@@ -59,8 +59,8 @@ bool Flag(const Op& op, const char* name) {
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
 
-// With G the gradient (and alpha in each) of op(X) op(Y): op(X)' = G op(Y)^T and op(Y)' = op(X)^T
-// G, transposed again where the operand was.
+// Let G be the gradient of op(X) op(Y). Then op(X)' = G op(Y)^T and op(Y)' = op(X)^T G, each times
+// alpha. The result is transposed if the operand was transposed.
 void Grad(GradContext& ctx) {
   const bool tx = Flag(ctx.op(), "trans_x"), ty = Flag(ctx.op(), "trans_y");
   const std::string g = ctx.OutGrad(0);

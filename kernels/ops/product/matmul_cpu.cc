@@ -37,9 +37,9 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   return MakeKernel<PlainState, RunPlain>(s);
 }
 
-// ---- libxsmm; a transposed Y is turned round in scratch first -----------------------------------
+// ---- libxsmm: a transposed Y is first transposed back in scratch --------------------------------
 
-// One product is cut by the rows of X, several are dealt out whole.
+// A single product is split by the rows of X. Several products are distributed whole.
 struct XsmmState {
   const Loops& loops;
   XsmmGemm gemm;

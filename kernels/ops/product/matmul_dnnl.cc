@@ -10,7 +10,7 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// [rows, cols], stored transposed when `transposed`.
+// Describes a matrix [rows, cols]; `transposed`: it is stored transposed.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1};
@@ -19,15 +19,15 @@ Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
 
 using Product = MatmulSizes;
 
-// The same, `batch` times one behind the other.
+// Describes `batch` such matrices, one after another.
 Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{rows * cols, 1, rows}
                                                 : dnnl::memory::dims{rows * cols, cols, 1};
   return {{batch, rows, cols}, type, strides};
 }
 
-// out = op(in x) op(in y) (+ in bias, when >= 0): positions of the kernel's arguments. All are of
-// one type but bias, which is f32.
+// Adds out = op(in x) op(in y) (+ in bias, if `bias` >= 0). The arguments are positions among the
+// kernel's arguments. All tensors have one type, except bias, which is f32.
 void AddProduct(DnnlProgram& program, const Product& p, DnnlType t, int x, int y, int bias,
                 int out) {
   const bool one = p.batch == 1;

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// ---- One product, or several that are dealt out whole -------------------------------------------
+// ---- One product, or several that are distributed whole -----------------------------------------
 
 struct MatmulState {
   TileGemm gemm;

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLAS takes by default on Hopper
+constexpr size_t kWorkspace = size_t{32} << 20;  // cuBLAS's default on Hopper
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
@@ -25,10 +25,10 @@ struct ProductSizes {
   bool trans_a = false, trans_b = false;
   int64_t batch = 1;
   float alpha = 1.0f;
-  bool bias = false;  // f32, and only where C is
+  bool bias = false;  // f32; allowed only if C is f32
 };
 
-// As Product, by loops: a thread takes an element of C.
+// Like Product, with loops: one thread computes an element of C.
 template <typename In, typename Out>
 Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* left,
                     const void* right, const float* bias, void* out) {
@@ -46,23 +46,23 @@ Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* l
   });
 }
 
-// C [m, n] = alpha op(A) op(B) (+ bias of the columns), row-major, op(A) being [m, k]; `batch` of
-// them one behind another. Sums are in f32. Which algorithm is cuBLASLt's own choice, made at the
-// first run, among those that give the same bits each time. Where it has none (some vectors with a
-// bias), loops serve.
+// C [m, n] = alpha op(A) op(B) (+ bias of the columns), row-major; op(A) is [m, k]. `batch`
+// products are stored one after another. Sums are in f32. cuBLASLt chooses the algorithm at the
+// first run, among those that give the same bits each time. If it has none (some vectors with a
+// bias), loops are used.
 class Product {
  public:
   using Sizes = ProductSizes;
 
   Product() = default;
-  // `tf32`: f32 may be rounded to TF32 on its way into tensor cores.
+  // `tf32`: tensor cores may round f32 inputs to TF32.
   static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out, bool tf32);
   // `workspace`: kWorkspace bytes.
   Status Run(const KernelArgs& args, const void* a, const void* b, const void* bias, void* c,
              void* workspace);
 
  private:
-  // False: cuBLASLt has no algorithm.
+  // Returns false if cuBLASLt has no algorithm.
   StatusOr<bool> Choose(cublasLtHandle_t blas);
   Status RunPlain(const KernelArgs& args, const void* a, const void* b, const void* bias,
                   void* c) const;
@@ -74,13 +74,13 @@ class Product {
   Sizes sizes_{};
   DType in_ = DType::kF32, out_ = DType::kF32;
   bool chosen_ = false, plain_ = false;
-  // cuBLASLt thinks in columns: C^T = op(B)^T op(A)^T, so B comes first.
+  // cuBLASLt uses column-major matrices: C^T = op(B)^T op(A)^T, so B comes first.
   cublasLtMatmulDescOpaque_t desc_{};
   cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
-// A row-major matrix [rows, cols] as cuBLASLt sees it.
+// Describes a row-major matrix [rows, cols] to cuBLASLt.
 cublasStatus_t Layout(cublasLtMatrixLayoutOpaque_t* layout, DType dtype, int64_t rows, int64_t cols,
                       int64_t batch) {
   const auto high = static_cast<uint64_t>(cols), wide = static_cast<uint64_t>(rows);
@@ -129,7 +129,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
         "preference");
   };
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace}));
-  // Partial sums in the order of their parts, not in that of their arrival.
+  // Adds partial sums in the order of their parts, not in the order in which they finish.
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                             uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
   for (const auto alignment :
@@ -141,7 +141,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // It says either of vectors whose epilogue it has not.
+  // cuBLASLt returns one of these for vectors whose epilogue it does not support.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));
@@ -214,7 +214,8 @@ Status RunFc(FcState& s, const KernelArgs& args) {
   return s.product.Run(args, args.in[0], args.in[1], args.in[2], args.out[0], args.scratch);
 }
 
-// 16 bits with a bias: the product in f32, in scratch, so that it is rounded once.
+// 16 bits with a bias: computes the product in f32 in scratch, so that the result is rounded only
+// once.
 template <typename T>
 Status RunFcHalf(FcState& s, const KernelArgs& args) {
   auto* sums = reinterpret_cast<float*>(static_cast<std::byte*>(args.scratch) + kWorkspace);
@@ -246,7 +247,7 @@ struct FcGradState {
   ColumnSums bias;
 };
 
-// Gradients: of Input = G W^T, of W = Input^T G, of Bias = sum of G's rows.
+// Gradients: Input = G W^T, W = Input^T G, Bias = sum of G's rows.
 template <typename T>
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
   const void *x = args.in[0], *w = args.in[1];

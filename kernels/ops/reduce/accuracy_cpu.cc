@@ -8,7 +8,8 @@ struct State {
   int64_t rows, classes, k;
 };
 
-// Fewer than k elements are larger than that of the label, or as large and before it.
+// Returns true if the label is among the k largest: fewer than k elements are larger, or equal with
+// a smaller index.
 bool Among(const float* row, const State& s, int64_t label) {
   if (label < 0 || label >= s.classes || row[label] != row[label]) return false;
   int64_t larger = 0;

@@ -1,5 +1,5 @@
-// Area under the ROC curve from histograms, so that it can be continued from batch to batch and
-// added over ranks; trapezoid rule as in PaddlePaddle's auc operator.
+// Area under the ROC curve, computed from histograms. Histograms can be continued from batch to
+// batch and added over ranks. Trapezoid rule as in PaddlePaddle's auc operator.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

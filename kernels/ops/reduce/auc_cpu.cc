@@ -10,7 +10,7 @@ struct State {
   int64_t rows, columns, buckets;
 };
 
-// Adds up trapezoids from the highest probability down.
+// Adds up trapezoids, from the highest probability down.
 double Area(const int64_t* pos, const int64_t* neg, int64_t buckets) {
   double true_positive = 0, false_positive = 0, area = 0;
   for (int64_t b = buckets; b-- > 0;) {

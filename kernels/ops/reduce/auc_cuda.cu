@@ -9,8 +9,8 @@ struct State {
   int64_t rows, columns, buckets;
 };
 
-// One block: each thread has a part of the buckets, the first the highest ones. All sums are of
-// whole numbers and halves, and so exact in any order.
+// Uses one block. Each thread processes a part of the buckets; the first thread has the highest
+// ones. All sums consist of whole numbers and halves, so they are exact in any order.
 __global__ void AreaKernel(const int64_t* pos, const int64_t* neg, int64_t buckets, float* area) {
   __shared__ double higher[kCudaThreads];
   const int64_t part = (buckets + kCudaThreads - 1) / kCudaThreads;

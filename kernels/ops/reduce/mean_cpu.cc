@@ -10,7 +10,7 @@ struct State {
   int64_t n;
 };
 
-// Added up in 8 lanes of f64, which are then added in order.
+// Sums in 8 lanes of f64 and then adds the lanes in order.
 Status Run(State& s, const KernelArgs& args) {
   constexpr int64_t kLanes = 8;
   const float* x = InF32(args, 0);

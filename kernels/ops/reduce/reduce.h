@@ -1,4 +1,4 @@
-// How reduce_* sees its input.
+// The dimensions of reduce_* and its gradients.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -6,15 +6,15 @@
 namespace tandem {
 
 struct Reduction {
-  Shape out;  // of the result
-  // Whether each dimension of X is reduced.
+  Shape out;  // shape of the result
+  // By dimension of X: whether it is reduced.
   std::array<bool, Shape::kRankMax> reduced{};
-  // X as [outer, len, inner] with len reduced, when the reduced dimensions are neighbours.
+  // X viewed as [outer, len, inner] with len reduced. Valid if the reduced dimensions are adjacent.
   bool neighbours = false;
   int64_t outer = 1, len = 1, inner = 1;
 };
 
-// From input 0 and the attributes dim and keep_dim.
+// Returns the reduction from input 0 and the attributes dim and keep_dim.
 StatusOr<Reduction> ReductionOf(const OpView& view);
 
 }  // namespace tandem

@@ -19,15 +19,15 @@ struct State {
   const MathLoops& math;
   int64_t outer, len, inner;
   int threads, parts;
-  // X to and from [kept dimensions, reduced dimensions] in scratch, when the reduced ones are not
-  // neighbours.
+  // If the reduced dimensions are not adjacent, X is copied to and from [kept dimensions, reduced
+  // dimensions] in scratch.
   bool gather;
   StridedCopy to_rows, from_rows;
 
   int64_t numel() const { return outer * len * inner; }
 };
 
-// X with the reduced dimensions last; strides of X in this order.
+// Returns X's shape with the reduced dimensions last, and the strides of X in this order.
 std::pair<Shape, Strides> RowsFirst(const Shape& x, const Reduction& r) {
   const Strides strides = RowMajor(x);
   Shape dims = x;
@@ -78,7 +78,7 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Rows of the result, one for each reduced element.
+// Writes the input's gradient: one row from the result's gradient for each reduced element.
 template <Kind kind>
 void Spread(const State& s, const float* x, const float* g, const float* out, float* gx) {
   const float factor = kind == Kind::kMean ? 1.0f / static_cast<float>(s.len) : 1.0f;
@@ -93,7 +93,7 @@ void Spread(const State& s, const float* x, const float* g, const float* out, fl
   }
 }
 
-// Scratch: gradient and X by rows.
+// Scratch: the gradient and X by rows.
 template <Kind kind>
 Status RunGrad(State& s, const KernelArgs& args) {
   const float* x = InF32(args, 0);

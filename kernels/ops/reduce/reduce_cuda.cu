@@ -12,7 +12,7 @@ struct MeanState {
   int64_t n, pieces;
 };
 
-// Scratch: a sum of each piece, in f64.
+// Scratch: the sum of each piece, in f64.
 Status RunMean(MeanState& s, const KernelArgs& args) {
   const int64_t n = s.n, piece = (s.n + s.pieces - 1) / s.pieces;
   const float* x = In<float>(args, 0);
@@ -54,10 +54,10 @@ StatusOr<Kernel> PrepareMeanGrad(const OpView& view, const PrepareContext&) {
 enum class Kind { kSum, kMean, kMax };
 
 struct State {
-  int64_t outer, len, inner;  // X as [outer, len, inner]
+  int64_t outer, len, inner;  // X viewed as [outer, len, inner]
 };
 
-// Where element k of the reduced ones of result r = (o, j) lies.
+// Returns the offset of element k of the elements reduced to result r = (o, j).
 struct ElementOf {
   int64_t len, inner;
   __device__ int64_t operator()(int64_t r, int64_t k) const {

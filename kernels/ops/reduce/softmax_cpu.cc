@@ -14,7 +14,7 @@ struct State {
   int64_t height;  // rows of a causal matrix; 0: not causal
   int parts;
 
-  // How many elements of this row are kept.
+  // Returns the number of elements of this row that are kept.
   int64_t Kept(int64_t row) const { return height == 0 ? n : row % height + 1 + n - height; }
 };
 

@@ -19,7 +19,8 @@ Status CheckLabel(const State& s, int64_t row, int64_t label) {
       s.classes, s.ignore);
 }
 
-// loss = log(sum exp(x - max)) - (x[label] - max): never the log of an underflowed probability.
+// loss = log(sum exp(x - max)) - (x[label] - max). This never takes the log of an underflowed
+// probability.
 Status Run(State& s, const KernelArgs& args) {
   const auto* labels = static_cast<const int64_t*>(args.in[1]);
   for (int64_t r = 0; r < s.rows; ++r) {

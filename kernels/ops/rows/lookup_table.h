@@ -1,4 +1,4 @@
-// What lookup_table, its gradients and their kernels share.
+// Code shared by lookup_table, its gradients and their kernels.
 #pragma once
 
 #include <span>
@@ -8,16 +8,17 @@
 namespace tandem {
 
 struct LookupShape {
-  int64_t count = 0;  // ids
+  int64_t count = 0;  // number of ids
   int64_t rows = 0, dim = 0;
   int64_t padding_idx = -1;
-  Shape out;  // of the rows looked up
+  Shape out;  // shape of the result
 };
 
-// Inputs 0 (Ids) and 1 (W) of `view` with its attributes. INVALID_ARGUMENT when they do not fit.
+// Returns the shape from inputs 0 (Ids) and 1 (W) of `view` and its attributes. INVALID_ARGUMENT:
+// they do not match.
 StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 
-// INVALID_ARGUMENT naming the first id that is no row.
+// INVALID_ARGUMENT, naming the first bad id: it is not a row.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
 }  // namespace tandem

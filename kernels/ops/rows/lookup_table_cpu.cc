@@ -39,8 +39,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Every thread owns a run of the table's rows and looks at all ids, so that the order in which a
-// row's gradients are added depends on no thread.
+// Each thread owns a range of the table's rows and checks all ids. The order in which a row's
+// gradients are added is therefore independent of the threads.
 Status RunGrad(State& s, const KernelArgs& args) {
   const auto ids = Ids(s, args);
   TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));

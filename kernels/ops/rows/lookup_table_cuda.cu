@@ -30,8 +30,8 @@ struct GradState {
   CudaRowSort sort;
 };
 
-// The gradient's rows as a list; sorted they are added up in order, so that it does not matter
-// which blocks run when.
+// Writes the rows of the gradient as a list. After sorting they are added in order, so the order in
+// which blocks run has no effect.
 Status ListRows(const GradState& st, const KernelArgs& args, const CudaRowList& list) {
   const State s = st.s;
   const int64_t* ids = In<int64_t>(args, 0);

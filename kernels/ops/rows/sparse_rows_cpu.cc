@@ -30,7 +30,7 @@ void RowMerger::Begin(void* scratch) {
 
 void RowMerger::Add(int64_t row, const float* values) { entries_[added_++] = {row, values}; }
 
-// Radix sort from the lowest digit: stable, so entries of equal rows keep their order.
+// Radix sort from the lowest digit. It is stable, so entries of equal rows keep their order.
 void RowMerger::Sort() {
   const int bits = std::bit_width(static_cast<uint64_t>(height_ - 1));
   for (int shift = 0; shift < bits; shift += kDigitBits) {
@@ -71,7 +71,7 @@ namespace {
 
 struct SumState {
   RowMerger merger;
-  std::vector<int64_t> counts;  // rows of each pair
+  std::vector<int64_t> counts;  // number of rows of each pair
   int64_t height, dim, n;
 };
 

@@ -1,36 +1,36 @@
-// The merging of rows on a device: RowMerger of sparse_rows.h, with the same bits. Rows are sorted
-// (CUB's radix sort, which keeps the order of equal ones), so that equal ones stand together.
+// Merges rows on a device, with the same bits as RowMerger of sparse_rows.h. Rows are sorted with
+// CUB's stable radix sort, so that equal rows are adjacent and keep their order.
 #pragma once
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
 namespace tandem {
 
-// A list of rows and where the values of each are, in the scratch memory of a kernel.
+// A list of rows and the addresses of their values, in the scratch memory of a kernel.
 struct CudaRowList {
-  uint64_t *rows, *sorted_rows;           // [count]; `height`: none
+  uint64_t *rows, *sorted_rows;           // [count]; `height`: no row
   const float **values, **sorted_values;  // [count]
   int32_t *heads, *places;                // [count]
-  void* temp;                             // of CUB
+  void* temp;                             // CUB's memory
 };
 
 class CudaRowSort {
  public:
-  // Of `count` rows below `height`, on the current device: what CUB needs depends on it. Without
-  // one this can be prepared, and not run.
+  // For `count` rows below `height` on the current device, on which CUB's memory need depends.
+  // Without a device, the object can be prepared but not run.
   CudaRowSort(int64_t count, int64_t height);
 
   size_t scratch_bytes() const { return temp_at_ + temp_bytes_; }
   CudaRowList In(void* scratch) const;
-  // Fills the sorted lists from the others.
+  // Fills the sorted lists from the unsorted lists.
   Status Sort(const KernelArgs& args, const CudaRowList& list) const;
-  // Sort, then writes the rows that there are, ascending, each once, with -1 behind them up to n;
-  // values of equal rows are added in the order of the list.
+  // Sorts, then writes the distinct rows in ascending order, followed by -1 up to n. Values of
+  // equal rows are added in the order of the list.
   Status Merge(const KernelArgs& args, const CudaRowList& list, int64_t dim, int64_t n,
                int64_t* rows, float* values) const;
 
-  // Calls put(k, row, d, sum) on the device for the place k of each row's first one in the sorted
-  // list and each element d: the sum over the equal ones.
+  // Calls put(k, row, d, sum) on the device for each distinct row and each element d. k is the
+  // position of the first entry of the row in the sorted list; sum is the sum over the equal rows.
   template <typename Put>
   Status AddUp(const KernelArgs& args, const CudaRowList& list, int64_t dim, const Put& put) const {
     const int64_t count = count_;

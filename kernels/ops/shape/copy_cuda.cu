@@ -1,5 +1,5 @@
-// CUDA kernels that write elements as they are, or in another type or order; definitions in
-// cast.cc, fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
+// CUDA kernels that fill, copy, convert or reorder elements; definitions are in cast.cc,
+// fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
 #include <type_traits>
 
 #include "kernels/ops/cuda/cuda_kernels.h"
@@ -58,7 +58,7 @@ Kernel CastFrom(const CastState& s, DType to) {
   return {};
 }
 
-// `from`: the input that is converted; of cast_grad it is the second.
+// `from`: the input to convert; for cast_grad it is the second.
 template <int from>
 StatusOr<Kernel> PrepareCast(const OpView& view, const PrepareContext&) {
   const CastState s{view.in(0).shape.numel()};
@@ -126,10 +126,9 @@ StatusOr<Kernel> PrepareReshape(const OpView& view, const PrepareContext&) {
   return MakeKernel<ReshapeState, RunReshape<input>>({view.in(input).bytes()});
 }
 
-// ---- transpose, concat, split, slice, reorder: copies between strided windows
-// ----------------------------
+// ---- transpose, concat, split, slice, reorder: copies between strided windows -------------------
 
-// A StridedCopy as the device gets it.
+// A StridedCopy as an argument for the device.
 struct Strided {
   int rank;
   int64_t n = 1;
@@ -146,7 +145,7 @@ struct Strided {
   }
 };
 
-// Element by element of the type T, which is as large as the tensors'.
+// Copies element by element. T has the size of the tensors' elements.
 template <typename T>
 Status CopyPartOf(const KernelArgs& args, const CopyPart& part) {
   const Strided s(part.copy);

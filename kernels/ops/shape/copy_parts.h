@@ -1,5 +1,5 @@
-// What transpose, concat, split, slice, their gradients and reorder copy where: the same for all
-// kinds of kernels.
+// The copies of transpose, concat, split, slice, their gradients and reorder. All kinds of kernels
+// use them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A window of input `in` into a window of output `out`, offsets in bytes.
+// Copies a window of input `in` to a window of output `out`. Offsets are in bytes.
 struct CopyPart {
   StridedCopy copy;
   size_t in, from, out, to;
@@ -17,7 +17,7 @@ struct CopyPart {
 
 struct CopyParts {
   std::vector<CopyPart> parts;
-  size_t zeros = 0;  // bytes of output 0 that are cleared first
+  size_t zeros = 0;  // bytes of output 0 that are set to zero first
 };
 
 StatusOr<CopyParts> TransposeParts(const OpView& view);

@@ -1,4 +1,4 @@
-// Operators that copy elements to other places.
+// Operators that copy elements to other positions.
 #include "kernels/ops/shape/layout.h"
 
 #include <numeric>
@@ -58,7 +58,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
     }
     seen[static_cast<size_t>(axis)] = true;
     const int d = static_cast<int>(axis);
-    // Behind the end is the end; negative ones count from it.
+    // Indices beyond the end become the end. Negative indices count from the end.
     const auto place = [n = x[d]](int64_t at) {
       return std::clamp<int64_t>(at < 0 ? at + n : at, 0, n);
     };
@@ -113,7 +113,8 @@ void GradTranspose(GradContext& ctx) {
   ctx.Append("transpose", {{g}}, {{dx}}, {{"axis", inverse}});
 }
 
-// Inputs from `first` on: alike but for their size along the axis, whose sum it gives.
+// Returns the joined description of the inputs from `first` on. They may differ only in their size
+// along the axis; the result has the sum.
 StatusOr<TensorDesc> Joined(const OpView& view, size_t first) {
   if (view.in_count() <= first || !view.has_in(first))
     return view.Error("at least one X is needed");

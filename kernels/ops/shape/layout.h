@@ -1,5 +1,4 @@
-// Where the parts of transpose, concat, split and slice lie: shared by their definitions and
-// kernels.
+// The parts of transpose, concat, split and slice, shared by their definitions and kernels.
 #pragma once
 
 #include <vector>
@@ -8,20 +7,20 @@
 
 namespace tandem {
 
-// Attribute axis, from -rank on, as a dimension of `shape`.
+// Returns the attribute axis, which may be -rank or more, as a dimension of `shape`.
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 
-// Sizes along `axis` of the `count` parts that split cuts X [..., n, ...] into, from the attributes
-// sections and num.
+// Returns the sizes along `axis` of the `count` parts into which split divides X [..., n, ...],
+// from the attributes sections and num.
 StatusOr<std::vector<int64_t>> SectionsOf(const OpView& view, int64_t n, size_t count);
 
-// Begin and shape of what slice takes of `x`.
+// Start and shape of the part of `x` that slice selects.
 struct Window {
   Shape begin, shape;
 };
 StatusOr<Window> WindowOf(const OpView& view, const Shape& x);
 
-// dimensions[i] of X is dimension i of transpose's result.
+// dimensions[i] of X becomes dimension i of the result of transpose.
 StatusOr<std::vector<int>> PermutationOf(const OpView& view, int rank);
 
 }  // namespace tandem

@@ -1,5 +1,4 @@
-// Between the layouts of images (image_layout.h); passes put it where one ends and the other
-// begins.
+// Converts between image layouts (image_layout.h). Passes insert it where two layouts meet.
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -15,11 +15,11 @@ namespace {
 struct State {
   const Loops& loops;
   int64_t blocks, plane;  // matrices of kLayoutBlock planes
-  bool from, to;          // blocked?
+  bool from, to;          // is the layout blocked?
   int parts;
 };
 
-// Each block of channels is a matrix [16, plane] in the one layout and its transpose in the other.
+// Each block of channels is a matrix [16, plane] in one layout and its transpose in the other.
 Status Run(State& s, const KernelArgs& args) {
   const float* x = InF32(args, 0);
   float* out = OutF32(args, 0);

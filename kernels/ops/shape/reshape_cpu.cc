@@ -10,7 +10,7 @@ struct State {
   int threads;
 };
 
-// In place there is nothing to do.
+// Does nothing in place.
 template <int input>
 Status Run(State<input>& s, const KernelArgs& args) {
   ParallelCopy(s.threads, args.out[0], args.in[input], s.bytes);

@@ -1,4 +1,4 @@
-// AdaMax: Kingma and Ba, ICLR 2015, algorithm 2; epsilon as PaddlePaddle 1.8 adds it.
+// AdaMax. Source: Kingma and Ba, ICLR 2015, algorithm 2. epsilon is added as in PaddlePaddle 1.8.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -12,12 +12,12 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // updated and counted while it is in the first-level cache
+constexpr int64_t kBlock = 4096;  // updated and counted while in the first-level cache
 
-// What one thread finds in its part.
+// The results of one thread for its part.
 struct Part {
-  std::array<int32_t, kDgcDigitsMax> counts{};  // by digit, at the level under way
-  int64_t above = 0, equal = 0;                 // magnitudes above the cut, and at it
+  std::array<int32_t, kDgcDigitsMax> counts{};  // by digit, at the current level
+  int64_t above = 0, equal = 0;                 // magnitudes above the threshold, and equal to it
 };
 
 struct CompressState {
@@ -27,7 +27,7 @@ struct CompressState {
   std::vector<Part> parts;
 };
 
-// The smallest magnitude that is taken, and how many elements at it are.
+// The smallest magnitude that is sent, and how many elements of this magnitude are sent.
 struct Cut {
   uint32_t magnitude = 0;
   int64_t ties = 0;
@@ -40,8 +40,9 @@ void Count(const float* x, int64_t n, const DgcLevel& level, uint32_t higher, Pa
   }
 }
 
-// The optimizer's velocity and the sum of it that was not sent; counts the first digits of that. A
-// step of momentum on the residual with learning rate -1 is just this, in the same operations.
+// Updates the optimizer's velocity and the sum of the velocity that was not sent, and counts the
+// first digits of the sum. This equals a step of momentum on the residual with learning rate -1,
+// with the same operations.
 void Accumulate(CompressState& s, const KernelArgs& args) {
   ParallelFor(static_cast<int>(s.parts.size()), s.n, [&](int p, int64_t begin, int64_t end) {
     Part& part = s.parts[static_cast<size_t>(p)];
@@ -67,9 +68,9 @@ void CountAll(CompressState& s, const float* residual, const DgcLevel& level, ui
   });
 }
 
-// The digit of the cut at this level: counted down from the highest, `left` elements are reached
-// there. Takes those above it from `left` and notes in the parts how many are where. REQUIRES: at
-// least `left` were counted.
+// Returns the digit of the threshold at this level: the digit at which `left` elements are reached,
+// counted down from the highest digit. Subtracts the elements above this digit from `left` and adds
+// the counts to the parts. REQUIRES: at least `left` elements were counted.
 uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   for (uint32_t digit = (1U << level.bits) - 1;; --digit) {
     int64_t here = 0;
@@ -81,7 +82,7 @@ uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   }
 }
 
-// REQUIRES: 1 <= k <= n, and the first digits are counted.
+// REQUIRES: 1 <= k <= n, and the first digits were counted.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   Cut cut{0, k};
   for (int i = 0; i < kDgcLevelCount; ++i) {
@@ -92,10 +93,11 @@ Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   return cut;
 }
 
-// Moves what is to be sent out of `velocity` and `residual`.
+// Moves the elements to send out of `velocity` and `residual`.
 void Select(CompressState& s, const Cut& cut, int64_t k, float* velocity, float* residual,
             int32_t* selected) {
-  // Each part writes behind those before it: `above` and `equal` become where, and how many ties.
+  // Each part writes after the parts before it. `above` becomes the position and `equal` the number
+  // of ties to take.
   int64_t at = 0, ties = cut.ties;
   for (Part& part : s.parts) {
     const int64_t above = part.above;
@@ -155,7 +157,7 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Selections come from other ranks: what they say is checked before it is used.
+// Selections come from other ranks, so their contents are checked before use.
 Status AddSelection(const AddState& s, const int32_t* selection, float lr, float* param) {
   const int64_t k = selection[0];
   if (k < 0 || SelectionWords(k) > s.words) {

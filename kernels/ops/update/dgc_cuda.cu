@@ -1,5 +1,5 @@
-// CUDA kernels of deep gradient compression; definitions in dgc.cc. What is sent are the elements
-// that the CPU sends, in the same order; how many is known to the device alone.
+// CUDA kernels of deep gradient compression; definitions in dgc.cc. They send the same elements as
+// the CPU, in the same order. Only the device knows how many.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/dgc.h"
@@ -10,18 +10,18 @@
 namespace tandem {
 namespace {
 
-constexpr int kOneBlock = 1024;  // threads of kernels of one block
+constexpr int kOneBlock = 1024;  // threads of kernels that use one block
 constexpr int64_t kPartsMax = kOneBlock;
 
-// What is found out, in scratch.
+// Results of the search, in scratch.
 struct Found {
-  int64_t k;     // elements that are sent; 0 where Sparsity is wrong
-  int64_t left;  // of them, those below the elements found so far; in the end those at the cut
-  uint32_t magnitude;  // the digits of the cut so far; in the end the smallest that is sent
+  int64_t k;           // number of elements sent; 0 if Sparsity is invalid
+  int64_t left;        // those below the elements found so far; finally those at the threshold
+  uint32_t magnitude;  // digits of the threshold so far; finally the smallest magnitude sent
 };
 
-// Of one part of the elements: how many are above the cut, and at it; then where it writes, and how
-// many at the cut it may.
+// The counts of one part of the elements: above the threshold and equal to it. Later: the position
+// for writing, and how many elements equal to the threshold it may send.
 struct Part {
   int64_t above, equal;
 };
@@ -50,7 +50,7 @@ struct CompressState {
   int64_t parts() const { return std::clamp<int64_t>(n / 4096, 1, kPartsMax); }
 };
 
-// How many elements are sent, and room for them.
+// Computes the number of elements to send, and clears the output.
 Status Begin(const CompressState& s, const KernelArgs& args, const Scratch& scratch) {
   const float* sparsity = In<float>(args, 3);
   int32_t* selected = Out<int32_t>(args, 2);
@@ -74,7 +74,7 @@ Status Begin(const CompressState& s, const KernelArgs& args, const Scratch& scra
   });
 }
 
-// Counts the digits of a level; value(i) is element i.
+// Counts the digits of a level. value(i) is element i.
 template <typename Fn>
 __global__ void CountKernel(DgcLevel level, const Found* found, int64_t n, unsigned* counts,
                             Fn value) {
@@ -93,8 +93,8 @@ __global__ void CountKernel(DgcLevel level, const Found* found, int64_t n, unsig
   }
 }
 
-// One block. The digit of the cut: counted down from the highest, those that are left are reached
-// there.
+// Uses one block. Finds the digit of the threshold: the digit at which the remaining elements are
+// reached, counted down from the highest digit.
 __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found) {
   constexpr int kEach = kDgcDigitsMax / kOneBlock;
   const int64_t left = found->left;
@@ -102,7 +102,7 @@ __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found
   const auto highest = static_cast<int>((1U << level.bits) - 1 - threadIdx.x * kEach);
   int64_t mine = 0;
   for (int d = highest; d > highest - kEach && d >= 0; --d) mine += counts[d];
-  int64_t before = BlockPrefix<int64_t>(mine).before;  // all have read `found`
+  int64_t before = BlockPrefix<int64_t>(mine).before;  // all threads have read `found`
   if (before >= left || before + mine < left) return;
   int digit = highest;
   for (; before + counts[digit] < left; --digit) before += counts[digit];
@@ -114,14 +114,14 @@ template <typename Fn>
 Status FindDigit(const CompressState& s, const KernelArgs& args, int level, const Fn& value) {
   const Scratch scratch(args);
   unsigned* counts = scratch.counts + static_cast<size_t>(level) * kDgcDigitsMax;
-  // A block clears and adds up all digits: it is worth that for many elements.
+  // A block clears and adds up all digits, which is worthwhile only for many elements.
   TD_RETURN_IF_ERROR(Launch(args, CudaBlocks(s.n, 16 * kCudaThreads), kCudaThreads, CountKernel<Fn>,
                             kDgcLevels[level], scratch.found, s.n, counts, value));
   return Launch(args, 1, kOneBlock, DigitKernel, kDgcLevels[level], counts, scratch.found);
 }
 
-// The optimizer's velocity and the sum of it that was not sent, counted on the way. A step of
-// momentum on the residual with learning rate -1 is just this.
+// Updates the optimizer's velocity and the sum of the velocity that was not sent, and counts the
+// digits of the sum. This equals a step of momentum on the residual with learning rate -1.
 template <bool nesterov>
 Status Accumulate(const CompressState& s, const KernelArgs& args) {
   const float *g = In<float>(args, 0), *velocity = In<float>(args, 1), *rest = In<float>(args, 2);
@@ -136,7 +136,7 @@ Status Accumulate(const CompressState& s, const KernelArgs& args) {
   });
 }
 
-// A block takes a part.
+// One block processes one part.
 __global__ void PartsKernel(const Found* found, const float* residual, int64_t n, Part* parts) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
   const int64_t end = begin + part < n ? begin + part : n;
@@ -152,7 +152,8 @@ __global__ void PartsKernel(const Found* found, const float* residual, int64_t n
   if (threadIdx.x == 0) parts[blockIdx.x] = {above, equal};
 }
 
-// One block. Each part writes behind those before it; of those at the cut the first are taken.
+// Uses one block. Each part writes after the parts before it. Among elements equal to the
+// threshold, the first ones are sent.
 __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   const bool mine = threadIdx.x < count;
   const Part part = mine ? parts[threadIdx.x] : Part{0, 0};
@@ -162,7 +163,7 @@ __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   if (mine) parts[threadIdx.x] = {above + taken, min(part.equal, found->left - taken)};
 }
 
-// A block takes a part; what is sent is 0 behind it.
+// One block processes one part. Elements that are sent become 0.
 __global__ void SelectKernel(const Found* found, const Part* parts, int64_t n, float* velocity,
                              float* residual, int32_t* selected) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
@@ -221,8 +222,8 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Selections come from other ranks: what they say is checked before it is used. A launch for each
-// rank, as their elements may be the same.
+// Selections come from other ranks, so their contents are checked before use. Each rank has a
+// separate launch, because ranks may send the same elements.
 Status RunAdd(AddState& s, const KernelArgs& args) {
   float* param = Out<float>(args, 0);
   TD_RETURN_IF_ERROR(

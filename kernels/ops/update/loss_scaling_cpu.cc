@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr int kPartsMax = 64;
-constexpr int64_t kPiece = 4096;  // scaled while it is in the first-level cache
+constexpr int64_t kPiece = 4096;  // elements scaled while they are in the first-level cache
 
 struct CheckState {
   const Loops& loops;
@@ -21,7 +21,7 @@ struct CheckState {
   int parts;
 };
 
-// Whether all are finite: in an infinity and in NaN every bit of the exponent is set.
+// Returns true if all elements are finite. In an infinity or NaN, all bits of the exponent are set.
 bool AllFinite(const float* x, int64_t n) {
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t bad = 0;

@@ -1,5 +1,5 @@
-// CUDA kernels of loss scaling and of what else is state of one element; definitions in
-// loss_scaling.cc, every_nth.cc and adaptive_steps.cc.
+// CUDA kernels of loss scaling and of other one-element state; definitions are in loss_scaling.cc,
+// every_nth.cc and adaptive_steps.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/step_state.h"
@@ -11,7 +11,7 @@ struct CheckState {
   std::vector<int64_t> sizes;
 };
 
-// A launch for each tensor; whoever finds an element that is not finite clears AllFinite.
+// Uses one launch per tensor. A thread that finds an element that is not finite clears AllFinite.
 Status RunCheck(CheckState& s, const KernelArgs& args) {
   const float* scale = In<float>(args, 0);
   float* finite = Out<float>(args, 0);
@@ -55,7 +55,7 @@ struct EveryNthState {
   float n;
 };
 
-// `N`, where it is given, stands for n.
+// `N` replaces n if it is given.
 Status RunEveryNth(EveryNthState& s, const KernelArgs& args) {
   const float *before = In<float>(args, 0), *given = In<float>(args, 1), n = s.n;
   float *counter = Out<float>(args, 0), *due = Out<float>(args, 1);

@@ -1,5 +1,5 @@
-// The attributes of the optimizers as the arguments of their formulas (formulas/update.h), for all
-// kinds of kernels.
+// Converts the attributes of the optimizers to the arguments of their formulas (formulas/update.h),
+// for all kinds of kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// Whether a sparse gradient changes rows that it does not have: they have a gradient of 0.
+// Returns true if a sparse gradient also changes rows that it does not contain, which then have a
+// gradient of 0.
 inline bool UpdatesEveryRow(const OpView& view) {
   const OpDef& def = *FindOp(view.op().type);
   const bool has_lazy = std::any_of(def.attrs.begin(), def.attrs.end(), [](const AttrDef& a) {
@@ -19,7 +20,7 @@ inline bool UpdatesEveryRow(const OpView& view) {
   return has_lazy && !view.attr<bool>("lazy_mode");
 }
 
-// A floating attribute in f32.
+// Returns a floating-point attribute as f32.
 inline float AttrF32(const OpView& view, const char* name) {
   return static_cast<float>(view.attr<double>(name));
 }
@@ -27,7 +28,7 @@ inline float AttrF32(const OpView& view, const char* name) {
 inline UpdateArgs MomentumArgs(const OpView& view) {
   return {.mu = AttrF32(view, "mu"), .nesterov = view.attr<bool>("use_nesterov")};
 }
-// Of adam and lamb.
+// Arguments of adam and lamb.
 inline UpdateArgs AdamArgs(const OpView& view) {
   return {.beta1 = AttrF32(view, "beta1"),
           .beta2 = AttrF32(view, "beta2"),
@@ -43,7 +44,7 @@ inline UpdateArgs AdagradArgs(const OpView& view) { return {.epsilon = AttrF32(v
 inline UpdateArgs DecayedAdagradArgs(const OpView& view) {
   return {.epsilon = AttrF32(view, "epsilon"), .decay = AttrF32(view, "decay")};
 }
-// An error when MeanGrad and `centered` disagree.
+// Returns an error if MeanGrad and `centered` do not match.
 inline StatusOr<UpdateArgs> RmspropArgs(const OpView& view) {
   constexpr size_t kMeanGrad = 4;
   if (view.has_in(kMeanGrad) != view.attr<bool>("centered")) {

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Elements [begin, end) of the parameter with the gradient that begins at `g`.
+// Returns elements [begin, end) of the parameter, with the gradient that begins at `g`.
 UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64_t begin,
                 int64_t end) {
   UpdateRun run{.p = InF32(a, 0) + begin,
@@ -25,14 +25,14 @@ UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64
   return run;
 }
 
-// Row `row` of the parameter and of its slots, which lie anywhere in large matrices.
+// Prefetches row `row` of the parameter and of its slots, which may be anywhere in large matrices.
 void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
   for (size_t i = 0; i <= s.full; ++i) {
     if (a.out[i] != nullptr) PrefetchRow(static_cast<float*>(a.out[i]) + row * s.dim, s.dim);
   }
 }
 
-// Outputs begin as their inputs; programs have them in the same place.
+// Initialises the outputs with the inputs. In programs both usually share memory.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
     const void* in = a.in[i == 0 ? 0 : 1 + i];

@@ -1,4 +1,4 @@
-// The CPU side of the element-wise optimizers: one vector loop run over the parameter, whole or by
+// The CPU kernels of the element-wise optimizers: one vector loop over the whole parameter or over
 // the rows of a sparse gradient.
 #pragma once
 
@@ -13,29 +13,29 @@ namespace tandem {
 
 struct UpdateState {
   UpdateFn loop = nullptr;
-  UpdateArgs args;   // lr is read at each run
-  size_t slots = 0;  // with the scalars
-  size_t full = 0;   // slots of the parameter's shape, first
+  UpdateArgs args;   // lr is read in each run
+  size_t slots = 0;  // including the scalars
+  size_t full = 0;   // slots of the parameter's shape; they come first
   int64_t n = 0;     // elements of the parameter
   int parts = 1;
-  // A sparse gradient alone:
+  // Only for a sparse gradient:
   bool sparse = false;
-  bool every_row = false;      // also those that the gradient lacks
-  int64_t count = 0, dim = 0;  // rows of the gradient, elements of a row
-  std::vector<float> zeros;    // the gradient of rows that it lacks
+  bool every_row = false;      // also updates rows that the gradient does not contain
+  int64_t count = 0, dim = 0;  // rows of the gradient; elements of a row
+  std::vector<float> zeros;    // the gradient of rows that it does not contain
 
   float lr(const KernelArgs& a) const { return *InF32(a, static_cast<int>(LearningRateAt(slots))); }
 };
 
-// `scalars` as in InferOptimizer. INVALID_ARGUMENT when an optional slot is given on one side
-// alone.
+// `scalars`: see InferOptimizer. INVALID_ARGUMENT: an optional slot is only an input or only an
+// output.
 StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, UpdateFn loop,
                                  const UpdateArgs& args, int scalars = 0);
 
-// Updates the parameter and the full slots; scalar slots are the caller's.
+// Updates the parameter and the full slots. The caller updates scalar slots.
 Status RunUpdate(const UpdateState& state, const UpdateArgs& args, const KernelArgs& kernel);
 
-// A kernel's body where nothing but the learning rate changes from step to step.
+// A kernel body for optimizers in which only the learning rate changes from step to step.
 Status RunPlainUpdate(UpdateState& state, const KernelArgs& kernel);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// CUDA kernels of the optimizers; definitions in sgd.cc, momentum.cc, adam.cc, ... What is the same
-// for all elements of a step (rates, powers of beta) lies on the device too: every thread computes
-// the arguments of its formula from it, and one thread moves it on behind the update.
+// CUDA kernels of the optimizers; definitions are in sgd.cc, momentum.cc, adam.cc, ... Values that
+// all elements of a step share (rates, powers of beta) are on the device too. Every thread computes
+// the arguments of its formula from them, and one thread advances them after the update.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/update.h"
@@ -13,10 +13,10 @@ namespace {
 struct State {
   UpdateArgs args;
   int64_t n;
-  size_t slots;     // with the scalars
-  size_t full;      // of the parameter's shape, first
-  float coeff = 0;  // of lars
-  // A sparse gradient alone: rows of it, elements of a row.
+  size_t slots;     // including the scalars
+  size_t full;      // of the parameter's shape; they come first
+  float coeff = 0;  // for lars
+  // Only for a sparse gradient: its rows, and the elements of a row.
   bool sparse = false, every_row = false;
   int64_t count = 0, dim = 0;
 
@@ -56,13 +56,13 @@ __global__ void UpdateKernel(UpdateArgs args, Begin begin, UpdateRun r) {
   for (int64_t i = GridIndex(); i < r.n; i += GridSize()) UpdateOne<F>(args, r, i, r.g[i]);
 }
 
-// A sparse gradient (sparse_rows.h): row rows[k] has the values at k * dim.
+// A sparse gradient (sparse_rows.h): row rows[k] has its values at k * dim.
 struct SparseGrad {
   const int64_t* rows;
   int64_t count, dim;
 };
 
-// Its rows alone.
+// Updates only the rows of the gradient.
 template <typename F, typename Begin>
 __global__ void UpdateRowsKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g,
                                  CudaFault* fault) {
@@ -78,7 +78,7 @@ __global__ void UpdateRowsKernel(UpdateArgs args, Begin begin, UpdateRun r, Spar
   }
 }
 
-// The position of `row` among its rows, or -1.
+// Returns the position of `row` among the rows of the gradient, or -1.
 __device__ int64_t FindRow(const SparseGrad& g, int64_t row) {
   int64_t begin = 0, end = g.count;
   while (begin < end) {
@@ -93,7 +93,7 @@ __device__ int64_t FindRow(const SparseGrad& g, int64_t row) {
   return -1;
 }
 
-// All rows; those that it lacks have zeros.
+// Updates all rows. Rows that the gradient does not contain have zeros.
 template <typename F, typename Begin>
 __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g) {
   begin(args);
@@ -103,7 +103,7 @@ __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, 
   }
 }
 
-// Outputs begin as their inputs; programs have them in the same place.
+// Initialises the outputs with the inputs. In programs both usually share memory.
 Status CopyThrough(const State& s, const KernelArgs& a) {
   const size_t bytes = static_cast<size_t>(s.n) * sizeof(float);
   TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[0], a.in[0], bytes));
@@ -149,7 +149,7 @@ Status RunFtrl(State& s, const KernelArgs& a) {
   });
 }
 
-// Moves the powers of beta1 and beta2 (nullptr: there is none) on.
+// Advances the powers of beta1 and beta2 (nullptr: there is none).
 Status AdvancePowers(const State& s, const KernelArgs& a, int in, int out, bool two) {
   const float *power1 = In<float>(a, in), *power2 = two ? In<float>(a, in + 1) : nullptr;
   float *next1 = Out<float>(a, out), *next2 = two ? Out<float>(a, out + 1) : nullptr;
@@ -175,11 +175,11 @@ Status RunAdamax(State& s, const KernelArgs& a) {
   return AdvancePowers(s, a, 4, 3, false);
 }
 
-// ---- Those that look at whole parameters --------------------------------------------------------
+// ---- Optimizers that need whole parameters ------------------------------------------------------
 
 constexpr int64_t kNormBlocks = 256;  // partial sums of squares
 
-// parts[i], i < kNormBlocks: sums that together are that of the squares of x.
+// Writes parts[i], i < kNormBlocks: partial sums of the squares of x.
 Status SquareParts(const KernelArgs& a, const float* x, int64_t n, double* parts) {
   const int64_t piece = (n + kNormBlocks - 1) / kNormBlocks;
   return RowSums<double>(
@@ -191,20 +191,20 @@ Status SquareParts(const KernelArgs& a, const float* x, int64_t n, double* parts
       [=] __device__(int64_t b, double sum) { parts[b] = sum; });
 }
 
-// norm[0] = the root of the sum of `count` parts.
+// norm[0] = square root of the sum of `count` parts.
 Status RootOfParts(const KernelArgs& a, const double* parts, int64_t count, float* norm) {
   return RowSums<double>(
       a, 1, count, [=] __device__(int64_t, int64_t i) { return parts[i]; },
       [=] __device__(int64_t, double sum) { *norm = static_cast<float>(sqrt(sum)); });
 }
 
-// `parts` has room for kNormBlocks.
+// `parts` must have room for kNormBlocks.
 Status Norm(const KernelArgs& a, const float* x, int64_t n, double* parts, float* norm) {
   TD_RETURN_IF_ERROR(SquareParts(a, x, n, parts));
   return RootOfParts(a, parts, kNormBlocks, norm);
 }
 
-// Scratch: partial sums, two norms, and of lamb the direction.
+// Scratch: partial sums, two norms, and for lamb the direction.
 struct NormScratch {
   static constexpr size_t kBytes = kNormBlocks * sizeof(double) + 64;
   double* parts;
@@ -250,7 +250,7 @@ struct ClipState {
   size_t scratch_bytes() const { return parts() * sizeof(double) + sizeof(float); }
 };
 
-// The norm is that of all inputs together: of the one of clip_by_norm.
+// The norm is over all inputs together; clip_by_norm has one input.
 Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
   auto* parts = static_cast<double*>(a.scratch);
   auto* norm = reinterpret_cast<float*>(parts + s.parts());
@@ -270,13 +270,13 @@ Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
   return OkStatus();
 }
 
-// ---- Preparing ----------------------------------------------------------------------------------
+// ---- Preparation --------------------------------------------------------------------------------
 
-// `scalars`: slots of one element, the last ones.
+// `scalars`: number of slots of one element; they come last.
 StatusOr<State> StateOf(const OpView& view, const UpdateArgs& args, size_t scalars = 0) {
   const size_t slots = SlotsOf(view);
   size_t full = slots - scalars;
-  while (full > 0 && !view.has_in(1 + full)) --full;  // one that these attributes do not need
+  while (full > 0 && !view.has_in(1 + full)) --full;  // a slot that these attributes do not need
   State state{args, view.in(0).shape.numel(), slots, full};
   state.sparse = view.has_in(RowsAt(slots));
   if (state.sparse) {

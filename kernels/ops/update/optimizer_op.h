@@ -1,19 +1,20 @@
-// What the optimizer operators share. Each has the inputs
-//   Param, Grad, its slots (state kept per parameter), LearningRate [1], Rows (those that take it)
-// and the outputs ParamOut and every slot again.
+// Code shared by the optimizer operators. Each has the inputs
+//   Param, Grad, its slots (state per parameter), LearningRate [1], Rows (if supported)
+// and the outputs ParamOut and all slots.
 //
-// With Rows the gradient is sparse (sparse_rows.h): Param is [height, dim], Grad the values [n,
-// dim]. The result is that of the dense gradient, in the same bits; rows whose update would change
-// nothing are not touched. Operators for which that is no row have the attribute lazy_mode: with it
-// the rows that the gradient lacks stay as they are, which is cheaper and another algorithm.
+// With Rows the gradient is sparse (sparse_rows.h): Param is [height, dim], Grad is the values [n,
+// dim]. The result has the same bits as with the dense gradient. Rows that the update would not
+// change are not touched. Operators whose update changes all rows have the attribute lazy_mode.
+// With lazy_mode, rows that the gradient does not contain stay unchanged; this is cheaper, but a
+// different algorithm.
 #pragma once
 
 #include "kernels/ops/core/op.h"
 
 namespace tandem {
 
-// Shapes and types. `scalars`: the last so many slots have one element instead of the parameter's
-// shape.
+// Checks types and infers shapes. `scalars`: the number of slots at the end that have one element
+// instead of the parameter's shape.
 Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> outputs);
 
 // Positions of an optimizer's inputs.
