@@ -88,9 +88,19 @@ void MutateTensor(onnx::TensorProto* tensor, Random& random) {
   }
 }
 
-constexpr const char* kTypes[] = {
-    "Shape",   "Squeeze",  "Unsqueeze", "Concat", "Gather", "Cast",  "Clip",
-    "Dropout", "Identity", "Flatten",   "MatMul", "Slice",  "Split", "LayerNormalization"};
+constexpr const char* kTypes[] = {"Shape",       "Squeeze",
+                                  "Unsqueeze",   "Concat",
+                                  "Gather",      "Cast",
+                                  "Clip",        "Dropout",
+                                  "Identity",    "Flatten",
+                                  "MatMul",      "Slice",
+                                  "Split",       "LayerNormalization",
+                                  "AveragePool", "ConvTranspose",
+                                  "Elu",         "GroupNormalization",
+                                  "Greater",     "InstanceNormalization",
+                                  "MaxPool",     "PRelu",
+                                  "Resize",      "Softplus",
+                                  "Expand"};
 
 void MutateModel(onnx::ModelProto* model, Random& random) {
   onnx::GraphProto& graph = *model->mutable_graph();

@@ -134,7 +134,7 @@ TEST_P(RoundTrip, GivesTheSameNumbers) {
 INSTANTIATE_TEST_SUITE_P(Models, RoundTrip,
                          testing::Values("lenet", "mlp", "resnet18", "mobilenet_v1", "residual_cnn",
                                          "wide_deep", "deepfm", "transformer_lm", "bert_base",
-                                         "numbers", "shapes", "forms"));
+                                         "images", "numbers", "shapes", "forms"));
 
 TEST(OnnxExport, GivesEveryValueOnce) {
   for (const OnnxCase& c : OnnxCases()) {
@@ -231,14 +231,15 @@ TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
 }
 
 TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
-  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Selu"); }),
-              HasSubstr("node 1, Selu \"relu_0.out\": there is no operator for it [TD1215]"));
+  EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Einsum"); }),
+              HasSubstr("node 1, Einsum \"relu_0.out\": there is no operator for it [TD1215]"));
   EXPECT_THAT(Refused([](auto& m) {
                 auto* attr = NodeOf(m, "MaxPool").add_attribute();
-                attr->set_name("ceil_mode");
-                attr->set_i(1);
+                attr->set_name("dilations");
+                attr->add_ints(2);
+                attr->add_ints(2);
               }),
-              HasSubstr("ceil_mode = 1"));
+              HasSubstr("dilations other than 1 [TD7015]; hint: pool with dilation=1"));
   EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").add_attribute()->set_name("alpha"); }),
               HasSubstr("attribute \"alpha\""));
   EXPECT_THAT(Refused([](auto& m) { m.mutable_opset_import(0)->set_version(99); }),

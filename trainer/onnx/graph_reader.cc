@@ -108,8 +108,28 @@ Status OnnxGraphReader::AddVar(tandem::Var var) {
   return other_.AddVar(std::move(var));
 }
 
+// Whether `op` reads numbers that were kept for the batch that the model was saved for.
+bool OnnxGraphReader::ReadsFixedBatch(const Op& op) const {
+  bool reads = false;
+  ForEachRead(op, [&](const std::string& name) {
+    const tandem::Var* var = out_.program.FindVar(name);
+    const bool kept =
+        var != nullptr && (var->kind == VarKind::kParam || var->kind == VarKind::kState);
+    reads |= kept && fixed_batch_ > 1 && var->desc.shape.rank() > 0 &&
+             var->desc.shape[0] == fixed_batch_;
+  });
+  return reads;
+}
+
 Status OnnxGraphReader::Append(Op op) {
-  TD_RETURN_IF_ERROR(AppendOp(out_.program, op));
+  const Status here = AppendOp(out_.program, op);
+  if (!here.ok() && ReadsFixedBatch(op)) {
+    return Unimplemented(
+        "it holds numbers for a batch of %d alone: %s [TD7016]; hint: export the model with a "
+        "dynamic batch",
+        fixed_batch_, std::string(here.message()));
+  }
+  TD_RETURN_IF_ERROR(here);
   const Status other = AppendOp(other_, op);
   if (!other.ok()) {
     return Unimplemented(

@@ -104,6 +104,7 @@ class OnnxGraphReader {
     bool uniform;
   };
 
+  bool ReadsFixedBatch(const Op& op) const;
   bool DependsOnBatch(const std::string& var, int axis) const;
   void CarryPieces(const Op& op);
   StatusOr<std::string> Declare(const std::string& value, VarKind kind, Tensor tensor);

@@ -38,18 +38,42 @@ std::vector<const onnx::ValueInfoProto*> DataInputs(const onnx::GraphProto& grap
   return inputs;
 }
 
-// Of PyTorch's: single numbers that are no parameter of the network are factors and the like.
-bool IsTrained(const TorchSignature& signature, const onnx::TensorProto& tensor) {
-  if (!signature.known || signature.parameters.contains(tensor.name())) return true;
+// Initializers of which the node that reads them tells whether they are trained.
+struct Roles {
+  std::set<std::string> slopes;    // of PRelu, which may be a single number
+  std::set<std::string> channels;  // scale and bias of InstanceNormalization
+};
+
+Roles RolesOf(const onnx::GraphProto& graph) {
+  Roles roles;
+  for (const auto& node : graph.node()) {
+    const bool slope = node.op_type() == "PRelu";
+    if (!slope && node.op_type() != "InstanceNormalization") continue;
+    for (int i = 1; i < node.input_size(); ++i) {
+      (slope ? roles.slopes : roles.channels).insert(node.input(i));
+    }
+  }
+  return roles;
+}
+
+// PyTorch notes its parameters. Single numbers that are none are factors and the like. It writes a
+// group normalisation as one of instances with a scale and a bias that it makes up.
+bool IsTrained(const TorchSignature& signature, const Roles& roles,
+               const onnx::TensorProto& tensor) {
+  const std::string& name = tensor.name();
+  if (!signature.known || signature.parameters.contains(name)) return true;
+  if (roles.slopes.contains(name)) return true;
   const bool one = std::all_of(tensor.dims().begin(), tensor.dims().end(),
                                [](int64_t size) { return size == 1; });
-  return !one && !signature.buffers.contains(tensor.name());
+  return !one && !roles.channels.contains(name) && !signature.buffers.contains(name);
 }
 
 Status AddInitializers(const onnx::GraphProto& graph, OnnxGraphReader* reader) {
   const TorchSignature signature = TorchSignatureOf(graph);
+  const Roles roles = RolesOf(graph);
   for (const auto& tensor : graph.initializer()) {
-    TD_RETURN_IF_ERROR(reader->AddConstant(tensor.name(), tensor, IsTrained(signature, tensor)));
+    const bool trained = IsTrained(signature, roles, tensor);
+    TD_RETURN_IF_ERROR(reader->AddConstant(tensor.name(), tensor, trained));
   }
   return OkStatus();
 }

@@ -49,8 +49,7 @@ Status Erf(const OnnxNode&) {
 }
 Status Sqrt(const OnnxNode&) {
   return Unimplemented(
-      "other than in a layer normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
-      "epsilon) with c = x - ReduceMean(x)");
+      "other than in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + epsilon)");
 }
 
 Status Sum(const OnnxNode& n) {
@@ -94,14 +93,6 @@ Status Transpose(const OnnxNode& n) {
   Ints reversed;
   for (int axis = n.graph().Desc(x).shape.rank(); axis-- > 0;) reversed.push_back(axis);
   return n.Done("transpose", {{x}}, {{"axis", n.Ints("perm", reversed)}});
-}
-
-// The attribute "axis" names the last dimension of `x`.
-Status CheckLastAxis(const OnnxNode& n, const std::string& x, int64_t fallback) {
-  const int rank = n.graph().Desc(x).shape.rank();
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", fallback), rank));
-  return axis == rank - 1 ? OkStatus()
-                          : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
 }
 
 Status Softmax(const OnnxNode& n) {
@@ -161,24 +152,16 @@ Status Reduce(const OnnxNode& n) {
 constexpr char kReduceSum[] = "reduce_sum", kReduceMean[] = "reduce_mean",
                kReduceMax[] = "reduce_max";
 
-Status LayerNorm(const OnnxNode& n) {
-  if (n.outputs() > 1) return Unimplemented("statistics as further outputs");
-  TD_RETURN_IF_ERROR(n.Only("stash_type", 1));
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));
-  const auto axis = int64_t{n.graph().Desc(x).shape.rank() - 1};
-  Slots inputs = {{x}, {}, {}};
-  for (const size_t i : {size_t{1}, size_t{2}}) {
-    if (!n.has(i)) continue;
-    TD_ASSIGN_OR_RETURN(inputs[i].emplace_back(), n.in(i));
-  }
-  return n.Done("layer_norm", std::move(inputs),
-                {{"begin_norm_axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}});
-}
-
 Status Gelu(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("gelu", {{x}}, {{"approximate", n.Text("approximate", "none") == "tanh"}});
+}
+
+// Nodes whose work depends on numbers that are computed.
+bool IsControl(std::string_view type) {
+  static constexpr std::string_view kTypes[] = {"If", "Loop", "NonZero", "Range", "Scan"};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes) ||
+         type.starts_with("Sequence");
 }
 
 constexpr OnnxReadRow kRows[] = {
@@ -187,7 +170,6 @@ constexpr OnnxReadRow kRows[] = {
     {"Gelu", Gelu},
     {"Gemm", Gemm},
     {"Identity", Identity},
-    {"LayerNormalization", LayerNorm},
     {"MatMul", MatMul},
     {"Pow", Pow},
     {"ReduceMax", Reduce<kReduceMax>},
@@ -205,18 +187,31 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
+Status CheckOnnxLastAxis(const OnnxNode& n, const std::string& x, int64_t fallback) {
+  const int rank = n.graph().Desc(x).shape.rank();
+  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", fallback), rank));
+  return axis == rank - 1 ? OkStatus()
+                          : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+}
+
 Status CheckOnnxSoftmax(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  return CheckLastAxis(n, x, n.opset() < 13 ? 1 : -1);
+  return CheckOnnxLastAxis(n, x, n.opset() < 13 ? 1 : -1);
 }
 
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
   for (const std::span<const OnnxReadRow> rows :
-       {std::span<const OnnxReadRow>(kRows), OnnxElementReaders(), OnnxImageReaders(),
-        OnnxKnownReaders(), OnnxRecurrentReaders(), OnnxShapeReaders()}) {
+       {std::span<const OnnxReadRow>(kRows), OnnxActivationReaders(), OnnxElementReaders(),
+        OnnxImageReaders(), OnnxKnownReaders(), OnnxNormReaders(), OnnxRecurrentReaders(),
+        OnnxShapeReaders()}) {
     for (const OnnxReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }
+  }
+  if (IsControl(type)) {
+    return Unimplemented(
+        "it decides while the model runs what is computed [TD7014]; hint: write the loop in Python "
+        "over a known size, and nn.EmbeddingBag as nn.Embedding and a mean or sum");
   }
   return Unimplemented(
       "there is no operator for it [TD1215]; hint: docs/interchange.md lists the nodes that are "

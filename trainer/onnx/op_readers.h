@@ -15,12 +15,16 @@ struct OnnxReadRow {
   OnnxReadFn read;
 };
 
-// The readers of nodes that work element by element (op_readers_elements.cc).
+// The readers of activations that become several operators (op_readers_activations.cc).
+std::span<const OnnxReadRow> OnnxActivationReaders();
+// Those of other nodes that work element by element (op_readers_elements.cc).
 std::span<const OnnxReadRow> OnnxElementReaders();
-// Those of convolutions, poolings and batch normalisation (op_readers_image.cc).
+// Those of convolutions, poolings and enlargements (op_readers_image.cc).
 std::span<const OnnxReadRow> OnnxImageReaders();
 // Those of nodes that give numbers which are mostly known (op_readers_known.cc).
 std::span<const OnnxReadRow> OnnxKnownReaders();
+// Those of normalisations (op_readers_norm.cc).
+std::span<const OnnxReadRow> OnnxNormReaders();
 // Those of recurrent layers (op_readers_recurrent.cc).
 std::span<const OnnxReadRow> OnnxRecurrentReaders();
 // Those of nodes that change or compute shapes (op_readers_shape.cc).
@@ -33,6 +37,9 @@ StatusOr<std::string> OnnxElementwise(const OnnxNode& node, const std::string& t
 // Where all inputs are known and not trained, the result is known: fn of an element's inputs, as
 // floats, shorter inputs repeated. False: they are not.
 StatusOr<bool> FoldOnnx(const OnnxNode& node, float (*fn)(std::span<const float>));
+
+// UNIMPLEMENTED unless the attribute "axis" names the last dimension of `x`.
+Status CheckOnnxLastAxis(const OnnxNode& node, const std::string& x, int64_t fallback);
 
 // UNIMPLEMENTED unless Softmax or LogSoftmax `node` is over the last dimension.
 Status CheckOnnxSoftmax(const OnnxNode& node);

@@ -191,61 +191,45 @@ Status Clip(const OnnxNode& n) {
   return n.Done("clip", {{x}}, {{"min", limits[0]}, {"max", limits[1]}});
 }
 
-Status LeakyRelu(const OnnxNode& n) {
-  const double slope = n.Float("alpha", 0.01);
-  if (slope < 0 || slope >= 1) return Unimplemented("alpha = %g: from 0 to 1 alone", slope);
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string low, n.Temp("scale", {{x}}, {{"scale", slope}}));
-  return n.Done("elementwise_max", {{x}, {low}});
-}
-
-// clip(alpha x + beta, 0, 1)
-StatusOr<std::string> HardGate(const OnnxNode& n, const std::string& x, double alpha, double beta) {
-  TD_ASSIGN_OR_RETURN(const std::string line,
-                      n.Temp("scale", {{x}}, {{"scale", alpha}, {"bias", beta}}));
-  return n.Temp("clip", {{line}}, {{"min", 0.0}, {"max", 1.0}});
-}
-
-Status HardSigmoid(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string out,
-                      HardGate(n, x, n.Float("alpha", 0.2), n.Float("beta", 0.5)));
-  return n.Is(out);
-}
-
-Status HardSwish(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string gate, HardGate(n, x, 1.0 / 6, 0.5));
-  return n.Done("elementwise_mul", {{x}, {gate}});
-}
-
 enum class Order : uint8_t { kEqual, kGreater, kLess };
 
-StatusOr<std::string> WholeNumbers(const OnnxNode& n, size_t input) {
+// Whole numbers, up to 2^24, become floats. `fraction` is set where they are floats already.
+StatusOr<std::string> Numbers(const OnnxNode& n, size_t input, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
   if (n.graph().Desc(x).dtype == DType::kF32) {
-    return Unimplemented("numbers with a fraction are not compared");
+    *fraction = true;
+    return x;
   }
   return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
 }
 
-// How whole numbers, up to 2^24, are ordered: a clip of their difference.
-StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
-  const auto a = n.Known(0), b = n.Known(1);
-  std::string difference;
+// Input `i` as a number that is known; nullopt: it is none.
+StatusOr<std::optional<double>> KnownNumber(const OnnxNode& n, size_t i) {
+  if (const float* number = n.Scalar(i)) return *number;
+  const auto known = n.Known(i);
+  if (!known) return std::nullopt;
+  if (known->size() != 1) return Unimplemented("a list of numbers to compare with");
+  return static_cast<double>((*known)[0]);
+}
+
+// The first input less the second one.
+StatusOr<std::string> Difference(const OnnxNode& n, bool* fraction) {
+  TD_ASSIGN_OR_RETURN(const auto a, KnownNumber(n, 0));
+  TD_ASSIGN_OR_RETURN(const auto b, KnownNumber(n, 1));
   if (a || b) {
-    const Ints& known = a ? *a : *b;
-    if (known.size() != 1) return Unimplemented("a list of numbers to compare with");
-    TD_ASSIGN_OR_RETURN(const std::string x, WholeNumbers(n, a ? 1 : 0));
-    const auto number = static_cast<double>(known[0]);
-    TD_ASSIGN_OR_RETURN(
-        difference,
-        n.Temp("scale", {{x}}, {{"scale", a ? -1.0 : 1.0}, {"bias", a ? number : -number}}));
-  } else {
-    TD_ASSIGN_OR_RETURN(const std::string x, WholeNumbers(n, 0));
-    TD_ASSIGN_OR_RETURN(const std::string y, WholeNumbers(n, 1));
-    TD_ASSIGN_OR_RETURN(difference, OnnxElementwise(n, "elementwise_sub", x, y));
+    TD_ASSIGN_OR_RETURN(const std::string x, Numbers(n, a ? 1 : 0, fraction));
+    return n.Temp("scale", {{x}}, {{"scale", a ? -1.0 : 1.0}, {"bias", a ? *a : -*b}});
   }
+  TD_ASSIGN_OR_RETURN(const std::string x, Numbers(n, 0, fraction));
+  TD_ASSIGN_OR_RETURN(const std::string y, Numbers(n, 1, fraction));
+  return OnnxElementwise(n, "elementwise_sub", x, y);
+}
+
+// How numbers are ordered: a clip of their difference. The least difference of floats becomes
+// larger than 1 and no difference less than 0, where a clip has no gradient.
+StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
+  bool fraction = false;
+  TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
   if (order != Order::kGreater) {
     TD_ASSIGN_OR_RETURN(const std::string negative,
                         n.Temp("scale", {{difference}}, {{"scale", -1.0}}));
@@ -254,6 +238,10 @@ StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
     } else {
       TD_ASSIGN_OR_RETURN(difference, n.Temp("elementwise_max", {{difference}, {negative}}));
     }
+  }
+  if (fraction) {
+    TD_ASSIGN_OR_RETURN(difference,
+                        n.Temp("scale", {{difference}}, {{"scale", kLargest}, {"bias", -0.5}}));
   }
   return n.Temp("clip", {{difference}}, {{"min", 0.0}, {"max", 1.0}});
 }
@@ -400,9 +388,6 @@ constexpr OnnxReadRow kRows[] = {
     {"Equal", Compare<Order::kEqual, false>},
     {"Greater", Compare<Order::kGreater, false>},
     {"GreaterOrEqual", Compare<Order::kLess, true>},
-    {"HardSigmoid", HardSigmoid},
-    {"HardSwish", HardSwish},
-    {"LeakyRelu", LeakyRelu},
     {"Less", Compare<Order::kLess, false>},
     {"LessOrEqual", Compare<Order::kGreater, true>},
     {"Max", Max},

@@ -1,115 +1,359 @@
+// Windows over images: convolutions, poolings, enlargements. A row [n, c, w] is read as an image
+// [n, c, 1, w] of one line.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "trainer/onnx/op_readers.h"
 
 namespace tandem {
 namespace {
 
 using Ints = std::vector<int64_t>;
+using Slots = std::vector<std::vector<std::string>>;
+
+constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr int64_t kWindowMax = int64_t{1} << 30;
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // that are made here
 
 // A window over the two dimensions of an image.
 struct Window {
-  Ints strides, paddings, dilations;
+  bool row = false;  // the node's X has one dimension
+  Ints kernel, strides, dilations, begins, ends;
+
+  // Both sides have as many pads.
+  bool even() const { return begins == ends; }
 };
 
-// ONNX's pads are all beginnings, then all ends; here both sides have the same.
-StatusOr<Window> WindowOf(const OnnxNode& n) {
-  Window w;
-  w.strides = n.Ints("strides", {1, 1});
-  w.dilations = n.Ints("dilations", {1, 1});
-  const Ints pads = n.Ints("pads", {0, 0, 0, 0});
-  if (w.strides.size() != 2 || w.dilations.size() != 2 || pads.size() != 4) {
-    return Unimplemented("windows over other than two dimensions");
+// X with two dimensions. `row`: it had one.
+StatusOr<std::string> AsImage(const OnnxNode& n, const std::string& x, bool* row) {
+  const int rank = n.graph().Desc(x).shape.rank();
+  *row = rank == 3;
+  if (rank != 3 && rank != 4) {
+    return Unimplemented(
+        "X has %d dimensions, expected [n, c, w] or [n, c, h, w] [TD7015]; hint: build the layer "
+        "of one or two dimensions",
+        rank);
   }
-  if (pads[0] != pads[2] || pads[1] != pads[3]) {
-    return Unimplemented("pads that differ from side to side: %d %d %d %d", pads[0], pads[1],
-                         pads[2], pads[3]);
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  if (batch && batch->axis >= 2) {
+    return Unimplemented("a window over the batch, dimension %d of X [TD1214]", batch->axis);
   }
-  w.paddings = {pads[0], pads[1]};
+  if (rank == 4) return x;
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  sizes.insert(sizes.begin() + 2, 1);
+  return n.TempReshape(x, sizes);
+}
+
+// The node's last operator; its result is a row again where X was one.
+Status Give(const OnnxNode& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
+  if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
+  TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(image));
+  sizes.erase(sizes.begin() + 2);
+  return n.Reshape(image, sizes);
+}
+
+// The numbers of an attribute, of a row those of an image of one line. `sides`: 1, or 2 for pads.
+StatusOr<Ints> Pair(const OnnxNode& n, bool row, const char* name, int64_t fallback,
+                    size_t sides = 1) {
+  Ints given = n.Ints(name, Ints((row ? 1 : 2) * sides, fallback));
+  if (given.size() != (row ? 1 : 2) * sides) {
+    return InvalidArgument("%s has %d numbers, expected %d", name, given.size(),
+                           (row ? 1 : 2) * sides);
+  }
+  for (const int64_t number : given) {
+    if (number < 0 || number > kWindowMax) return InvalidArgument("%s has %d", name, number);
+  }
+  if (row && sides == 1) given.insert(given.begin(), fallback);
+  if (row && sides == 2) given = {fallback, given[0], fallback, given[1]};
+  return given;
+}
+
+// ONNX's pads are all beginnings, then all ends.
+StatusOr<Window> WindowOf(const OnnxNode& n, bool row, const Ints& kernel) {
+  Window w{.row = row, .kernel = kernel};
+  TD_ASSIGN_OR_RETURN(w.strides, Pair(n, row, "strides", 1));
+  TD_ASSIGN_OR_RETURN(w.dilations, Pair(n, row, "dilations", 1));
+  TD_ASSIGN_OR_RETURN(Ints pads, Pair(n, row, "pads", 0, 2));
   const std::string automatic = n.Text("auto_pad", "NOTSET");
   if (automatic == "VALID") {
-    w.paddings = {0, 0};
+    pads = Ints(4, 0);
   } else if (automatic != "NOTSET") {
-    return Unimplemented("auto_pad = %s", automatic);
+    return Unimplemented("auto_pad = %s [TD7015]; hint: export the model with numbers as its pads",
+                         automatic);
   }
+  if (*std::min_element(w.strides.begin(), w.strides.end()) < 1) {
+    return InvalidArgument("strides has 0");
+  }
+  w.begins = {pads[0], pads[1]};
+  w.ends = {pads[2], pads[3]};
   return w;
 }
 
-Status Conv(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string filter, n.in(1));
-  TD_ASSIGN_OR_RETURN(const Window w, WindowOf(n));
-  const Shape shape = n.graph().Desc(filter).shape;
-  const Ints kernel = n.Ints("kernel_shape", {});
-  if (!kernel.empty() && shape.rank() == 4 && kernel != Ints{shape[2], shape[3]}) {
-    return InvalidArgument("kernel_shape is not that of the filter %s", ToString(shape));
+// The filter with two dimensions, and its window.
+StatusOr<Window> FilterOf(const OnnxNode& n, bool row, std::string* filter) {
+  TD_ASSIGN_OR_RETURN(*filter, n.in(1));
+  if (row) {
+    const Shape shape = n.graph().Desc(*filter).shape;
+    if (shape.rank() != 3) return InvalidArgument("the filter is %s", ToString(shape));
+    TD_ASSIGN_OR_RETURN(*filter, n.TempReshape(*filter, {shape[0], shape[1], 1, shape[2]}));
   }
-  std::vector<std::vector<std::string>> inputs = {{x}, {filter}, {}};
+  const Shape shape = n.graph().Desc(*filter).shape;
+  if (shape.rank() != 4) return InvalidArgument("the filter is %s", ToString(shape));
+  const Ints kernel = {shape[2], shape[3]};
+  if (n.Attr("kernel_shape") != nullptr) {
+    TD_ASSIGN_OR_RETURN(const Ints given, Pair(n, row, "kernel_shape", 1));
+    if (given != kernel) {
+      return InvalidArgument("kernel_shape is not that of the filter %s", ToString(shape));
+    }
+  }
+  return WindowOf(n, row, kernel);
+}
+
+// `count` lines of `number` along dimension `axis`, of the sizes that `x` has in the others. X
+// times 0 has no gradient.
+StatusOr<std::string> Lines(const OnnxNode& n, const std::string& x, int64_t axis, int64_t count,
+                            double number) {
+  if (count > n.graph().Desc(x).shape[static_cast<int>(axis)]) {
+    return Unimplemented("pads of %d, more than the image has lines [TD7015]; hint: pad less",
+                         count);
+  }
+  TD_ASSIGN_OR_RETURN(
+      const std::string some,
+      n.Temp("slice", {{x}}, {{"axes", Ints{axis}}, {"starts", Ints{0}}, {"ends", Ints{count}}}));
+  return n.Temp("scale", {{some}}, {{"scale", 0.0}, {"bias", number}});
+}
+
+// The image with the window's pads as lines of `number`; then the window has none.
+StatusOr<std::string> Padded(const OnnxNode& n, std::string x, Window* w, double number) {
+  for (const size_t d : {size_t{0}, size_t{1}}) {
+    const auto axis = static_cast<int64_t>(d + 2);
+    Slots parts = {{x}};
+    for (const bool end : {false, true}) {
+      const int64_t count = end ? w->ends[d] : w->begins[d];
+      if (count == 0) continue;
+      TD_ASSIGN_OR_RETURN(const std::string lines, Lines(n, x, axis, count, number));
+      parts[0].insert(end ? parts[0].end() : parts[0].begin(), lines);
+    }
+    if (parts[0].size() == 1) continue;
+    TD_ASSIGN_OR_RETURN(x, n.Temp("concat", parts, {{"axis", axis}}));
+  }
+  w->begins = w->ends = {0, 0};
+  return x;
+}
+
+Status Conv(const OnnxNode& n) {
+  bool row = false;
+  std::string filter;
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
+  TD_ASSIGN_OR_RETURN(Window w, FilterOf(n, row, &filter));
+  if (!w.even()) {
+    TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, 0));
+  }
+  Slots inputs = {{x}, {filter}, {}};
   if (n.has(2)) {
     TD_ASSIGN_OR_RETURN(inputs[2].emplace_back(), n.in(2));
   }
-  return n.Done("conv2d", std::move(inputs),
-                {{"strides", w.strides},
-                 {"paddings", w.paddings},
-                 {"dilations", w.dilations},
-                 {"groups", n.Int("group", 1)}});
+  return Give(n, row, "conv2d", std::move(inputs),
+              {{"strides", w.strides},
+               {"paddings", w.begins},
+               {"dilations", w.dilations},
+               {"groups", n.Int("group", 1)}});
+}
+
+Status ConvTranspose(const OnnxNode& n) {
+  bool row = false;
+  std::string filter;
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
+  TD_ASSIGN_OR_RETURN(const Window w, FilterOf(n, row, &filter));
+  TD_ASSIGN_OR_RETURN(const Ints more, Pair(n, row, "output_padding", 0));
+  if (!w.even() || !n.Ints("output_shape", {}).empty()) {
+    return Unimplemented(
+        "output_shape, or pads that differ from side to side [TD7015]; hint: give padding and "
+        "output_padding");
+  }
+  AttrMap attrs = {{"strides", w.strides},
+                   {"paddings", w.begins},
+                   {"dilations", w.dilations},
+                   {"output_padding", more},
+                   {"groups", n.Int("group", 1)}};
+  if (!n.has(2)) return Give(n, row, "conv2d_transpose", {{x}, {filter}}, std::move(attrs));
+  TD_ASSIGN_OR_RETURN(x, n.Temp("conv2d_transpose", {{x}, {filter}}, std::move(attrs)));
+  TD_ASSIGN_OR_RETURN(const std::string bias, n.in(2));
+  return Give(n, row, "elementwise_add", {{x}, {bias}}, {{"axis", int64_t{1}}});
+}
+
+// Windows over `size` lines along dimension `d`.
+int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
+  return (size + w.begins[d] + w.ends[d] - w.kernel[d]) / w.strides[d] + 1;
+}
+
+// Pads at the end, so that one more window fits where lines are left over. A window begins in the
+// image or in the pads before it.
+void RoundUp(Window* w, const Ints& sizes) {
+  for (const size_t d : {size_t{0}, size_t{1}}) {
+    const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];  // of one more
+    const int64_t room = sizes[d] + w->begins[d] + w->ends[d];
+    if (begin < sizes[d] + w->begins[d] && begin + w->kernel[d] > room) {
+      w->ends[d] += begin + w->kernel[d] - room;
+    }
+  }
+}
+
+// What the mean over all of a window is multiplied by to be that over the lines that count: those
+// between `first` and `last` of dimension `d`.
+std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first, int64_t last) {
+  std::vector<float> shares;
+  for (int64_t i = 0; i < WindowsOf(w, d, size); ++i) {
+    const int64_t begin = i * w.strides[d] - w.begins[d], end = begin + w.kernel[d];
+    const int64_t count = std::min(end, last) - std::max(begin, first);
+    shares.push_back(static_cast<float>(w.kernel[d]) / static_cast<float>(count));
+  }
+  return shares;
+}
+
+// A mean where pads differ from side to side. `ends`: the pads that the node names.
+Status UnevenMean(const OnnxNode& n, std::string x, Window w, const Ints& ends, bool with_pads) {
+  const Shape shape = n.graph().Desc(x).shape;
+  const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);
+  if (heights > kNumbersMax || widths > kNumbersMax / heights) {
+    return Unimplemented("means of %d by %d windows [TD7015]; hint: pool with ceil_mode=False",
+                         heights, widths);
+  }
+  std::vector<float> shares[2];
+  for (const size_t d : {size_t{0}, size_t{1}}) {
+    const int64_t size = shape[static_cast<int>(d) + 2];
+    shares[d] = Shares(w, d, size, with_pads ? -w.begins[d] : 0, size + (with_pads ? ends[d] : 0));
+  }
+  TD_ASSIGN_OR_RETURN(Tensor factors, n.graph().NewTensor(DType::kF32, {heights, widths}));
+  float* factor = factors.span<float>().data();
+  for (const float a : shares[0]) {
+    for (const float b : shares[1]) *factor++ = a * b;
+  }
+  n.graph().AddKnown(n.out() + ".shares", std::move(factors));
+  TD_ASSIGN_OR_RETURN(const std::string known, n.graph().Var(n.out() + ".shares"));
+  TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, 0));
+  TD_ASSIGN_OR_RETURN(x, n.Temp("pool2d", {{x}},
+                                {{"pooling_type", std::string("avg")},
+                                 {"ksize", w.kernel},
+                                 {"strides", w.strides},
+                                 {"paddings", w.begins}}));
+  return Give(n, w.row, "elementwise_mul", {{x}, {known}}, {{"axis", int64_t{2}}});
 }
 
 Status Pool(const OnnxNode& n, bool max) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const Window w, WindowOf(n));
-  if (w.dilations != Ints{1, 1}) return Unimplemented("dilations");
-  if (n.outputs() > 1) return Unimplemented("indices as a second output");
-  TD_RETURN_IF_ERROR(n.Only("ceil_mode", 0));
+  bool row = false;
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
+  TD_ASSIGN_OR_RETURN(const Ints kernel, Pair(n, row, "kernel_shape", 1));
+  TD_ASSIGN_OR_RETURN(Window w, WindowOf(n, row, kernel));
+  if (w.dilations != Ints{1, 1}) {
+    return Unimplemented("dilations other than 1 [TD7015]; hint: pool with dilation=1");
+  }
+  if (n.outputs() > 1) {
+    return Unimplemented("indices as a second output [TD7015]; hint: use the pooled values alone");
+  }
   TD_RETURN_IF_ERROR(n.Only("storage_order", 0));
-  return n.Done("pool2d", {{x}},
-                {{"pooling_type", std::string(max ? "max" : "avg")},
-                 {"ksize", n.Ints("kernel_shape", {})},
-                 {"strides", w.strides},
-                 {"paddings", w.paddings},
-                 {"exclusive", n.Int("count_include_pad", 0) == 0}});
+  const bool with_pads = n.Int("count_include_pad", 0) != 0;
+  const Shape shape = n.graph().Desc(x).shape;
+  const Ints sizes = {shape[2], shape[3]}, ends = w.ends;
+  for (const size_t d : {size_t{0}, size_t{1}}) {
+    const bool fits = kernel[d] > std::max(w.begins[d], w.ends[d]) &&
+                      kernel[d] <= sizes[d] + w.begins[d] + w.ends[d];
+    if (!fits) return InvalidArgument("a window of %d does not fit", kernel[d]);
+  }
+  if (n.Int("ceil_mode", 0) != 0) RoundUp(&w, sizes);
+  if (!w.even() && !max) return UnevenMean(n, x, w, ends, with_pads);
+  if (!w.even()) {
+    TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, -kLargest));
+  }
+  return Give(n, row, "pool2d", {{x}},
+              {{"pooling_type", std::string(max ? "max" : "avg")},
+               {"ksize", w.kernel},
+               {"strides", w.strides},
+               {"paddings", w.begins},
+               {"exclusive", !with_pads}});
 }
 Status MaxPool(const OnnxNode& n) { return Pool(n, true); }
 Status AveragePool(const OnnxNode& n) { return Pool(n, false); }
 
 Status GlobalPool(const OnnxNode& n, const char* type) {
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  return n.Done("pool2d", {{x}}, {{"pooling_type", std::string(type)}, {"global_pooling", true}});
+  bool row = false;
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
+  return Give(n, row, "pool2d", {{x}},
+              {{"pooling_type", std::string(type)}, {"global_pooling", true}});
 }
 Status GlobalMaxPool(const OnnxNode& n) { return GlobalPool(n, "max"); }
 Status GlobalAveragePool(const OnnxNode& n) { return GlobalPool(n, "avg"); }
 
-Status TrainingForm() {
-  return Unimplemented("the form of training [TD1216]; hint: export it after model.eval()");
+Status ResizeForm() {
+  return Unimplemented(
+      "other than nearest lines by a whole factor [TD7015]; hint: nn.Upsample(scale_factor=2), or "
+      "nn.ConvTranspose2d");
 }
 
-Status BatchNorm(const OnnxNode& n) {
-  if (n.outputs() > 1) return TrainingForm();
-  if (n.Int("training_mode", 0) != 0) return TrainingForm();
-  TD_RETURN_IF_ERROR(n.Only("spatial", 1));
-  std::vector<std::vector<std::string>> inputs(5);
-  for (size_t i = 0; i < 5; ++i) {
-    if (!n.has(i)) return InvalidArgument("input %d is missing", i);
-    TD_ASSIGN_OR_RETURN(inputs[i].emplace_back(), i < 3 ? n.in(i) : n.graph().State(n.value(i)));
+// How many times larger the last two dimensions of X [n, c, h, w] become. The node says it for each
+// of its dimensions: as factors, or as sizes.
+StatusOr<Ints> FactorsOf(const OnnxNode& n, bool row, const Shape& x) {
+  const Tensor* factors = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
+  const bool sized = factors == nullptr || factors->numel() == 0;
+  const Tensor* known = sized && n.has(3) ? n.graph().Constant(n.value(3)) : factors;
+  const size_t rank = row ? 3 : 4;
+  const DType dtype = sized ? DType::kI64 : DType::kF32;
+  if (known == nullptr || known->dtype() != dtype) return ResizeForm();
+  if (known->shape() != Shape({static_cast<int64_t>(rank)})) return ResizeForm();
+  Ints wholes = row ? Ints{1} : Ints{};
+  for (size_t d = 1; d < rank; ++d) {
+    const int axis = d == 1 ? 1 : static_cast<int>(d) + (row ? 1 : 0);
+    const double factor =
+        sized ? static_cast<double>(known->span<int64_t>()[d]) / static_cast<double>(x[axis])
+              : known->span<float>()[d];
+    if (!(factor >= 1 && factor <= 1024) || factor != std::floor(factor)) return ResizeForm();
+    if (d == 1 && factor != 1) return ResizeForm();
+    if (d > 1) wholes.push_back(static_cast<int64_t>(factor));
   }
-  const std::string y = n.graph().NewVar(n.out());
-  n.graph().Bind(n.out(), y);
-  return n.graph().Append(
-      Op{.type = "batch_norm",
-         .inputs = inputs,
-         .outputs = {{y},
-                     inputs[3],
-                     inputs[4],
-                     {n.graph().NewVar(y + ".SavedMean")},
-                     {n.graph().NewVar(y + ".SavedInvStd")}},
-         .attrs = {{"epsilon", n.Float("epsilon", 1e-5)}, {"momentum", n.Float("momentum", 0.9)}}});
+  if (!sized && known->span<float>()[0] != 1) return ResizeForm();
+  if (x[1] > kNumbersMax / (wholes[0] * wholes[1])) return ResizeForm();
+  return wholes;
+}
+
+// Each number becomes a block of it: a convolution of each channel with ones, turned around.
+Status Resize(const OnnxNode& n) {
+  bool row = false;
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
+  const Shape shape = n.graph().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const Ints factors, FactorsOf(n, row, shape));
+  const std::string mode = n.Text("coordinate_transformation_mode", "half_pixel");
+  const std::string nearest = n.Text("nearest_mode", "round_prefer_floor");
+  const bool first = mode == "asymmetric" && nearest == "floor";
+  const bool middle = mode == "half_pixel" && nearest.starts_with("round_prefer");
+  if (n.Text("mode", "nearest") != "nearest" || !(first || middle)) return ResizeForm();
+  for (const char* name : {"antialias", "exclude_outside"}) TD_RETURN_IF_ERROR(n.Only(name, 0));
+  for (const char* name : {"cubic_coeff_a", "extrapolation_value"}) n.Float(name, 0);
+  n.Text("keep_aspect_ratio_policy", "");
+  if (n.Attr("axes") != nullptr) return ResizeForm();
+  TD_ASSIGN_OR_RETURN(Tensor ones,
+                      n.graph().NewTensor(DType::kF32, {shape[1], 1, factors[0], factors[1]}));
+  std::fill(ones.span<float>().begin(), ones.span<float>().end(), 1.0f);
+  n.graph().AddKnown(n.out() + ".ones", std::move(ones));
+  TD_ASSIGN_OR_RETURN(const std::string filter, n.graph().Var(n.out() + ".ones"));
+  return Give(n, row, "conv2d_transpose", {{x}, {filter}},
+              {{"strides", factors}, {"groups", shape[1]}});
 }
 
 constexpr OnnxReadRow kRows[] = {
     {"AveragePool", AveragePool},
-    {"BatchNormalization", BatchNorm},
     {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose},
     {"GlobalAveragePool", GlobalAveragePool},
     {"GlobalMaxPool", GlobalMaxPool},
     {"MaxPool", MaxPool},
+    {"Resize", Resize},
 };
 
 }  // namespace

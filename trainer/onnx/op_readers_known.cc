@@ -136,9 +136,21 @@ Status KnownExpand(const OnnxNode& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
+// A list of sizes to a list of `wanted` sizes: it is that long, or one number is repeated.
+Status KnownListExpand(const OnnxNode& n, Ints list, int64_t wanted) {
+  if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
+    list.resize(static_cast<size_t>(wanted), list[0]);
+  }
+  if (static_cast<int64_t>(list.size()) == wanted || wanted == 1) return n.Know(list);
+  return InvalidArgument("a list of %d numbers to %d", list.size(), wanted);
+}
+
 Status Expand(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const Ints wanted, n.ConstantSizes(1));
   if (!n.has(0)) return InvalidArgument("input 0 is missing");
+  if (const auto list = n.Known(0); list && wanted.size() == 1) {
+    return KnownListExpand(n, *list, wanted[0]);
+  }
   const Tensor* known = n.graph().Untrained(n.value(0));
   if (known != nullptr && known->dtype() == DType::kF32) return KnownExpand(n, *known, wanted);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));

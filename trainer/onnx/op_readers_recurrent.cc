@@ -20,6 +20,7 @@ struct Layer {
   std::string x;
   int64_t steps = 0, width = 0, hidden = 0, gates = 0;
   bool reverse = false, both = false;
+  bool resets_state = false;  // a GRU's reset gate is for the state, and not for its product with R
   int directions() const { return both ? 2 : 1; }
 };
 
@@ -80,9 +81,10 @@ class Unrolled {
 
  private:
   // The parts of W, R and B for one direction: W [width, gates * hidden], R [hidden, gates *
-  // hidden], each row of B; "" where there is no B.
+  // hidden], each row of B; "" where there is no B. With resets_state the columns of R and B for
+  // the hidden gate are apart.
   struct Weights {
-    std::string w, r, bias_w, bias_r;
+    std::string w, r, bias_w, bias_r, r_hidden, bias_hidden;
   };
   // What is carried from step to step; an LSTM alone has a cell.
   struct State {
@@ -106,7 +108,7 @@ class Unrolled {
     if (status_.ok()) status_ = graph_.Reshape(x, sizes, out);
     return out;
   }
-  Names Split(const std::string& x, int64_t axis, int64_t count);
+  Names Split(const std::string& x, int64_t axis, int64_t count, const Ints& sizes = {});
   std::string Concat(const Names& parts, int64_t axis) {
     return parts.size() == 1 ? parts[0] : Op("concat", {parts}, {{"axis", axis}});
   }
@@ -134,16 +136,17 @@ class Unrolled {
   Names all_, last_, last_cell_;  // what the directions give
 };
 
-Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count) {
+// Equal parts, or those of `sizes`.
+Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const Ints& sizes) {
   Names parts;
   for (int64_t i = 0; i < count; ++i) {
     parts.push_back(Name(absl::StrFormat("part%d", i)));
   }
   if (!status_.ok()) return parts;
-  status_ = graph_.Append(tandem::Op{.type = "split",
-                                     .inputs = {{x}},
-                                     .outputs = {parts},
-                                     .attrs = {{"axis", axis}, {"num", count}}});
+  AttrMap attrs = {{"axis", axis}, {"num", count}};
+  if (!sizes.empty()) attrs = {{"axis", axis}, {"sections", sizes}};
+  status_ = graph_.Append(
+      tandem::Op{.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)});
   return parts;
 }
 
@@ -167,12 +170,23 @@ Unrolled::Weights Unrolled::WeightsOf(int direction) {
   Weights weights;
   weights.w = Keep(graph_.Matrix(w, /*transposed=*/true));
   weights.r = Keep(graph_.Matrix(r, /*transposed=*/true));
+  const Ints gates = {2 * layer_.hidden, layer_.hidden};
+  if (layer_.resets_state) {
+    const Names parts = Split(weights.r, 1, 2, gates);
+    weights.r = parts[0];
+    weights.r_hidden = parts[1];
+  }
   if (!n_.has(3) || !status_.ok()) return weights;
   const std::string bias = Part(3, direction, {2 * rows});
   if (!status_.ok()) return weights;
   const Names parts = Split(Keep(graph_.Var(bias)), 0, 2);
   weights.bias_w = parts[0];
   weights.bias_r = parts[1];
+  if (layer_.resets_state) {
+    const Names of_r = Split(parts[1], 0, 2, gates);
+    weights.bias_r = of_r[0];
+    weights.bias_hidden = of_r[1];
+  }
   return weights;
 }
 
@@ -220,10 +234,15 @@ Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
 Unrolled::State Unrolled::GruStep(const std::string& x, const Weights& weights,
                                   const State& before) {
   const Names of_x = Split(x, 1, 3);  // update, reset, hidden
-  const Names of_h = Split(Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}), 1, 3);
+  const bool split = !weights.r_hidden.empty();
+  const Names of_h =
+      Split(Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}), 1, split ? 2 : 3);
   const std::string update = Op("sigmoid", {{Add(of_x[0], of_h[0])}});
   const std::string reset = Op("sigmoid", {{Add(of_x[1], of_h[1])}});
-  const std::string next = Op("tanh", {{Add(of_x[2], Mul(reset, of_h[2]))}});
+  const std::string hidden =
+      split ? Op("fc", {{Mul(reset, before.h)}, {weights.r_hidden}, Optional(weights.bias_hidden)})
+            : Mul(reset, of_h[2]);
+  const std::string next = Op("tanh", {{Add(of_x[2], hidden)}});
   const std::string way = Op("elementwise_sub", {{before.h}, {next}});
   return {Add(next, Mul(update, way)), ""};
 }
@@ -278,10 +297,8 @@ Status Lstm(const OnnxNode& n) {
 }
 
 Status Gru(const OnnxNode& n) {
-  if (n.Int("linear_before_reset", 0) == 0) {
-    return Unimplemented("linear_before_reset = 0; PyTorch's form, 1, is read");
-  }
   TD_ASSIGN_OR_RETURN(Layer layer, LayerOf(n, 3));
+  layer.resets_state = n.Int("linear_before_reset", 0) == 0;
   return Unrolled(n, std::move(layer)).Run();
 }
 

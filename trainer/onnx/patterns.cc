@@ -67,7 +67,7 @@ class Fuser {
     for (Node& node : *graph_.mutable_node()) {
       if (node.output_size() != 1 || node.input_size() != 1) continue;
       if (node.op_type() == "Erf") Gelu(&node);
-      if (node.op_type() == "Sqrt") LayerNorm(&node);
+      if (node.op_type() == "Sqrt") Normalisation(&node);
     }
     return gone_;
   }
@@ -164,24 +164,69 @@ class Fuser {
     return square ? a : "";
   }
 
-  void LayerNorm(Node* root) {
+  // Sqrt(ReduceMean(c * c) + epsilon), and its nodes.
+  struct Deviation {
+    std::string c;
+    int64_t axis = 0;
+    double epsilon = 0;
+    Nodes nodes;
+  };
+
+  std::optional<Deviation> DeviationOf(Node* root) const {
     Node* add = Maker(root->input(0), "Add");
-    Node* at = OnlyReader(*root, "Div");
-    if (add == nullptr || add->input_size() != 2 || at == nullptr || at->input_size() != 2) return;
+    if (add == nullptr || add->input_size() != 2) return std::nullopt;
     const bool left = Number(add->input(0)).has_value();
     const auto epsilon = Number(add->input(left ? 0 : 1));
     Node* variance = Maker(add->input(left ? 1 : 0), "ReduceMean");
-    if (!epsilon || variance == nullptr || variance->input_size() == 0) return;
+    if (!epsilon || variance == nullptr || variance->input_size() == 0) return std::nullopt;
     const auto square = makers_.find(variance->input(0));
-    const std::string centred = square == makers_.end() ? "" : Root(*square->second);
-    Node* sub = Maker(centred, "Sub");
-    if (sub == nullptr || sub->input_size() != 2 || at->input(0) != centred) return;
-    const std::string x = sub->input(0);
-    Node* mean = Maker(sub->input(1), "ReduceMean");
-    if (mean == nullptr || mean->input_size() == 0 || mean->input(0) != x) return;
-    const auto axis = AxisOf(*mean);
-    if (!axis || axis != AxisOf(*variance) || at->input(1) != root->output(0)) return;
-    Nodes nodes = {mean, sub, square->second, variance, add, root};
+    const std::string c = square == makers_.end() ? "" : Root(*square->second);
+    const auto axis = AxisOf(*variance);
+    if (c.empty() || !axis) return std::nullopt;
+    return Deviation{c, *axis, *epsilon, {square->second, variance, add, root}};
+  }
+
+  // The node that gives c / Sqrt(...), or c times its Reciprocal, which is told; nullptr: none.
+  Node* QuotientOf(const Node& root, Deviation* deviation) const {
+    Node* reciprocal = OnlyReader(root, "Reciprocal");
+    if (reciprocal == nullptr) {
+      Node* at = OnlyReader(root, "Div");
+      return at != nullptr && Other(*at, root.output(0)) == deviation->c &&
+                     at->input(0) == deviation->c
+                 ? at
+                 : nullptr;
+    }
+    Node* at = OnlyReader(*reciprocal, "Mul");
+    if (at == nullptr || Other(*at, reciprocal->output(0)) != deviation->c) return nullptr;
+    deviation->nodes.push_back(reciprocal);
+    return at;
+  }
+
+  void Normalisation(Node* root) {
+    std::optional<Deviation> deviation = DeviationOf(root);
+    Node* at = deviation ? QuotientOf(*root, &*deviation) : nullptr;
+    if (at == nullptr) return;
+    Node* sub = Maker(deviation->c, "Sub");
+    Node* mean =
+        sub != nullptr && sub->input_size() == 2 ? Maker(sub->input(1), "ReduceMean") : nullptr;
+    const bool centred = mean != nullptr && mean->input_size() > 0 &&
+                         mean->input(0) == sub->input(0) && AxisOf(*mean) == deviation->axis;
+    if (centred) {
+      deviation->nodes.insert(deviation->nodes.begin(), {mean, sub});
+      at = LayerNorm(at, sub->input(0), deviation->nodes);
+    } else {
+      Become(at, "RMSNormalization", {deviation->c}, deviation->nodes);
+    }
+    onnx::AttributeProto* attr = at->add_attribute();
+    attr->set_name("axis");
+    attr->set_i(deviation->axis);
+    attr = at->add_attribute();
+    attr->set_name("epsilon");
+    attr->set_f(static_cast<float>(deviation->epsilon));
+  }
+
+  // `at` and `nodes` give X normalised; scale and bias may follow. The node that becomes all of it.
+  Node* LayerNorm(Node* at, const std::string& x, Nodes nodes) {
     std::vector<std::string> inputs = {x};
     for (const char* type : {"Mul", "Add"}) {
       Node* next = OnlyReader(*at, type);
@@ -192,12 +237,7 @@ class Fuser {
       at = next;
     }
     Become(at, "LayerNormalization", inputs, nodes);
-    onnx::AttributeProto* attr = at->add_attribute();
-    attr->set_name("axis");
-    attr->set_i(*axis);
-    attr = at->add_attribute();
-    attr->set_name("epsilon");
-    attr->set_f(static_cast<float>(*epsilon));
+    return at;
   }
 
   // `last` gives at once what it gives with `nodes`, which are in order and go where nobody else

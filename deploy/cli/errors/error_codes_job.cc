@@ -213,11 +213,27 @@ std::vector<ErrorCode> ImportErrors() {
       {1215, "a node of ONNX that has no operator",
        "the model uses a node that Tandem does not read", "a layer that is not built here",
        "docs/interchange.md lists the nodes that are read",
-       "node 1, Selu \"\": there is no operator for it [TD1215]"},
+       "node 1, Einsum \"\": there is no operator for it [TD1215]"},
       {1216, "a model in the form of training",
        "batch normalisation in the form of training has other outputs",
        "the model was exported in training mode", "call model.eval() before torch.onnx.export",
        "the form of training [TD1216]; hint: export it after model.eval()"},
+      {7014, "a node of ONNX that decides what is computed",
+       "a program computes the same operators in every step",
+       "a loop over tensors; nn.EmbeddingBag, which the exporter writes as a loop",
+       "write the loop in Python over a known size, and nn.EmbeddingBag as nn.Embedding and a mean "
+       "or sum",
+       "node 3, Range \"\": it decides while the model runs what is computed [TD7014]"},
+      {7015, "a form of an ONNX node that is not read",
+       "the node is read, but not with these attributes or inputs",
+       "an enlargement that is not by whole factors; automatic pads; windows over volumes",
+       "do what the hint of the message says; docs/interchange.md lists the forms",
+       "auto_pad = SAME_UPPER [TD7015]; hint: export the model with numbers as its pads"},
+      {7016, "numbers of a model for one batch size",
+       "the exporter computed numbers for the batch of its example and kept them",
+       "torch.onnx.export without dynamic_shapes, of a model that repeats a parameter",
+       "torch.onnx.export(..., dynamic_shapes=...) makes the batch dynamic",
+       "it holds numbers for a batch of 8 alone: ... [TD7016]"},
   };
 }
 
