@@ -256,12 +256,41 @@ TEST(OnnxResize, NumbersBecomeBlocks) {
     } else {
       graph.Numbers("factors", {4}, {1, 1, 3, 2});
     }
-    onnx::NodeProto& node = graph.Node("Resize", inputs, "y");
+    onnx::NodeProto& node = graph.Node("Resize", inputs, "r");
+    graph.Weight("zero", {}, 0);
+    graph.Node("Add", {"r", "zero"}, "y");
     NodeAttr(node, "mode").set_s("nearest");
     NodeAttr(node, "nearest_mode").set_s("floor");
     NodeAttr(node, "coordinate_transformation_mode").set_s("asymmetric");
     EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}), ElementsAre(1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 3, 3,
                                                            4, 4, 3, 3, 4, 4, 3, 3, 4, 4));
+  }
+}
+
+// Between 0, 3 and 9: by PyTorch's align_corners=False and True, and to fewer lines.
+TEST(OnnxResize, LinesBetweenTheOldOnes) {
+  struct Case {
+    const char* mode;
+    int64_t size;
+    Floats lines;
+  };
+  for (const auto& [mode, size, lines] : std::vector<Case>{
+           {"half_pixel", 6, {0, 0.75f, 2.25f, 4.5f, 7.5f, 9}},
+           {"pytorch_half_pixel", 1, {0}},
+           {"align_corners", 5, {0, 1.5f, 3, 6, 9}},
+           {"asymmetric", 6, {0, 1.5f, 3, 6, 9, 9}},
+           {"half_pixel", 2, {0.75f, 7.5f}},
+       }) {
+    HandGraph graph({2, 3});
+    graph.Constant("sizes", {1, 2, size});
+    onnx::NodeProto& node = graph.Node("Resize", {"x", "", "", "sizes"}, "r");
+    NodeAttr(node, "mode").set_s("linear");
+    NodeAttr(node, "coordinate_transformation_mode").set_s(mode);
+    graph.Weight("zero", {}, 0);
+    graph.Node("Add", {"r", "zero"}, "y");
+    Floats want = lines;
+    for (const float line : lines) want.push_back(-line);
+    EXPECT_THAT(OutputOf(graph, {0, 3, 9, 0, -3, -9}), Pointwise(FloatNear(1e-6f), want)) << mode;
   }
 }
 
@@ -378,10 +407,11 @@ TEST(OnnxRefusals, SayWhatToDo) {
   EXPECT_THAT(loop.Refused(),
               HasSubstr("node 0, Range \"\": it decides while the model runs what is computed "
                         "[TD7014]; hint: write the loop in Python"));
-  HandGraph linear({2, 4, 4});
-  linear.Numbers("factors", {4}, {1, 1, 2, 2});
-  NodeAttr(linear.Node("Resize", {"x", "", "factors"}, "y"), "mode").set_s("linear");
-  EXPECT_THAT(linear.Refused(), HasSubstr("[TD7015]; hint: nn.Upsample(scale_factor=2)"));
+  HandGraph cubic({2, 4, 4});
+  cubic.Numbers("factors", {4}, {1, 1, 2, 2});
+  NodeAttr(cubic.Node("Resize", {"x", "", "factors"}, "y"), "mode").set_s("cubic");
+  EXPECT_THAT(cubic.Refused(),
+              HasSubstr("nearest and linear, or axes [TD7015]; hint: nn.Upsample"));
   HandGraph automatic({2, 4, 4});
   automatic.Weight("w", {3, 2, 3, 3}, 1);
   NodeAttr(automatic.Node("Conv", {"x", "w"}, "y"), "auto_pad").set_s("SAME_UPPER");

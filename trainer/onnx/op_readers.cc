@@ -203,7 +203,7 @@ Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
   for (const std::span<const OnnxReadRow> rows :
        {std::span<const OnnxReadRow>(kRows), OnnxActivationReaders(), OnnxElementReaders(),
         OnnxImageReaders(), OnnxKnownReaders(), OnnxNormReaders(), OnnxRecurrentReaders(),
-        OnnxShapeReaders()}) {
+        OnnxResizeReaders(), OnnxShapeReaders()}) {
     for (const OnnxReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }

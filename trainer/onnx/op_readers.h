@@ -19,7 +19,7 @@ struct OnnxReadRow {
 std::span<const OnnxReadRow> OnnxActivationReaders();
 // Those of other nodes that work element by element (op_readers_elements.cc).
 std::span<const OnnxReadRow> OnnxElementReaders();
-// Those of convolutions, poolings and enlargements (op_readers_image.cc).
+// Those of convolutions and poolings (op_readers_image.cc).
 std::span<const OnnxReadRow> OnnxImageReaders();
 // Those of nodes that give numbers which are mostly known (op_readers_known.cc).
 std::span<const OnnxReadRow> OnnxKnownReaders();
@@ -27,6 +27,8 @@ std::span<const OnnxReadRow> OnnxKnownReaders();
 std::span<const OnnxReadRow> OnnxNormReaders();
 // Those of recurrent layers (op_readers_recurrent.cc).
 std::span<const OnnxReadRow> OnnxRecurrentReaders();
+// That of Resize (op_readers_resize.cc).
+std::span<const OnnxReadRow> OnnxResizeReaders();
 // Those of nodes that change or compute shapes (op_readers_shape.cc).
 std::span<const OnnxReadRow> OnnxShapeReaders();
 

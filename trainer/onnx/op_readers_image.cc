@@ -1,7 +1,6 @@
-// Windows over images: convolutions, poolings, enlargements. A row [n, c, w] is read as an image
+// Windows over images: convolutions and poolings. A row [n, c, w] is read as an image
 // [n, c, 1, w] of one line.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "trainer/onnx/op_readers.h"
@@ -290,70 +289,10 @@ Status GlobalPool(const OnnxNode& n, const char* type) {
 Status GlobalMaxPool(const OnnxNode& n) { return GlobalPool(n, "max"); }
 Status GlobalAveragePool(const OnnxNode& n) { return GlobalPool(n, "avg"); }
 
-Status ResizeForm() {
-  return Unimplemented(
-      "other than nearest lines by a whole factor [TD7015]; hint: nn.Upsample(scale_factor=2), or "
-      "nn.ConvTranspose2d");
-}
-
-// How many times larger the last two dimensions of X [n, c, h, w] become. The node says it for each
-// of its dimensions: as factors, or as sizes.
-StatusOr<Ints> FactorsOf(const OnnxNode& n, bool row, const Shape& x) {
-  const Tensor* factors = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
-  const bool sized = factors == nullptr || factors->numel() == 0;
-  const Tensor* known = sized && n.has(3) ? n.graph().Constant(n.value(3)) : factors;
-  const size_t rank = row ? 3 : 4;
-  const DType dtype = sized ? DType::kI64 : DType::kF32;
-  if (known == nullptr || known->dtype() != dtype) return ResizeForm();
-  if (known->shape() != Shape({static_cast<int64_t>(rank)})) return ResizeForm();
-  Ints wholes = row ? Ints{1} : Ints{};
-  for (size_t d = 1; d < rank; ++d) {
-    const int axis = d == 1 ? 1 : static_cast<int>(d) + (row ? 1 : 0);
-    const double factor =
-        sized ? static_cast<double>(known->span<int64_t>()[d]) / static_cast<double>(x[axis])
-              : known->span<float>()[d];
-    if (!(factor >= 1 && factor <= 1024) || factor != std::floor(factor)) return ResizeForm();
-    if (d == 1 && factor != 1) return ResizeForm();
-    if (d > 1) wholes.push_back(static_cast<int64_t>(factor));
-  }
-  if (!sized && known->span<float>()[0] != 1) return ResizeForm();
-  if (x[1] > kNumbersMax / (wholes[0] * wholes[1])) return ResizeForm();
-  return wholes;
-}
-
-// Each number becomes a block of it: a convolution of each channel with ones, turned around.
-Status Resize(const OnnxNode& n) {
-  bool row = false;
-  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const Ints factors, FactorsOf(n, row, shape));
-  const std::string mode = n.Text("coordinate_transformation_mode", "half_pixel");
-  const std::string nearest = n.Text("nearest_mode", "round_prefer_floor");
-  const bool first = mode == "asymmetric" && nearest == "floor";
-  const bool middle = mode == "half_pixel" && nearest.starts_with("round_prefer");
-  if (n.Text("mode", "nearest") != "nearest" || !(first || middle)) return ResizeForm();
-  for (const char* name : {"antialias", "exclude_outside"}) TD_RETURN_IF_ERROR(n.Only(name, 0));
-  for (const char* name : {"cubic_coeff_a", "extrapolation_value"}) n.Float(name, 0);
-  n.Text("keep_aspect_ratio_policy", "");
-  if (n.Attr("axes") != nullptr) return ResizeForm();
-  TD_ASSIGN_OR_RETURN(Tensor ones,
-                      n.graph().NewTensor(DType::kF32, {shape[1], 1, factors[0], factors[1]}));
-  std::fill(ones.span<float>().begin(), ones.span<float>().end(), 1.0f);
-  n.graph().AddKnown(n.out() + ".ones", std::move(ones));
-  TD_ASSIGN_OR_RETURN(const std::string filter, n.graph().Var(n.out() + ".ones"));
-  return Give(n, row, "conv2d_transpose", {{x}, {filter}},
-              {{"strides", factors}, {"groups", shape[1]}});
-}
-
 constexpr OnnxReadRow kRows[] = {
-    {"AveragePool", AveragePool},
-    {"Conv", Conv},
-    {"ConvTranspose", ConvTranspose},
-    {"GlobalAveragePool", GlobalAveragePool},
-    {"GlobalMaxPool", GlobalMaxPool},
-    {"MaxPool", MaxPool},
-    {"Resize", Resize},
+    {"AveragePool", AveragePool},     {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose}, {"GlobalAveragePool", GlobalAveragePool},
+    {"GlobalMaxPool", GlobalMaxPool}, {"MaxPool", MaxPool},
 };
 
 }  // namespace

@@ -226,7 +226,7 @@ std::vector<ErrorCode> ImportErrors() {
        "node 3, Range \"\": it decides while the model runs what is computed [TD7014]"},
       {7015, "a form of an ONNX node that is not read",
        "the node is read, but not with these attributes or inputs",
-       "an enlargement that is not by whole factors; automatic pads; windows over volumes",
+       "an image resized by mode=\"bicubic\"; automatic pads; windows over volumes",
        "do what the hint of the message says; docs/interchange.md lists the forms",
        "auto_pad = SAME_UPPER [TD7015]; hint: export the model with numbers as its pads"},
       {7016, "numbers of a model for one batch size",

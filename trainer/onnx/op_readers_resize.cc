@@ -1,0 +1,149 @@
+// Resize: along each dimension that changes, the product with a matrix that is known.
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/sizes.h"
+
+namespace tandem {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // of a matrix
+
+Status Form(const char* what) {
+  return Unimplemented(
+      "%s [TD7015]; hint: nn.Upsample by a whole factor, or with mode=\"linear\" or \"bilinear\"",
+      what);
+}
+
+// How the lines of a dimension become others.
+struct Change {
+  int64_t from = 1, to = 1;
+  double factor = 1;
+};
+
+// Where a new line lies among the old ones.
+double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
+  const auto at = static_cast<double>(line);
+  if (mode == "asymmetric") return at / c.factor;
+  if (mode != "half_pixel" && c.to == 1) return 0;
+  if (mode == "align_corners") {
+    return at * static_cast<double>(c.from - 1) / static_cast<double>(c.to - 1);
+  }
+  return (at + 0.5) / c.factor - 0.5;
+}
+
+// [from, to]: what each old line gives to each new one. A whole factor is known to be one with
+// nearest lines, of which each is then repeated.
+void Fill(const Change& c, const std::string& mode, bool linear, std::span<float> matrix) {
+  std::fill(matrix.begin(), matrix.end(), 0.0f);
+  const auto last = static_cast<double>(c.from - 1);
+  for (int64_t line = 0; line < c.to; ++line) {
+    const double place = std::clamp(PlaceOf(mode, c, line), 0.0, last);
+    const double first = linear ? std::floor(place) : static_cast<double>(line / (c.to / c.from));
+    const double share = linear ? place - first : 0;
+    const auto add = [&](double row, double number) {
+      matrix[static_cast<size_t>(static_cast<int64_t>(row) * c.to + line)] +=
+          static_cast<float>(number);
+    };
+    add(first, 1 - share);
+    if (share > 0) add(first + 1, share);
+  }
+}
+
+// The node says it for each dimension of X: as factors, or as sizes.
+StatusOr<std::vector<Change>> ChangesOf(const OnnxNode& n, const Shape& x) {
+  const Tensor* factors = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
+  const bool sized = factors == nullptr || factors->numel() == 0;
+  const Tensor* known = sized && n.has(3) ? n.graph().Constant(n.value(3)) : factors;
+  const bool fits = known != nullptr && known->shape() == Shape({int64_t{x.rank()}}) &&
+                    known->dtype() == (sized ? DType::kI64 : DType::kF32);
+  if (!fits || x.rank() < 3) return Form("sizes that are computed, or not of every dimension");
+  std::vector<Change> changes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    Change c{.from = x[axis], .to = x[axis]};
+    if (sized && axis > 0) {
+      c.to = known->span<int64_t>()[at];
+      c.factor = static_cast<double>(c.to) / static_cast<double>(c.from);
+    } else if (!sized) {
+      c.factor = known->span<float>()[at];
+      const double to = std::floor(c.factor * static_cast<double>(c.from));
+      if (!(to >= 1 && to <= static_cast<double>(kNumbersMax))) return Form("a size out of range");
+      c.to = static_cast<int64_t>(to);
+    }
+    if (axis < 2 && c.to != c.from) return Form("another number of samples or channels");
+    if (c.to < 1 || c.to > kNumbersMax / c.from) return Form("a size out of range");
+    changes.push_back(c);
+  }
+  return changes;
+}
+
+// `x` with the lines of dimension `axis` as they become.
+StatusOr<std::string> Along(const OnnxNode& n, std::string x, int axis, const Change& c,
+                            const std::string& mode, bool linear) {
+  TD_ASSIGN_OR_RETURN(Tensor matrix, n.graph().NewTensor(DType::kF32, {c.from, c.to}));
+  Fill(c, mode, linear, matrix.span<float>());
+  const std::string value = absl::StrFormat("%s.lines%d", n.out(), axis);
+  n.graph().AddKnown(value, std::move(matrix));
+  TD_ASSIGN_OR_RETURN(const std::string lines, n.graph().Var(value));
+  Ints turn;
+  for (int d = 0; d < n.graph().Desc(x).shape.rank(); ++d) turn.push_back(d);
+  std::swap(turn[static_cast<size_t>(axis)], turn.back());
+  const bool turned = axis + 1 < static_cast<int>(turn.size());
+  if (turned) {
+    TD_ASSIGN_OR_RETURN(x, n.Temp("transpose", {{x}}, {{"axis", turn}}));
+  }
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints rows, OnnxFillSizes(n.graph(), x, {-1, c.from}));
+  TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, rows));
+  TD_ASSIGN_OR_RETURN(x, n.Temp("fc", {{x}, {lines}, {}}));
+  sizes.back() = c.to;
+  TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, sizes));
+  return turned ? n.Temp("transpose", {{x}}, {{"axis", turn}}) : x;
+}
+
+// Nearest lines are read where all ways to round agree.
+Status CheckNearest(const OnnxNode& n, const std::string& mode, const Change& c) {
+  const std::string rounding = n.Text("nearest_mode", "round_prefer_floor");
+  const bool agrees = mode == "asymmetric" ? rounding == "floor"
+                                           : mode == "half_pixel" && rounding.starts_with("round");
+  if (agrees && c.to % c.from == 0) return OkStatus();
+  return Form("nearest lines by other than a whole factor");
+}
+
+Status Resize(const OnnxNode& n) {
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  const Shape shape = n.graph().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  if (batch && batch->axis >= 2) return Form("a batch that is no sample or channel");
+  TD_ASSIGN_OR_RETURN(const std::vector<Change> changes, ChangesOf(n, shape));
+  const std::string mode = n.Text("coordinate_transformation_mode", "half_pixel");
+  const std::string kind = n.Text("mode", "nearest");
+  const bool linear = kind == "linear";
+  const bool known = mode == "half_pixel" || mode == "pytorch_half_pixel" || mode == "asymmetric" ||
+                     mode == "align_corners";
+  if ((!linear && kind != "nearest") || !known || n.Attr("axes") != nullptr) {
+    return Form("a mode other than nearest and linear, or axes");
+  }
+  for (const char* name : {"antialias", "exclude_outside"}) TD_RETURN_IF_ERROR(n.Only(name, 0));
+  for (const char* name : {"cubic_coeff_a", "extrapolation_value"}) n.Float(name, 0);
+  for (const char* name : {"keep_aspect_ratio_policy", "nearest_mode"}) n.Text(name, "");
+  for (int axis = 2; axis < shape.rank(); ++axis) {
+    const Change& c = changes[static_cast<size_t>(axis)];
+    if (!linear) TD_RETURN_IF_ERROR(CheckNearest(n, mode, c));
+    if (c.to == c.from && c.factor == 1) continue;
+    TD_ASSIGN_OR_RETURN(x, Along(n, x, axis, c, mode, linear));
+  }
+  return n.Is(x);
+}
+
+constexpr OnnxReadRow kRows[] = {{"Resize", Resize}};
+
+}  // namespace
+
+std::span<const OnnxReadRow> OnnxResizeReaders() { return kRows; }
+
+}  // namespace tandem
