@@ -1,9 +1,4 @@
 // ONNX models that become programs.
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "common/base/check.h"
 #include "onnx/onnx.pb.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -39,21 +34,6 @@ void AddSeed(const Program& program, std::vector<std::string>& seeds) {
   if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);
 }
 
-// Files of PyTorch's exporter (tests/onnx/exporter/README.md).
-void AddExported(std::vector<std::string>& seeds) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(TANDEM_EXPORTER_FILES)) {
-    if (entry.path().extension() == ".onnx") paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::filesystem::path& path : paths) {
-    if (std::filesystem::file_size(path) > kSeedBytesMax) continue;
-    std::ifstream in(path, std::ios::binary);
-    seeds.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  CHECK_GE(seeds.size(), 6u);
-}
-
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
@@ -62,7 +42,8 @@ FuzzTarget MakeFuzzTarget() {
       {"Gemm", "Conv", "Reshape", "Shape", "Squeeze", "Gather", "Concat", "ConvTranspose",
        "MaxPool", "Resize", "PRelu", "Softplus", "GroupNormalization", "ceil_mode"},
       Accepts};
-  AddExported(target.seeds);
+  target.seeds = ExporterFiles(kSeedBytesMax);
+  CHECK_GE(target.seeds.size(), 6u);
   for (const OnnxCase& c : OnnxCases()) AddSeed(c.program, target.seeds);
   AddSeed(*ParseProgram(kProgramText), target.seeds);
   CHECK_GE(target.seeds.size(), 11u);

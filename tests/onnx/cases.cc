@@ -1,8 +1,12 @@
 #include "tests/onnx/cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <random>
 
 #include "common/base/check.h"
@@ -142,6 +146,21 @@ std::vector<OnnxCase> OnnxCases() {
       Written("rows", Rows),
       Written("forms", Forms),
   };
+}
+
+std::vector<std::string> ExporterFiles(size_t bytes_max) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(TANDEM_EXPORTER_FILES)) {
+    if (entry.path().extension() == ".onnx") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> models;
+  for (const std::filesystem::path& path : paths) {
+    if (std::filesystem::file_size(path) > bytes_max) continue;
+    std::ifstream in(path, std::ios::binary);
+    models.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return models;
 }
 
 StatusOr<TensorMap> ValuesOf(const Program& program, Device& device) {

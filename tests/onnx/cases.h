@@ -18,6 +18,9 @@ struct OnnxCase {
 
 std::vector<OnnxCase> OnnxCases();
 
+// Models of PyTorch's exporter (exporter/README.md) of at most `bytes_max` bytes.
+std::vector<std::string> ExporterFiles(size_t bytes_max);
+
 // Values of all that programs keep, as tensors of `device`; running statistics are not trivial.
 StatusOr<TensorMap> ValuesOf(const Program& program, Device& device);
 

@@ -395,7 +395,23 @@ TEST(OnnxKnown, AListOfOneSizeIsRepeated) {
   EXPECT_EQ(import->program.FindVar("bias")->kind, VarKind::kState);
 }
 
+TEST(OnnxKnown, AListOfOneSizeBecomesLonger) {
+  HandGraph graph({4});
+  graph.Constant("first", {-1});
+  graph.Constant("side", {2});
+  graph.Constant("times", {2});
+  graph.Node("Expand", {"side", "times"}, "sides");
+  graph.Node("Concat", {"first", "sides"}, "sizes");
+  graph.Node("Reshape", {"x", "sizes"}, "r");
+  SetInts(graph.Node("Transpose", {"r"}, "y"), "perm", {0, 2, 1});
+  EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}), ElementsAre(1, 3, 2, 4));
+}
+
 TEST(OnnxRefusals, SayWhatToDo) {
+  HandGraph turned({3, 5, 5});
+  SetInts(turned.Node("Transpose", {"x"}, "t"), "perm", {1, 2, 0, 3});
+  SetInts(turned.Node("MaxPool", {"t"}, "y"), "kernel_shape", {2, 2});
+  EXPECT_THAT(turned.Refused(), HasSubstr("a window over the batch, dimension 2 of X [TD1214]"));
   HandGraph fixed({4, 2});
   fixed.SetBatch(8);
   fixed.Weight("first", {8, 1, 2}, 1);

@@ -15,7 +15,8 @@ namespace {
 using Random = std::mt19937_64;
 
 std::vector<std::string> Models() {
-  std::vector<std::string> models;
+  std::vector<std::string> models = ExporterFiles(32 << 10);
+  CHECK_GE(models.size(), 10u);
   CpuDevice device;
   for (const OnnxCase& c : OnnxCases()) {
     if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;  // slow

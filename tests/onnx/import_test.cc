@@ -221,6 +221,13 @@ TEST(OnnxBatch, IsNoSizeThatStays) {
   torn.Node("Reshape", {"t", "flat"}, "y");
   EXPECT_THAT(torn.Refused(), HasSubstr("node 4, Reshape \"\": numbers of two samples would share "
                                         "a row [TD1214] (UNIMPLEMENTED)"));
+  Graph kept({3});
+  kept.Constant("two", {2});
+  kept.Weight("w", {4}, 1);
+  NodeAttr(kept.Node("Shape", {"x"}, "batch"), "end").set_i(1);
+  kept.Node("Concat", {"batch", "two"}, "sizes");
+  kept.Node("Reshape", {"w", "sizes"}, "y");
+  EXPECT_THAT(kept.Refused(), HasSubstr("the batch of \"w\" and that of the result do not agree"));
   Graph constant({3});
   constant.Weight("bias", {2, 3}, 1.0f);
   constant.Node("Add", {"x", "bias"}, "y");
@@ -288,6 +295,14 @@ TEST(OnnxBatch, AMultipleOfItIsOneToo) {
 }
 
 // PyTorch's exporter writes allowzero = 1 at every Reshape.
+TEST(OnnxBatch, IsNotGuessed) {
+  Graph graph({3});
+  graph.SetBatch(4);
+  graph.Constant("sizes", {3, 4});
+  graph.Node("Reshape", {"x", "sizes"}, "y");
+  EXPECT_THAT(graph.Refused(), HasSubstr("no size of it holds the batch [TD1214]"));
+}
+
 TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
     Graph graph({4, 6});
@@ -372,6 +387,7 @@ TEST_F(OnnxExternal, NumbersAreReadFromAFileBesideTheModel) {
 TEST_F(OnnxExternal, AModelReadsNoOtherFiles) {
   for (const std::string name :
        {"../m.data", "/etc/hostname", "..", ".", "", "a/m.data", "a\\m.data"}) {
+    EXPECT_THAT(Refused(name), HasSubstr("expected the plain name of a file")) << name;
     EXPECT_THAT(Refused(name), HasSubstr("[TD1211]")) << name;
   }
   std::filesystem::create_symlink(file_, std::filesystem::path(dir_.path()) / "link");
