@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/ops/cpu/update_loops.h"
-
 namespace tandem {
 namespace {
 

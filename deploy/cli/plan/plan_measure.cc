@@ -6,7 +6,7 @@
 
 #include "collective/cost/step_simulator.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/plot.h"
+#include "deploy/cli/plan/plot.h"
 
 namespace tandem::deploy {
 namespace {

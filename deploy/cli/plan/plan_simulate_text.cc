@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/plot.h"
 #include "deploy/cli/plan/plan_simulate.h"
+#include "deploy/cli/plan/plot.h"
 
 namespace tandem::deploy {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <set>
 
+#include "common/tensor/types.h"
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/rewrite.h"
-#include "kernels/ops/cpu/half.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

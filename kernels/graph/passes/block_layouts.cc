@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
+#include "common/tensor/types.h"
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/core/image_layout.h"
-#include "kernels/ops/cpu/half.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

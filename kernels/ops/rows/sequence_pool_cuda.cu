@@ -3,6 +3,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/sequence_pool.h"
+#include "kernels/ops/rows/sequence_pool.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "common/base/status.h"
-#include "deploy/cli/job/plot.h"
+#include "deploy/cli/plan/plot.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 
 namespace tandem::deploy {

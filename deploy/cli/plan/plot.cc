@@ -1,4 +1,4 @@
-#include "deploy/cli/job/plot.h"
+#include "deploy/cli/plan/plot.h"
 
 #include <algorithm>
 #include <cmath>
