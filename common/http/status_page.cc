@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/http/latest_document.h"
 #include "common/http/status_page_text.h"
 
 namespace tandem {
@@ -44,6 +45,7 @@ std::string SlowestText(const std::string& kind, const std::vector<std::pair<int
 
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics) {
+  const auto latest = std::make_shared<LatestDocument>(std::move(document));
   const auto text = [](std::string type, const char* body) {
     return [type = std::move(type), body] { return HttpReply{200, type, body}; };
   };
@@ -52,8 +54,8 @@ std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
       {"/status_page.css", text("text/css; charset=utf-8", kStatusPageCss)},
       {"/status_page.js", text("text/javascript; charset=utf-8", kStatusPageJs)},
       {"/status.json",
-       [document] {
-         return HttpReply{200, "application/json", ToJson(document())};
+       [latest] {
+         return HttpReply{200, "application/json", ToJson(latest->Get())};
        }},
       {"/metrics",
        [&metrics] {
@@ -61,8 +63,8 @@ std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
        }},
       {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
       {"/readyz",
-       [document] {
-         const bool ready = document().ready;
+       [latest] {
+         const bool ready = latest->Get().ready;
          return HttpReply{.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
        }},
   };

@@ -44,7 +44,8 @@ std::string SlowestText(const std::string& kind, const std::vector<std::pair<int
 
 // "/" (the page), its script and style, "/status.json", "/metrics" (Prometheus text), "/healthz"
 // (200 while the process answers), "/readyz" (200 or 503). `metrics` must outlive the server;
-// `document` is called on the server's thread.
+// `document` may wait for long: it is called on a thread apart, and a reader waits at most 50 ms
+// for it (latest_document.h). It must work until the routes are gone.
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics);
 
