@@ -349,8 +349,13 @@ int Main(int argc, char** argv) {
   FlushDenormals();
   const ShortTimeSlice short_slice;
   for (int i = 1; i < argc; ++i) {
-    if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") {
+    const std::string arg = argv[i];
+    if (arg == "--help" || arg == "-h") {
       std::fputs((kUsage + OwnFlagsHelp(__FILE__)).c_str(), stdout);
+      return kExitOk;
+    }
+    if (arg == "--version") {
+      std::puts("tandem-pserver " TANDEM_VERSION);
       return kExitOk;
     }
   }
@@ -360,6 +365,7 @@ int Main(int argc, char** argv) {
     std::fputs("help: tandem-pserver --help\n", stderr);
     return kExitUsage;
   }
+  gflags::HandleCommandLineHelpFlags();  // ends the process for --helpfull and the like
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
   InstallGrpcLog();

@@ -349,6 +349,10 @@ int Main(int argc, char** argv) {
     std::cout << kUsage << OwnFlagsHelp(__FILE__);
     return kExitOk;
   }
+  if (argc > 1 && std::string_view(argv[1]) == "--version") {
+    std::cout << "tandem-trainer " TANDEM_VERSION "\n";
+    return kExitOk;
+  }
 
   JobSources sources;
   auto overrides = TakeOverrides(&argc, argv);

@@ -12,6 +12,7 @@
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
 #include "trainer/ps/async_communicator.h"
+#include "trainer/stale_gradients.h"
 
 namespace tandem {
 namespace {
@@ -99,6 +100,54 @@ TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
               ElementsAre(Seen{1, 1, true}, Seen{4, 14, true}, Seen{4, 30, true}));
   EXPECT_THAT(EightSteps({.merge_max = 4, .merge_waits = 0, .sum = false}),
               ElementsAre(Seen{1, 1, true}, Seen{4, 3.5f, true}, Seen{4, 7.5f, true}));
+}
+
+OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
+
+// What is said of pushes, of parameters `updates` updates older than those they are applied to.
+std::string SaidOf(const OptimizerSpec& optimizer, uint64_t updates) {
+  StaleGradients stale(optimizer);
+  std::string said;
+  for (uint64_t i = 0; i < 2 * StaleGradients::kPushes; ++i) {
+    stale.Applied(i, i + updates + 1);
+    said += stale.TakeWarning();
+  }
+  return said;
+}
+
+TEST(AsyncConfigs, OldGradientsAndMomentumAreWarnedOfOnce) {
+  const std::string said = SaidOf(Momentum(0.9), 20);
+  EXPECT_THAT(said, HasSubstr("gradients are 20.0 updates old"));
+  EXPECT_THAT(said, HasSubstr("momentum with momentum 0.9"));
+  EXPECT_THAT(said, testing::EndsWith("[TD4022]; hint: --a_sync_configs.max_staleness=4"));
+  EXPECT_EQ(said.find("warning", 1), std::string::npos) << said;
+  EXPECT_THAT(SaidOf({.type = "adam", .attrs = {}}, 20), HasSubstr("adam with beta1 0.9"));
+  EXPECT_EQ(SaidOf(Momentum(0.9), static_cast<uint64_t>(StaleGradients::kUpdatesMax)), "");
+  EXPECT_EQ(SaidOf(Momentum(0), 20), "");
+  EXPECT_EQ(SaidOf({.type = "sgd", .attrs = {}}, 20), "");
+}
+
+TEST(AsyncConfigs, TheAgeOfAGradientIsThatOfTheParametersOfItsStep) {
+  StaleGradients stale(Momentum(0.9));
+  std::vector<uint64_t> versions;
+  uint64_t updates = 3;  // at the beginning, by others
+  const auto exchange = [&](const GradientSet* push, ValueSets* pull) -> StatusOr<uint64_t> {
+    versions.push_back(push->version);
+    CHECK(pull != nullptr);
+    return updates += 20;
+  };
+  AsyncCommunicator communicator({.merge_waits = 0}, {1}, stale.Watch(exchange, updates));
+  float param = 0;
+  float* const params[] = {&param};
+  EXPECT_TRUE(SendSteps(communicator, 0, 1).ok());
+  const Time until = SteadyNow() + std::chrono::seconds(30);
+  while (!communicator.Receive(params)) CHECK(SteadyNow() < until);
+  EXPECT_TRUE(SendSteps(communicator, 1, StaleGradients::kPushes).ok());
+  EXPECT_TRUE(communicator.Finish().ok());
+  // The first is 19 updates old; others are of version 23, and 20 updates come with each.
+  EXPECT_EQ(versions[0], 0u);
+  EXPECT_THAT(std::vector(versions.begin() + 1, versions.end()), testing::Each(23u));
+  EXPECT_THAT(stale.TakeWarning(), HasSubstr("gradients are 989.2 updates old"));
 }
 
 TEST(AsyncConfigs, MinSendGradNumBeforeRecv) {

@@ -15,6 +15,7 @@
 #include "trainer/ps/rpc_log.h"
 #include "trainer/ps/server_waits.h"
 #include "trainer/ps/table_file.h"
+#include "trainer/stale_gradients.h"
 
 namespace tandem {
 namespace {
@@ -64,6 +65,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     (*counts)["ps.row_cache_misses"] = static_cast<double>(cache.misses);
     tables_.AddCounts(counts);
   }
+  std::string News(int64_t) override { return stale_.TakeWarning(); }
   const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
   // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
   // name it to the others.
@@ -117,7 +119,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
   int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
   RpcLog calls_{options_.rpc_profiler};
-  ServerWaits waits_;                 // of rank 0, which tells people
+  ServerWaits waits_;  // of rank 0, which tells people
+  StaleGradients stale_{options_.optimizer};
   std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
@@ -308,9 +311,9 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   for (const PsTensor& t : tensors_) std::ranges::copy(values.at(t.variable).span<float>(), t.data);
   if (geo()) geo_params_ = GeoParameters(tensors_, options_.ranks);
   if (options_.regime == PsSyncMode::kASync) {
-    communicator_ = std::make_unique<AsyncCommunicator>(
-        options_.async, sizes,
-        [this](const GradientSet* push, ValueSets* pull) { return Exchange(push, pull); });
+    const auto exchange = [this](const auto* push, auto* pull) { return Exchange(push, pull); };
+    communicator_ =
+        std::make_unique<AsyncCommunicator>(options_.async, sizes, stale_.Watch(exchange, behind_));
   }
   // Elsewhere the version counts pushes of all trainers; the step is the trainer's own.
   return sync() ? static_cast<int64_t>(behind_) : step;
@@ -329,17 +332,16 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
     result = std::move(version);
     done.Complete(OkStatus());
   };
-  std::vector<PsConstTensor> gradients;
-  if (push != nullptr && push->dense_steps > 0) gradients = gradients_;
+  const bool dense = push != nullptr && push->dense_steps > 0;
+  auto gradients = dense ? gradients_ : std::vector<PsConstTensor>();
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
   if (tensors_.empty()) pull = nullptr;  // tables alone
   const std::vector<PsConstRows> rows =
       push == nullptr ? std::vector<PsConstRows>() : tables_.View(push->rows);
   pushes_ += push != nullptr ? 1 : 0;
   pulls_ += pull != nullptr ? 1 : 0;
-  if (push == nullptr && pull == nullptr) {
-    done.Complete(OkStatus());
-  } else if (push == nullptr) {
+  if (push == nullptr && pull == nullptr) return result;
+  if (push == nullptr) {
     client_->Pull(0, View(*pull), arrived);
   } else if (pull == nullptr) {
     client_->Push(
@@ -395,8 +397,7 @@ uint64_t PserverMode::StepBound(uint64_t done) const {
 void PserverMode::StartPullRows(CommDone* done) {
   pulling_.push_back(done);
   if (pulling_.size() < tables_.size()) return;
-  const std::vector<CommDone*> all = std::exchange(pulling_, {});
-  const auto complete = [all](const Status& status) {
+  const auto complete = [all = std::exchange(pulling_, {})](const Status& status) {
     for (CommDone* one : all) one->Complete(status);
   };
   StatusOr<std::vector<PsRows>> rows = tables_.Batch();

@@ -13,13 +13,14 @@ void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The first push of fewer than `max` `steps`; a new one where there is none.
-GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps) {
+// The first push of fewer than `max` `steps`; a new one, from `first` on, where there is none.
+GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps,
+                      const GradientSet& first) {
   for (GradientSet& push : pushes) {
     if (push.*steps < max) return push;
   }
-  return pushes.emplace_back(
-      GradientSet{.dense_steps = 0, .row_steps = 0, .values = {}, .rows = {}});
+  return pushes.emplace_back(GradientSet{
+      .version = first.version, .dense_steps = 0, .row_steps = 0, .values = {}, .rows = {}});
 }
 
 }  // namespace
@@ -83,13 +84,16 @@ ValueSets AsyncCommunicator::Empty() const {
 
 Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
                                std::span<const float* const> gradients, std::vector<RowSet> rows) {
+  uint64_t version = 0;
   {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(status_);
+    version = used_;
   }
   std::optional<GradientSet> set = spare_.Pop(SteadyNow());
   if (!set) set = GradientSet{.values = Empty()};
   set->step = step;
+  set->version = version;
   set->learning_rate = learning_rate;
   set->dense_steps = set->row_steps = 1;
   set->rows = std::move(rows);
@@ -113,13 +117,15 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
 bool AsyncCommunicator::Receive(std::span<float* const> params) {
   MutexLock lock(mu_);
   if (!std::exchange(has_fresh_, false)) return false;
+  used_ = version_;
   for (size_t i = 0; i < sizes_.size(); ++i) std::copy_n(fresh_[i].begin(), sizes_[i], params[i]);
   return true;
 }
 
 void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes) {
   if (!sizes_.empty()) {
-    GradientSet& dense = OpenPush(*pushes, options_.dense_merge_max, &GradientSet::dense_steps);
+    GradientSet& dense =
+        OpenPush(*pushes, options_.dense_merge_max, &GradientSet::dense_steps, step);
     if (dense.dense_steps++ == 0) {
       std::swap(dense.values, step.values);
     } else {
@@ -129,7 +135,7 @@ void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes
     dense.learning_rate = step.learning_rate;
   }
   if (!step.rows.empty()) {
-    GradientSet& rows = OpenPush(*pushes, options_.rows_merge_max, &GradientSet::row_steps);
+    GradientSet& rows = OpenPush(*pushes, options_.rows_merge_max, &GradientSet::row_steps, step);
     if (rows.row_steps++ == 0) {
       rows.rows = std::move(step.rows);
     } else {

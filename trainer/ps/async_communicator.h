@@ -43,6 +43,7 @@ void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
   uint64_t step = 0;        // the newest of those merged
+  uint64_t version = 0;     // of the parameters of the oldest; 0: those from which it began
   float learning_rate = 0;  // its own
   // Merged in `values` and in `rows`; 0: there are none.
   int dense_steps = 1, row_steps = 1;
@@ -96,6 +97,7 @@ class AsyncCommunicator {
   bool ending_ TD_GUARDED_BY(mu_) = false;
   Status status_ TD_GUARDED_BY(mu_);
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // of fresh_
+  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // of what Receive gave last
   bool has_fresh_ TD_GUARDED_BY(mu_) = false;
   ValueSets fresh_ TD_GUARDED_BY(mu_);
   std::vector<std::thread> senders_;

@@ -167,6 +167,16 @@ std::vector<ErrorCode> ServerCallErrors() {
        "go on with pservers and the same tables, or begin again with another checkpoint.dir",
        "ck/step-00000100/tables.rows: tables that lie on pservers alone cannot go on in this mode "
        "[TD4021]; hint: go on with --servers=N, or begin again with another checkpoint.dir"},
+      {4022, "gradients are too old for momentum",
+       "in a_sync mode the servers apply gradients many updates after their parameters were "
+       "pulled; "
+       "with momentum such a job converges badly, or not at all",
+       "small models, whose steps are shorter than a message; several trainers without a bound",
+       "a_sync_configs.max_staleness=4 bounds how far a trainer may be ahead; or an optimizer "
+       "without momentum (sgd), or sync mode",
+       "warning: gradients are 23.4 updates old when the servers apply them, and momentum with "
+       "momentum 0.9 bears 5: the job may not converge [TD4022]; hint: "
+       "--a_sync_configs.max_staleness=4"},
       {4023, "a call that may not wait", "timeout_ms says how long the server may wait, and is 0",
        "a client of one's own that leaves the field out",
        "at least 1 in every WaitInit, Pull and Barrier",

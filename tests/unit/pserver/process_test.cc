@@ -112,6 +112,15 @@ TEST(PserverProcessTest, BadFlagsExitWithUsage) {
   EXPECT_EQ(help.Wait(), 0);
 }
 
+TEST(PserverProcessTest, WhoAsksForTheVersionGetsNoServer) {
+  Process version({"--version"});
+  ASSERT_THAT(version.Line(), testing::MatchesRegex("tandem-pserver [0-9.]+\n"));
+  EXPECT_EQ(version.Line(), "");
+  EXPECT_EQ(version.Wait(), 0);
+  Process help({"--helpshort"});  // of the library of flags
+  EXPECT_THAT(help.Until("listening on "), testing::Not(HasSubstr("listening on ")));
+}
+
 TEST(PserverProcessTest, ATakenPortIsExit69) {
   Process first({"--listen=127.0.0.1:0"});
   const std::string endpoint = first.Endpoint();
