@@ -102,6 +102,23 @@ StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule) {
   return OpenOwnFolder(name, rule);
 }
 
+Status CheckOwnSocket(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const Status own = OpenOwnFolder(folder, OwnRule::kGroup).status();
+  if (own.code() != StatusCode::kPermissionDenied) return OkStatus();  // connecting says the rest
+  struct stat info {};
+  const bool common =
+      stat(folder.c_str(), &info) == 0 && info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0;
+  if (!common) return own;
+  if (lstat(path.c_str(), &info) != 0 || info.st_uid == geteuid() || info.st_uid == 0) {
+    return OkStatus();
+  }
+  return PermissionDenied(
+      "socket %s belongs to %s, expected %s or root [TD2113]; hint: run this as that user, or name "
+      "the socket of a server of your own",
+      path, UserText(info.st_uid), UserText(geteuid()));
+}
+
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule) {
   // Without O_NONBLOCK a pipe of another user would hold the program up.
   const int how = (flags & ~O_TRUNC) | O_CLOEXEC | O_NONBLOCK | LinkFlag(rule);

@@ -34,6 +34,11 @@ StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule);
 // says.
 StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule);
 
+// For a client, before it calls the server that listens at this Unix-domain socket: OK, or
+// PERMISSION_DENIED as CheckOwn says of the socket's folder by kGroup. In a folder for all users,
+// as /tmp is, the owner of the socket counts. OK where there is nothing yet.
+Status CheckOwnSocket(const std::string& path);
+
 // A regular file. `flags`: those of open(2); what O_CREAT makes has mode 0600, and O_TRUNC empties
 // the file once it was checked.
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule);

@@ -1,9 +1,12 @@
 #include "common/rpc/exposure.h"
 
+#include "common/base/own_files.h"
+
 namespace tandem {
 
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network) {
+  if (server.is_unix()) return CheckOwnSocket(server.path);
   if (tls.enabled() || IsLoopback(server) || insecure_allow_network) return OkStatus();
   return PermissionDenied(
       "what goes to %s would cross the network in the clear: anybody on the way reads and changes "

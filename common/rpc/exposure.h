@@ -8,8 +8,8 @@
 namespace tandem {
 
 // For clients, before they send anything: PERMISSION_DENIED where gradients, parameters and proofs
-// would cross a network in the clear. Not so to loopback addresses and Unix-domain sockets, with
-// TLS, or where that is allowed.
+// would cross a network in the clear. Not so to loopback addresses, with TLS, or where that is
+// allowed. To a Unix-domain socket as CheckOwnSocket says (common/base/own_files.h).
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network);
 

@@ -338,6 +338,15 @@ class Refusals(Test):
             client.init_or_fetch(params)
             self.assertEqual(client.push_pull(0, 1.0, gradients(0, 0), params), 1)
 
+    def test_a_socket_in_a_folder_that_others_write(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            self.fails("PERMISSION_DENIED", "may be written by others (mode 777) [TD2113]",
+                       tandem_pserver.Client, [f"unix:{folder}/pserver-0"])
+            os.chmod(folder, 0o700)
+            self.fails("UNAVAILABLE", "[TD4001]", tandem_pserver.Client,
+                       [f"unix:{folder}/pserver-0"], start_timeout=0.5)
+
     def test_nothing_crosses_a_network_in_the_clear(self):
         address = "192.0.2.1:7000"  # nobody's: RFC 5737
         self.fails("PERMISSION_DENIED", "[TD6023]", tandem_pserver.Client, [address])

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -133,6 +134,26 @@ TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   const std::string volume = Folder("volume", 02770);
   EXPECT_TRUE(MakeOwnFolder(volume, OwnRule::kGroup).ok());
   ExpectRefused(MakeOwnFolder(volume, OwnRule::kUser), "hint: chmod go-w ");
+}
+
+TEST_F(OwnFiles, ASocketIsCalledInAFolderThatOthersDoNotWrite) {
+  const auto said = [](const std::string& path) {
+    return std::string(CheckOwnSocket(path).message());
+  };
+  const std::string own = Folder("own", 0700), open = Folder("open", 0777);
+  EXPECT_EQ(said(own + "/s"), "");
+  EXPECT_EQ(said(dir_ / "none/s"), "") << "connecting says that it is not there";
+  EXPECT_THAT(said(open + "/s"), HasSubstr("open may be written by others (mode 777) [TD2113]"));
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  EXPECT_EQ(chown(own.c_str(), kNobody, kNobody), 0);
+  EXPECT_THAT(said(own + "/s"), HasSubstr("own belongs to user nobody (65534), expected root"));
+  // As /tmp is.
+  const std::string common = Folder("common", 01777), socket = common + "/s";
+  EXPECT_EQ(said(socket), "");
+  std::ofstream(socket) << "";
+  EXPECT_EQ(said(socket), "");
+  EXPECT_EQ(chown(socket.c_str(), kNobody, kNobody), 0);
+  EXPECT_THAT(said(socket), HasSubstr("common/s belongs to user nobody (65534)"));
 }
 
 TEST_F(OwnFiles, PipesDoNotHoldTheCallerUp) {

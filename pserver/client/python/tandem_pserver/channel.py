@@ -4,6 +4,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import stat
 import time
 
 import grpc
@@ -63,6 +64,8 @@ class Server:
                 f"what goes to {address} would cross the network in the clear: anybody on the way "
                 "reads and changes it [TD6023]; hint: give tls=FOLDER, or in a network that you "
                 "trust insecure_allow_network=True")
+        if address.startswith("unix:/"):
+            _check_own_socket(address[5:], self.name)
         self._session = Session(secret, job, address) if secret else None
         self._retries = retries
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
@@ -198,6 +201,28 @@ def _is_loopback(address):
         return ipaddress.ip_address(_host(address)).is_loopback
     except ValueError:  # a name
         return False
+
+
+def _check_own_socket(path, name):
+    """The folder of the socket is this user's or root's, and others do not write it. In a folder
+    for all users, as /tmp is, the socket belongs to them. Where nothing is, nothing is refused."""
+    folder, users = os.path.dirname(path), (os.geteuid(), 0)
+    try:
+        kind, found = "folder " + folder, os.stat(folder)
+        others_write = found.st_mode & stat.S_IWOTH
+        if others_write and found.st_uid == 0 and found.st_mode & stat.S_ISVTX:
+            kind, found, others_write = "socket " + path, os.lstat(path), False
+    except FileNotFoundError:
+        return
+    if found.st_uid not in users:
+        why = f"belongs to user {found.st_uid}, expected {users[0]} or root"
+    elif others_write:
+        why = f"may be written by others (mode {found.st_mode & 0o777:o})"
+    else:
+        return
+    raise PserverError("PERMISSION_DENIED", name, "connect",
+                       f"{kind} {why} [TD2113]; hint: put the server's socket into a folder that "
+                       "others do not write")
 
 
 def _dialled(address):
