@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/fd.h"
@@ -23,8 +24,11 @@ class HeldSecrets {
 
   // Replaces what an earlier job left at `path`.
   Status Hold(const std::string& path, std::string_view secret);
-  // A folder that goes with them, and all that is in it.
-  void AddFolder(const std::string& path) { folders_.push_back(path); }
+  // A folder that goes with them, and all that is in it. `lock` stays open until then.
+  void AddFolder(const std::string& path, Fd lock = {}) {
+    folders_.push_back(path);
+    files_.push_back(std::move(lock));
+  }
 
  private:
   std::vector<Fd> files_;

@@ -417,8 +417,9 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));
   HeldSecrets secrets;
   if (!plan.socket_dir.empty()) {
-    TD_RETURN_IF_ERROR(MakePrivateFolder(plan.socket_dir));
-    secrets.AddFolder(plan.socket_dir);
+    RemoveDeadSocketFolders(plan.socket_dir);
+    TD_ASSIGN_OR_RETURN(Fd lock, MakePrivateFolder(plan.socket_dir));
+    secrets.AddFolder(plan.socket_dir, std::move(lock));
   }
   if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
   if (plan.make_secret) {

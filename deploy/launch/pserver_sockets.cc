@@ -1,13 +1,19 @@
 #include "deploy/launch/pserver_sockets.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "common/base/check.h"
 #include "common/base/files.h"
+#include "common/base/own_files.h"
 #include "common/rpc/endpoint.h"
 #include "common/rpc/listen.h"
 
@@ -21,6 +27,33 @@ bool IsPrivate(const std::string& folder) {
   struct stat info {};
   return stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
          (info.st_mode & 077) == 0;
+}
+
+// "tandem-" and 16 hexadecimal digits, as NewSocketFolder makes it.
+bool IsSocketFolderName(const std::string& name) {
+  constexpr size_t kPrefix = 7;
+  return name.size() == kPrefix + 16 && name.starts_with("tandem-") &&
+         name.find_first_not_of("0123456789abcdef", kPrefix) == name.npos;
+}
+
+// Whether a server listens at the socket, or may.
+bool Answers(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return true;
+  path.copy(address.sun_path, path.size());
+  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return true;
+  const auto* to = reinterpret_cast<const sockaddr*>(&address);
+  return connect(socket.get(), to, sizeof(address)) == 0 || errno != ECONNREFUSED;
+}
+
+bool HoldsDeadSocketsAlone(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.is_socket(error) || Answers(entry.path())) return false;
+  }
+  return !error;
 }
 
 }  // namespace
@@ -64,10 +97,32 @@ std::string NewSocketFolder(const Environment& env) {
   return "/tmp" + name;
 }
 
-Status MakePrivateFolder(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0) return OkStatus();
-  if (errno == EEXIST) return AlreadyExists("%s is there already", path);
-  return FileError(path, "cannot be made", errno);
+StatusOr<Fd> MakePrivateFolder(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0) {
+    if (errno == EEXIST) return AlreadyExists("%s is there already", path);
+    return FileError(path, "cannot be made", errno);
+  }
+  Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.valid() || flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
+    return FileError(path, "cannot be locked", errno);
+  }
+  return folder;
+}
+
+void RemoveDeadSocketFolders(const std::string& path, Duration age_min) {
+  const std::filesystem::path beside = std::filesystem::path(path).parent_path();
+  const auto newest = std::filesystem::file_time_type::clock::now() - age_min;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(beside, error)) {
+    const std::string name = entry.path().filename();
+    if (!IsSocketFolderName(name)) continue;
+    const std::string folder = entry.path();
+    const StatusOr<Fd> lock = OpenOwnFolder(folder, OwnRule::kUser);
+    if (!lock.ok() || !IsPrivate(folder) || entry.last_write_time(error) > newest || error)
+      continue;
+    if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;  // its launcher lives
+    if (HoldsDeadSocketsAlone(folder)) std::filesystem::remove_all(folder, error);
+  }
 }
 
 }  // namespace tandem::deploy

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/status.h"
 #include "deploy/launch/launch_plan.h"
@@ -31,7 +32,11 @@ class PserverSockets {
 // A name that no other folder has, of a folder for Unix-domain sockets: in XDG_RUNTIME_DIR where
 // that is private, else in /tmp. It is not made.
 std::string NewSocketFolder(const Environment& env);
-// Makes the folder for this user alone. ALREADY_EXISTS when there is something of this name.
-Status MakePrivateFolder(const std::string& path);
+// Makes the folder for this user alone, and gives a lock of it. While the lock is open nobody takes
+// the folder for a dead one. ALREADY_EXISTS when there is something of this name.
+StatusOr<Fd> MakePrivateFolder(const std::string& path);
+// Removes folders beside `path` of NewSocketFolder that launchers of this user left at SIGKILL:
+// they have no lock, are older than `age_min`, and hold nothing but sockets that answer no more.
+void RemoveDeadSocketFolders(const std::string& path, Duration age_min = std::chrono::minutes(1));
 
 }  // namespace tandem::deploy

@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_format.h"
 #include "common/rpc/token.h"
+#include "deploy/launch/pserver_sockets.h"
 #include "tests/support/temp_dir.h"
 
 namespace tandem::deploy {
@@ -62,6 +67,40 @@ TEST(HeldSecrets, AreGoneWithAProcessThatIsKilled) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(ReadSecretFile(path).status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(fs::exists(path)) << "what is left is a link to nothing";
+}
+
+// A socket that is bound, and answers while the descriptor is open.
+Fd Listen(const std::string& path) {
+  Fd made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  EXPECT_EQ(bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(made.get(), 1), 0);
+  return made;
+}
+
+TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
+  const TempDir dir;
+  const auto name = [&](int i) { return dir / absl::StrFormat("tandem-%016x", i); };
+  for (const int i : {1, 3, 4, 5}) ASSERT_EQ(mkdir(name(i).c_str(), 0700), 0);
+  const StatusOr<Fd> lock = MakePrivateFolder(name(2));
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  Listen(name(3) + "/pserver-0");  // dead at once
+  const Fd alive = Listen(name(4) + "/pserver-0");
+  std::ofstream(name(5) + "/notes") << "a user's";
+  const std::string other = dir / "tandem-of-a-user";
+  ASSERT_EQ(mkdir(other.c_str(), 0700), 0);
+  const auto left = [&] {
+    std::string all;
+    for (const int i : {1, 2, 3, 4, 5}) all += fs::exists(name(i)) ? absl::StrFormat("%d", i) : "";
+    return all;
+  };
+  RemoveDeadSocketFolders(name(9), std::chrono::hours(1));
+  EXPECT_EQ(left(), "12345") << "one that was just made may not have its lock yet";
+  RemoveDeadSocketFolders(name(9), Duration::zero());
+  EXPECT_EQ(left(), "245");
+  EXPECT_TRUE(fs::exists(other));
 }
 
 }  // namespace
