@@ -322,6 +322,17 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
   failure_ = FailureOf(*culprit);
 }
 
+void Supervisor::BlameSilent() {
+  if (!failure_ || phase_ != Phase::kStoppingTrainers || kill_now_) return;
+  if (failure_->silent_s > 0 || failure_->exit.code != kExitLostPeer) return;
+  for (const auto& child : children_) {
+    if (child->plan->role != Role::kTrainer || !child->process->running()) continue;
+    child->silent = std::chrono::seconds(options_.grace_s);
+    failure_ = FailureOf(*child);
+    return;
+  }
+}
+
 Failure Supervisor::FailureOf(Child& child) const {
   Failure failure;
   failure.role = child.plan->Kind();
@@ -360,6 +371,7 @@ void Supervisor::Advance() {
   if (phase_ == Phase::kStoppingTrainers && !AnyRunning(Role::kTrainer)) StopPservers();
   if (SteadyNow() < kill_at_) return;
   kill_at_ = Time::max();
+  BlameSilent();
   SignalRole(Role::kTrainer, SIGKILL);
   if (kill_now_ || phase_ == Phase::kStoppingPservers) SignalRole(Role::kPserver, SIGKILL);
 }

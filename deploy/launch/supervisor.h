@@ -88,6 +88,8 @@ class Supervisor {
   // Whether ranks have come to the end of the job: a successor would meet nobody.
   bool Over() const;
   void Blame(const std::vector<Child*>& ended);
+  // A trainer that lost a peer is no cause while another trainer does not end when it is told to.
+  void BlameSilent();
   Failure FailureOf(Child& child) const;
   void Advance();
   void StopTrainers(int signal);

@@ -255,6 +255,21 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
 
+// Ranks of a collective job tell the launcher nothing: the one that hangs does not end when told
+// to.
+TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
+  trainer_script_ = Script(
+      "trainer",
+      "if [ $RANK = 0 ]; then trap '' TERM; echo $$ > $D/trainer.0.pid; while :; do sleep 1; done; "
+      "fi\nawait trainer.0.pid; echo 'waiting for rank 0, which sends nothing'; exit 200");
+  Launch({"--mode=collective", "--nproc=2", "--grace_s=1"});
+  EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
+  EXPECT_THAT(Err(), HasSubstr("first failure  trainer 0 on host "));
+  EXPECT_THAT(Err(), HasSubstr("did not answer for 1.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
+  EXPECT_TRUE(AllGone({"trainer.0.pid"}));
+}
+
 TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
   server_script_ = Script("server", std::string("echo x >> $D/servers\n") + kGoodServer);
   trainer_script_ = Script(
