@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "pserver/rocksdb/cold_store.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/shard/durable_shard.h"
 #include "pserver/storage/storage.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -113,6 +115,36 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
   EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: leave the folder alone"));
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0], gone);
+}
+
+// Without an update log: checkpoints are refused while the disk fails, and pushes go on.
+TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
+  const auto storage = *OpenRocksdbStorage(dir_);
+  DurableShard durable({.later =
+                            [](std::function<void()> work) {
+                              work();
+                              return OkStatus();
+                            }},
+                       storage.get(), clock_, backend_, device_, metrics_);
+  Shard& shard = durable.shard();
+  ShardConfig config = Config(1, ShardMode::kASync);
+  config.slices.resize(1);
+  ASSERT_TRUE(shard.Configure(Rank(0), config).ok());
+  ASSERT_TRUE(shard.InitParams(Rank(0), 0, {{"fc_0.w", 0, 4, FloatBuffer({1, 2, 3, 4})}}, {}).ok());
+  EXPECT_EQ(durable.StorageStatus(), OkStatus());
+  g_failures = 1;
+  const Status failed = durable.Save().status();
+  g_failures = 0;
+  EXPECT_FALSE(failed.ok());
+  EXPECT_EQ(durable.StorageStatus(), failed) << "/readyz and the status page say so";
+  PushHead head = Head(Rank(0), 1, 0);
+  head.slices.resize(1);
+  StatusOr<PushTicket> ticket = shard.AdmitPush(head);
+  ASSERT_TRUE(ticket.ok()) << ticket.status();
+  std::memset(ticket->buffers[0].get(), 0, 4 * sizeof(float));
+  EXPECT_TRUE(shard.Push(head, *std::move(ticket)).ok());
+  EXPECT_EQ(durable.Save().status(), OkStatus());
+  EXPECT_EQ(durable.StorageStatus(), OkStatus());
 }
 
 }  // namespace
