@@ -21,9 +21,11 @@ std::string ErrorText(const std::string& program, const Status& status) {
   if (text.starts_with("error: ") || text.find(": error: ") != std::string::npos) {
     return text + "\n";
   }
-  const std::string code = " (" + absl::StatusCodeToString(status.code()) + ")";
+  const bool asked = status.code() == StatusCode::kCancelled;  // a stop on request is no error
+  const std::string code = asked ? "" : " (" + absl::StatusCodeToString(status.code()) + ")";
   const auto [what, hint] = SplitHint(text);
-  return program + ": error: " + what + code + "\n" + (hint.empty() ? "" : "hint: " + hint + "\n");
+  return program + (asked ? ": " : ": error: ") + what + code + "\n" +
+         (hint.empty() ? "" : "hint: " + hint + "\n");
 }
 
 }  // namespace tandem

@@ -12,8 +12,8 @@ namespace tandem {
 std::pair<std::string, std::string> SplitHint(const std::string& message);
 
 // "PROGRAM: error: what (CODE)", which `tandem explain CODE` explains, and what to do next in a
-// line of its own. Errors of files, which tell their own place, come as they are. Ends with a
-// newline.
+// line of its own. CANCELLED, which is a stop on request, is told as "PROGRAM: what". Errors of
+// files, which tell their own place, come as they are. Ends with a newline.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem

@@ -37,8 +37,18 @@ class Session::Impl {
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
   bool superseded() const { return options_.superseded && options_.superseded(); }
-  static Status Stopped(int64_t steps) {
-    return Cancelled("stopped on request after step %d [TD7007]", steps);
+  // `saves`: this trainer writes a checkpoint of that step where there is a folder for it.
+  Status Stopped(int64_t steps, bool saves) const {
+    const std::string& dir = config_.checkpoint().dir();
+    if (dir.empty()) {
+      return Cancelled(
+          "stopped on request after step %d; nothing was saved, as checkpoint.dir is not set "
+          "[TD7007]",
+          steps);
+    }
+    if (!saves) return Cancelled("stopped on request after step %d [TD7007]", steps);
+    return Cancelled("stopped on request after step %d; its checkpoint is in %s [TD7007]", steps,
+                     dir);
   }
   Status TrainRun(int64_t first, int64_t steps);
   Status AfterWatched(bool last);
@@ -301,7 +311,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     const int64_t steps =
         runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
     const Status status = TrainRun(next, steps);
-    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next) : status;
+    if (!status.ok()) return stop_.load() && !leader() ? Stopped(next, false) : status;
     next += steps;
     if (runner_->watched()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
@@ -310,7 +320,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     if (stopping && runs_left-- == 0) {
       // Who leaves ends the job: not before the leader has saved.
       if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
-      return Stopped(next);
+      return Stopped(next, leader());
     }
   }
   if (steps_done_ == 0 && runner_->evaluates() && !speed_test() && !options_.rank.restarted)

@@ -117,6 +117,7 @@ const std::map<StatusCode, std::string>& CodesElsewhere() {
       {StatusCode::kUnimplemented,
        "what a mode cannot do, once its servers are there; e2e_click_test"},
       {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
+      {StatusCode::kCancelled, "a stop on request, which is told without it; e2e_faults_test"},
   };
   return rows;
 }
