@@ -22,6 +22,7 @@ constexpr Duration kRound = std::chrono::milliseconds(50);
 constexpr Duration kIdleRound = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr int kAcceptsARound = 64;
+constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 // As gRPC sets it on sockets that it accepts itself: unanswered bytes end a connection.
 constexpr unsigned kUserTimeoutMs = 10'000;
 
@@ -105,7 +106,12 @@ void Acceptor::Run() {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == stop_.get()) return;
       if (IsListener(fd)) AcceptSome(fd, now);
-      if (waiting_.contains(fd)) Look(fd, now);
+      if (!waiting_.contains(fd)) continue;
+      if ((events[static_cast<size_t>(i)].events & kGone) != 0) {
+        waiting_.erase(fd);  // it would take a turn from callers that are there
+      } else {
+        Look(fd, now);
+      }
     }
     if (now - tended < kRound) continue;
     tended = now;
@@ -156,7 +162,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
   if (local) admissions_->Prove(*connection, Standing::kTrusted);
   // Edge-triggered: half a hello must not keep this thread busy.
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+  event.events = EPOLLIN | kGone | EPOLLET;
   event.data.fd = key;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, key, &event) != 0) return;
   waiting_.insert_or_assign(key, Waiting{std::move(fd), listener, std::move(connection)});
@@ -175,6 +181,11 @@ void Acceptor::Look(int fd, Time now) {
     waiting_.erase(fd);
     return;
   }
+  if (options_.tls && !waiting.greeted &&
+      !waiting.connection->LinkTls(ClientRandom({bytes.data(), kHelloBytes}))) {
+    waiting_.erase(fd);
+    return;
+  }
   waiting.greeted = true;
   if (!admissions_->MayBegin(*waiting.connection, now)) return;
   Begin(std::move(waiting_.extract(fd).mapped()));
@@ -183,7 +194,7 @@ void Acceptor::Look(int fd, Time now) {
 void Acceptor::Begin(Waiting waiting) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, waiting.fd.get(), nullptr);
   if (waiting.connection->standing() == Standing::kTrusted) accepts_.GiveBack();
-  if (!options_.tls) waiting.connection->WatchFrames();  // else tls_watch.cc does
+  if (!options_.tls) waiting.connection->WatchFrames();  // else tls_watch.cc reads them
   options_.hand_over(waiting.listener, std::move(waiting.fd));
 }
 
@@ -204,7 +215,12 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
+  // The longest and the shortest wait take turns. Then neither a crowd that came earlier nor
+  // callers that come again and again keep another caller of their address waiting for long.
+  if (newest_first_) std::reverse(greeted.begin(), greeted.end());
+  const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);
+  if (waiting_.size() != before) newest_first_ = !newest_first_;
   admissions_->Expire(now);
 }
 

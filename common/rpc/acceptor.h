@@ -66,7 +66,8 @@ class Acceptor {
   TokenBucket accepts_;
   Fd epoll_, stop_;
   bool listening_ = true;
-  Time pause_until_;  // out of descriptors
+  bool newest_first_ = false;  // of those who wait for their turn
+  Time pause_until_;           // out of descriptors
   std::unordered_map<int, Waiting> waiting_;
   std::thread thread_;
 };

@@ -21,9 +21,10 @@ AdmissionLimits LimitsForThisProcess() {
 Admissions::Admissions(AdmissionLimits limits) : limits_(limits) {}
 
 Admissions::Source& Admissions::SourceOf(const std::string& name) {
-  return sources_
-      .try_emplace(name, Source{0, TokenBucket(limits_.begun_burst, limits_.begun_per_second)})
-      .first->second;
+  const auto [it, first] = sources_.try_emplace(
+      name, Source{0, TokenBucket(limits_.begun_burst, limits_.begun_per_second), nullptr});
+  if (first) it->second.budget = std::make_shared<StrangerBudget>(limits_.strangers);
+  return it->second;
 }
 
 bool Admissions::TakeOff(Connection& connection) {
@@ -64,7 +65,7 @@ std::shared_ptr<Connection> Admissions::Admit(int fd, const std::string& peer,
     EndOldest(nullptr);
   }
   auto connection =
-      Connection::Make(fd, peer, source, now,
+      Connection::Make(fd, peer, source, from.budget, now,
                        [self = shared_from_this()](Connection& closed) { self->Closed(closed); });
   ++connections_;
   ++from.strangers;
@@ -104,6 +105,10 @@ void Admissions::Prove(Connection& connection, Standing standing) {
 void Admissions::Closed(Connection& connection) {
   MutexLock lock(mu_);
   TakeOff(connection);
+  if (connection.offended() || connection.standing() == Standing::kStranger) {
+    const double share = connection.offended() ? 1.0 : connection.spent();
+    SourceOf(connection.source()).begun.Charge(share * limits_.offence_cost, limits_.debt_max);
+  }
   --connections_;
   const auto it = by_peer_.find(connection.peer());
   if (it != by_peer_.end() && it->second.lock().get() == &connection) by_peer_.erase(it);

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/rpc/connection.h"
+#include "common/rpc/stranger_budget.h"
 #include "common/rpc/token_bucket.h"
 
 namespace tandem {
@@ -24,6 +25,13 @@ struct AdmissionLimits {
   size_t strangers_per_source_max = 64;
   // New connections of a source that gRPC takes on. A caller that proves who it is does not count.
   double begun_burst = 32, begun_per_second = 4;
+  // A connection that proved nothing costs its source up to so many further ones when it ends: all
+  // of them after frames that no honest client sends, else by the budget that it took. A refused
+  // flood of calls takes about 5 ms of a core, so one a second stays below 1 %.
+  double offence_cost = 7;
+  // So many may be missing: the next connection of the source then waits (1 + debt_max) / 4 s.
+  double debt_max = 3;
+  StrangerLimits strangers;
   Duration stranger_lifetime = std::chrono::seconds(60);
   // False: there is nothing to prove, every caller counts as trusted once gRPC has its connection.
   bool callers_prove = false;
@@ -61,6 +69,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   struct Source {
     size_t strangers = 0;
     TokenBucket begun;
+    std::shared_ptr<StrangerBudget> budget;
   };
   using Strangers = std::list<std::shared_ptr<Connection>>;  // oldest first
 

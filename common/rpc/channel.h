@@ -29,7 +29,8 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 // A channel that does not connect yet: keepalive 10 s/10 s also without calls, back-off 100 ms to 1
 // s between attempts (measured: with gRPC's defaults a client needs up to 10 s after a server is
 // back, with these 0.6 s), no proxy from the environment, messages up to kMessageBytesMax. Channels
-// to the same address share no connection.
+// to the same address share no connection. One attempt to connect lasts up to 5 s: during a flood
+// from the caller's own address a server lets callers of that address wait for seconds.
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);

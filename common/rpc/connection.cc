@@ -23,6 +23,7 @@ namespace {
 struct Table {
   Mutex mu;
   std::unordered_map<int, std::shared_ptr<Connection>> by_fd TD_GUARDED_BY(mu);
+  std::unordered_map<std::string, std::shared_ptr<Connection>> by_random TD_GUARDED_BY(mu);
   std::atomic<size_t> size{0};  // so that programs without a server look at nothing else
 };
 
@@ -46,18 +47,21 @@ const in6_addr* AsV6(const sockaddr* address, in_addr* v4) {
 
 }  // namespace
 
-Connection::Connection(int fd, std::string peer, std::string source, Time since,
+Connection::Connection(int fd, std::string peer, std::string source,
+                       std::shared_ptr<StrangerBudget> budget, Time since,
                        std::function<void(Connection&)> closed)
     : peer_(std::move(peer)),
       source_(std::move(source)),
       since_(since),
       closed_(std::move(closed)),
+      share_(std::move(budget)),
       fd_(fd) {}
 
 std::shared_ptr<Connection> Connection::Make(int fd, std::string peer, std::string source,
-                                             Time since, std::function<void(Connection&)> closed) {
-  std::shared_ptr<Connection> made(
-      new Connection(fd, std::move(peer), std::move(source), since, std::move(closed)));
+                                             std::shared_ptr<StrangerBudget> budget, Time since,
+                                             std::function<void(Connection&)> closed) {
+  std::shared_ptr<Connection> made(new Connection(fd, std::move(peer), std::move(source),
+                                                  std::move(budget), since, std::move(closed)));
   Table& table = TheTable();
   MutexLock lock(table.mu);
   table.by_fd[fd] = made;
@@ -71,23 +75,50 @@ void Connection::End() {
   (void)::shutdown(fd_, SHUT_RDWR);
 }
 
-void Connection::WatchFrames() { watch_ = std::make_unique<Http2Watch>(); }
+void Connection::set_standing(Standing standing) {
+  standing_.store(standing);
+  if (standing == Standing::kTrusted) share_.Leave();
+}
+
+void Connection::WatchFrames() { in_the_clear_ = true; }
+
+bool Connection::Passes(std::string_view bytes, Time now) {
+  if (watch_.Feed(bytes, standing() == Standing::kTrusted ? nullptr : &share_, now)) return true;
+  LOG_EVERY_T(WARNING, 1.0) << "ended the connection of " << peer_ << ": " << watch_.why();
+  offended_ = true;
+  End();
+  return false;
+}
 
 bool Connection::Received(const msghdr& message, size_t bytes) {
-  if (watch_ == nullptr) return true;
+  if (!in_the_clear_) return true;
   const Time now = SteadyNow();
-  const bool stranger = standing() != Standing::kTrusted;
   for (size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
     const iovec& piece = message.msg_iov[i];
     const size_t size = std::min(bytes, piece.iov_len);
-    if (!watch_->Feed({static_cast<const char*>(piece.iov_base), size}, stranger, now)) {
-      LOG_EVERY_T(WARNING, 1.0) << "ended the connection of " << peer_ << ": " << watch_->why();
-      End();
-      return false;
-    }
+    if (!Passes({static_cast<const char*>(piece.iov_base), size}, now)) return false;
     bytes -= size;
   }
   return true;
+}
+
+bool Connection::LinkTls(std::string_view client_random) {
+  Table& table = TheTable();
+  MutexLock lock(table.mu);
+  if (!table.by_random.try_emplace(std::string(client_random), shared_from_this()).second) {
+    return false;
+  }
+  client_random_ = client_random;
+  return true;
+}
+
+bool Connection::Decrypted(std::string_view bytes) { return Passes(bytes, SteadyNow()); }
+
+std::shared_ptr<Connection> Connection::OfTls(std::string_view client_random) {
+  Table& table = TheTable();
+  MutexLock lock(table.mu);
+  const auto it = table.by_random.find(std::string(client_random));
+  return it == table.by_random.end() ? nullptr : it->second;
 }
 
 std::shared_ptr<Connection> Connection::Of(int fd) {
@@ -109,6 +140,7 @@ void Connection::Closing(int fd) {
     gone = std::move(it->second);
     table.by_fd.erase(it);
     table.size = table.by_fd.size();
+    if (!gone->client_random_.empty()) table.by_random.erase(gone->client_random_);
   }
   {
     MutexLock lock(gone->mu_);

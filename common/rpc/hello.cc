@@ -28,4 +28,10 @@ Hello ReadHello(std::string_view bytes, bool tls) {
   return start.size() == kPreface.size() ? Hello::kGood : Hello::kMore;
 }
 
+std::string_view ClientRandom(std::string_view hello) {
+  // After the headers of record (5 bytes) and message (4), and the version (RFC 8446, 4.1.2).
+  constexpr size_t kAt = 11;
+  return hello.substr(kAt, kHelloBytes - kAt);
+}
+
 }  // namespace tandem

@@ -19,4 +19,8 @@ inline constexpr size_t kHelloBytes = 43;
 // 3.4).
 Hello ReadHello(std::string_view bytes, bool tls);
 
+// The 32 random bytes of a good ClientHello. The client repeats them when the server asks for
+// another ClientHello (RFC 8446, 4.1.2).
+std::string_view ClientRandom(std::string_view hello);
+
 }  // namespace tandem

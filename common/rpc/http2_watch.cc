@@ -22,10 +22,9 @@ constexpr uint8_t kEndStream = 1, kEndHeaders = 4;
 Http2Watch::Http2Watch(const Http2Limits& limits)
     : limits_(limits),
       resets_(limits.resets_burst, limits.resets_per_second),
-      controls_(limits.controls_burst, limits.controls_per_second),
-      strange_streams_(limits.strange_streams_burst, limits.strange_streams_per_second) {}
+      controls_(limits.controls_burst, limits.controls_per_second) {}
 
-bool Http2Watch::Feed(std::string_view bytes, bool stranger, Time now) {
+bool Http2Watch::Feed(std::string_view bytes, StrangerShare* stranger, Time now) {
   while (!bytes.empty() && *why_ == '\0') {
     if (preface_ < kPreface.size()) {
       if (bytes[0] != kPreface[preface_++]) why_ = "it does not speak HTTP/2";
@@ -47,16 +46,18 @@ bool Http2Watch::Feed(std::string_view bytes, bool stranger, Time now) {
   return *why_ == '\0';
 }
 
-bool Http2Watch::StartFrame(bool stranger, Time now) {
+bool Http2Watch::StartFrame(StrangerShare* stranger, Time now) {
   const uint32_t length = uint32_t{header_[0]} << 16 | uint32_t{header_[1]} << 8 | header_[2];
   const uint8_t type = header_[3], flags = header_[4];
   payload_left_ = length;
-  if (type == kContinuation || (type == kHeaders && (flags & kEndHeaders) == 0)) {
+  if (stranger != nullptr && !stranger->TakeBytes(header_.size() + length, now)) {
+    why_ = "it sends too many bytes, and no call was accepted";
+  } else if (type == kContinuation || (type == kHeaders && (flags & kEndHeaders) == 0)) {
     why_ = "its header block is spread over several frames";
   } else if (type != kData && length > limits_.frame_bytes_max) {
     why_ = "a frame that is not DATA is too long";
   } else if (type == kHeaders) {
-    if (stranger && !strange_streams_.Take(now)) {
+    if (stranger != nullptr && !stranger->TakeCall(now)) {
       why_ = "it begins too many calls, and none was accepted";
     }
   } else if (type == kReset) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/base/clock.h"
+#include "common/rpc/stranger_budget.h"
 #include "common/rpc/token_bucket.h"
 
 namespace tandem {
@@ -20,8 +21,6 @@ struct Http2Limits {
   double resets_burst = 256, resets_per_second = 32;
   // SETTINGS, PING, PRIORITY, GOAWAY, empty DATA and frames of unknown types.
   double controls_burst = 256, controls_per_second = 64;
-  // HEADERS of strangers.
-  double strange_streams_burst = 384, strange_streams_per_second = 8;
 };
 
 // Not thread-safe.
@@ -30,16 +29,16 @@ class Http2Watch {
   explicit Http2Watch(const Http2Limits& limits = {});
 
   // The next bytes, in any pieces. False: the connection must end; so it is with every later call.
-  // `stranger`: the caller has not proved who it is.
-  bool Feed(std::string_view bytes, bool stranger, Time now);
+  // `stranger`: pays for calls and bytes of a caller that has not proved who it is; else null.
+  bool Feed(std::string_view bytes, StrangerShare* stranger, Time now);
   // Why, after Feed said false; "" before.
   const char* why() const { return why_; }
 
  private:
-  bool StartFrame(bool stranger, Time now);
+  bool StartFrame(StrangerShare* stranger, Time now);
 
   const Http2Limits limits_;
-  TokenBucket resets_, controls_, strange_streams_;
+  TokenBucket resets_, controls_;
   size_t preface_ = 0;  // bytes of the preface that were there
   std::array<uint8_t, 9> header_{};
   size_t header_bytes_ = 0;

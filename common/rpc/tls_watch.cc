@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/base/check.h"
-#include "common/rpc/http2_watch.h"
+#include "common/rpc/connection.h"
 
 namespace tandem {
 
@@ -16,19 +16,25 @@ void LinkTlsWatch() {}
 namespace {
 
 using Read = int (*)(SSL*, void*, int);
+using Held = std::shared_ptr<Connection>;
 
-void FreeWatch(void*, void* watch, CRYPTO_EX_DATA*, int, long, void*) {
-  const std::unique_ptr<Http2Watch> gone(static_cast<Http2Watch*>(watch));
+void FreeHeld(void*, void* held, CRYPTO_EX_DATA*, int, long, void*) {
+  const std::unique_ptr<Held> gone(static_cast<Held*>(held));
 }
 
-// The watch of a TLS connection lives and ends with its SSL object.
-Http2Watch* WatchOf(SSL* ssl) {
-  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeWatch);
-  auto* watch = static_cast<Http2Watch*>(SSL_get_ex_data(ssl, index));
-  if (watch != nullptr) return watch;
-  auto made = std::make_unique<Http2Watch>();
+// The connection that the acceptor linked with the ClientHello of `ssl`; null when there is none.
+// The SSL object holds it from the first call on.
+Connection* ConnectionOf(SSL* ssl) {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeHeld);
+  const auto* held = static_cast<const Held*>(SSL_get_ex_data(ssl, index));
+  if (held != nullptr) return held->get();
+  unsigned char random[SSL3_RANDOM_SIZE];
+  const size_t size = SSL_get_client_random(ssl, random, sizeof(random));
+  auto made =
+      std::make_unique<Held>(Connection::OfTls({reinterpret_cast<const char*>(random), size}));
+  if (*made == nullptr) return nullptr;
   CHECK_EQ(SSL_set_ex_data(ssl, index, made.get()), 1);
-  return made.release();
+  return made.release()->get();
 }
 
 int WatchedRead(SSL* ssl, void* buffer, int size) {
@@ -36,13 +42,12 @@ int WatchedRead(SSL* ssl, void* buffer, int size) {
   CHECK(real != nullptr) << "SSL_read is in no library";
   const int got = real(ssl, buffer, size);
   if (got <= 0 || SSL_is_server(ssl) == 0) return got;
-  Http2Watch* watch = WatchOf(ssl);
-  // Whose call was accepted is known of sockets, not here: limits of strangers do not count.
-  if (watch->Feed({static_cast<const char*>(buffer), static_cast<size_t>(got)}, false,
-                  SteadyNow())) {
+  Connection* connection = ConnectionOf(ssl);
+  if (connection == nullptr) {
+    LOG_EVERY_T(WARNING, 1.0) << "ended a TLS connection: its second ClientHello was another one";
+  } else if (connection->Decrypted({static_cast<const char*>(buffer), static_cast<size_t>(got)})) {
     return got;
   }
-  LOG_EVERY_T(WARNING, 1.0) << "ended a TLS connection: " << watch->why();
   // So that SSL_get_error() says SSL_ERROR_SSL, and gRPC closes the connection.
   ERR_raise(ERR_LIB_USER, ERR_R_OPERATION_FAIL);
   return -1;

@@ -1,4 +1,4 @@
-// What gRPC decrypts passes a Http2Watch first: the file has an SSL_read() of its own.
+// What gRPC decrypts is read by its Connection first: the file defines SSL_read().
 #pragma once
 
 namespace tandem {

@@ -19,6 +19,10 @@ class TokenBucket {
     tokens_ -= count;
     return true;
   }
+  // Takes `count` tokens, at the most until `debt_max` are missing.
+  void Charge(double count, double debt_max) {
+    tokens_ = std::max(tokens_ - count, std::min(tokens_, -debt_max));
+  }
   void GiveBack(double count = 1) { tokens_ = std::min(burst_, tokens_ + count); }
   bool Full(Time now) const {
     return tokens_ + per_second_ * std::max(0.0, Seconds(now - filled_)) >= burst_;

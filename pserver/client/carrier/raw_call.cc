@@ -1,8 +1,8 @@
 #include "pserver/client/carrier/raw_call.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 
@@ -11,8 +11,31 @@ namespace {
 
 // A call that needs more is refused for another reason than a server that was started again.
 constexpr int kSessionsLostMax = 4;
+// Of a request on a new connection; a server takes 1 MiB of all strangers at one address.
+constexpr size_t kUnknownBytesMax = 64 << 10;
+constexpr Duration kIntroductionMax = std::chrono::seconds(1);
 
 }  // namespace
+
+bool Introduction::Begin(std::function<void(bool known)> then) {
+  MutexLock lock(mu_);
+  if (under_way_) {
+    waiting_.push_back(std::move(then));
+    return false;
+  }
+  under_way_ = true;
+  return true;
+}
+
+void Introduction::End(bool known) {
+  std::vector<std::function<void(bool)>> waiting;
+  {
+    MutexLock lock(mu_);
+    under_way_ = false;
+    waiting.swap(waiting_);
+  }
+  for (const auto& then : waiting) then(known);
+}
 
 RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
                  grpc::ByteBuffer request, const CallRetries& retries, Done done)
@@ -36,18 +59,48 @@ std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawSe
 
 void RawCall::Attempt() {
   retries_.Begin();
+  Go();
+}
+
+void RawCall::Go() {
+  if (SteadyNow() >= retries_.deadline()) {
+    return Finish(Explain({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}));
+  }
+  if (NeedsIntroduction()) {
+    const auto then = [self = shared_from_this()](bool known) {
+      known ? self->Send() : self->Go();
+    };
+    if (!server_.introduction->Begin(then)) return;
+    introducing_ = true;
+    introduced_since_ = SteadyNow();
+  }
   Send();
 }
 
+bool RawCall::NeedsIntroduction() const {
+  return retries_.attempts() > 1 || (request_.Length() > kUnknownBytesMax &&
+                                     server_.channel->GetState(false) != GRPC_CHANNEL_READY);
+}
+
+void RawCall::EndIntroduction(bool known) {
+  if (std::exchange(introducing_, false)) server_.introduction->End(known);
+}
+
+Time RawCall::Until() const {
+  return introducing_ ? std::min(retries_.deadline(), introduced_since_ + kIntroductionMax)
+                      : retries_.deadline();
+}
+
 void RawCall::Send() {
+  const std::string method = introducing_ ? "GetStatus" : method_;
   std::string stamp;
   if (server_.session != nullptr) {
-    ClientSession::Stamp next = server_.session->Next(method_);
+    ClientSession::Stamp next = server_.session->Next(method);
     if (next.session.empty()) return OpenSession();
     session_ = std::move(next.session);
     stamp = std::move(next.metadata);
   }
-  Begin(method_, request_, stamp, &RawCall::OnReply);
+  Begin(method, introducing_ ? introduction_ : request_, stamp, &RawCall::OnReply);
 }
 
 void RawCall::OpenSession() {
@@ -67,7 +120,7 @@ void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
     } else {
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
-      ready = PrepareCall(retries_.deadline(), context);
+      ready = PrepareCall(Until(), context);
     }
   }
   if (!ready.ok()) return Finish(ready);
@@ -110,10 +163,7 @@ bool RawCall::TriesAgain(const grpc::Status& status) {
 }
 
 void RawCall::OnSession(const grpc::Status& status) {
-  if (!status.ok()) {
-    if (!TriesAgain(status)) Finish(server_.session->Explain(Explain(status)));
-    return;
-  }
+  if (!status.ok()) return Failed(status, server_.session->Explain(Explain(status)));
   OpenSessionReply reply;
   Status accepted = ParseMessage(reply_, &reply);
   if (accepted.ok()) accepted = server_.session->Accept(offer_, reply);
@@ -128,10 +178,26 @@ void RawCall::OnReply(const grpc::Status& status) {
     server_.session->Forget(session_);
     return Send();
   }
-  if (!TriesAgain(status)) Finish(Explain(status));
+  const bool answered = code != StatusCode::kUnavailable && code != StatusCode::kCancelled &&
+                        code != StatusCode::kDeadlineExceeded;
+  // The server says of the call itself why it refuses the caller.
+  if (introducing_ && answered) {
+    EndIntroduction(true);
+    return Send();
+  }
+  Failed(status, Explain(status));
+}
+
+void RawCall::Failed(const grpc::Status& status, const Status& why) {
+  const bool late = introducing_ && SteadyNow() < retries_.deadline() &&
+                    status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  EndIntroduction(false);
+  if (late) return Go();
+  if (!TriesAgain(status)) Finish(why);
 }
 
 void RawCall::Finish(Status status) {
+  EndIntroduction(false);
   Done done = std::exchange(done_, nullptr);
   done(std::move(status), reply_);
 }

@@ -11,19 +11,38 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/client_session.h"
 #include "pserver/client/carrier/retry.h"
 
 namespace tandem {
 
+// One call of a client at a time introduces it on a new connection, and others wait for that: a
+// server ends connections that send much before it accepted a call (common/rpc/stranger_budget.h).
+// Thread-safe.
+class Introduction {
+ public:
+  // True: the caller introduces the client, and calls End. False: `then` is called at that End.
+  bool Begin(std::function<void(bool known)> then);
+  // `known`: the server answered.
+  void End(bool known);
+
+ private:
+  Mutex mu_;
+  bool under_way_ TD_GUARDED_BY(mu_) = false;
+  std::vector<std::function<void(bool)>> waiting_ TD_GUARDED_BY(mu_);
+};
+
 // How a client reaches one server.
 struct RawServer {
   std::shared_ptr<grpc::Channel> channel;
   std::shared_ptr<ClientSession> session;  // null: the job has no secret
+  std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
 };
 
 // Thread-safe. Keeps itself alive until it is done.
@@ -47,8 +66,17 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
  private:
   RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
           grpc::ByteBuffer request, const CallRetries& retries, Done done);
-  // One attempt: Send, where a session is missing after OpenSession.
+  // One attempt: Go, which is Send, after an introduction where one is needed. Send opens a session
+  // first where one is missing.
   void Attempt();
+  void Go();
+  bool NeedsIntroduction() const;
+  void EndIntroduction(bool known);
+  // By which the answer must be there. An introduction takes 1 s at most, so that calls that wait
+  // for it keep to their own deadlines.
+  Time Until() const;
+  // The attempt, or its introduction, ended with `status`; `why`: what the caller is told.
+  void Failed(const grpc::Status& status, const Status& why);
   void Send();
   void OpenSession();
   void OnSession(const grpc::Status& status);
@@ -70,8 +98,11 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   Done done_;
   std::string session_;  // in which the call was sent last
   int sessions_lost_ = 0;
+  bool introducing_ = false;  // GetStatus is sent before `method_`
+  Time introduced_since_;
   OpenSessionRequest offer_;
   grpc::ByteBuffer offer_bytes_;
+  const grpc::ByteBuffer introduction_ = SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
   std::string last_error_;  // of the attempt before

@@ -107,6 +107,62 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_FALSE(admissions_->MayBegin(*callers[4], now_));
 }
 
+// A source whose connections used up the budget begins the next one later.
+TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
+  Limit({.begun_burst = 8, .begun_per_second = 4, .callers_prove = true});
+  const auto begin = [this](const std::string& peer, const std::string& source) {
+    const auto connection = Arrive(peer, source);
+    return admissions_->MayBegin(*connection, now_) ? connection : nullptr;
+  };
+  const std::string garbage = "GET / HTTP/1.1\r\n\r\n";
+  begin("flood", "10.0.0.1")->Decrypted(garbage);
+  EXPECT_TRUE(Ended("flood"));
+  near_.erase("flood");  // 8 - 1 - 7 are left
+  EXPECT_EQ(begin("next", "10.0.0.1"), nullptr);
+  EXPECT_NE(begin("other", "10.0.0.2"), nullptr);
+  now_ += std::chrono::milliseconds(250);
+  ASSERT_NE(begin("again", "10.0.0.1"), nullptr);
+  Connection::Of(near_["again"].get())->Decrypted(garbage);
+  near_.erase("again");  // 3 are missing
+  now_ += std::chrono::milliseconds(900);
+  EXPECT_EQ(begin("later", "10.0.0.1"), nullptr);
+  now_ += std::chrono::milliseconds(100);
+  EXPECT_NE(begin("at last", "10.0.0.1"), nullptr);
+}
+
+TEST_F(AdmissionsTest, AStrangerThatLeavesPaysForWhatItTook) {
+  Limit({.begun_burst = 9,
+         .begun_per_second = 4,
+         .strangers = {.bytes_burst = 1000},
+         .callers_prove = true});
+  const auto honest = Arrive("honest", "10.0.0.1"), half = Arrive("half", "10.0.0.1");
+  ASSERT_TRUE(admissions_->MayBegin(*honest, now_) && admissions_->MayBegin(*half, now_));
+  const std::string frame("\0\1\0\0\1\0\0\0\1", 9);  // DATA of 256 bytes
+  const std::string some = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame;
+  ASSERT_TRUE(honest->Decrypted(some) && half->Decrypted(some));
+  admissions_->Prove(*honest, Standing::kTrusted);
+  near_.erase("honest");  // has cost nothing
+  near_.erase("half");    // has cost 1 + 7 x 0.265
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(admissions_->MayBegin(*Arrive(std::to_string(i), "10.0.0.1"), now_)) << i;
+  }
+  EXPECT_FALSE(admissions_->MayBegin(*Arrive("7", "10.0.0.1"), now_));
+}
+
+// TLS connections are found by the random bytes of their ClientHello.
+TEST_F(AdmissionsTest, OneConnectionHasTheRandomBytes) {
+  Limit({.callers_prove = true});
+  const std::string random(32, 'r'), other(32, 's');
+  const auto first = Arrive("first", "10.0.0.1"), second = Arrive("second", "10.0.0.1");
+  EXPECT_TRUE(first->LinkTls(random));
+  EXPECT_FALSE(second->LinkTls(random)) << "it repeats the other's";
+  EXPECT_EQ(Connection::OfTls(random), first);
+  EXPECT_EQ(Connection::OfTls(other), nullptr);
+  near_.erase("first");
+  EXPECT_EQ(Connection::OfTls(random), nullptr);
+  EXPECT_TRUE(second->LinkTls(random));
+}
+
 TEST_F(AdmissionsTest, WithNothingToProveEveryCallerIsTrusted) {
   Limit({.begun_burst = 1, .begun_per_second = 0, .callers_prove = false});
   for (int i = 0; i < 3; ++i) {
@@ -161,6 +217,7 @@ TEST(HelloTest, OnlyTheRightProtocolGoesOn) {
     EXPECT_EQ(ReadHello(hello.substr(0, i), true), Hello::kMore) << i;
   }
   EXPECT_EQ(ReadHello(hello, true), Hello::kGood);
+  EXPECT_EQ(ClientRandom(hello + "more"), std::string(32, 'r'));
   EXPECT_EQ(ReadHello(hello, false), Hello::kOther);
   hello[5] = 2;  // a ServerHello
   EXPECT_EQ(ReadHello(hello, true), Hello::kOther);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/rpc/admissions.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/openssl_types.h"
@@ -49,6 +50,12 @@ std::string LongText(uint64_t length) {
   std::string text = std::string(1, '\0') + "\1a" + "\x7f";
   for (length -= 127; length >= 128; length >>= 7) text += static_cast<char>(length | 128);
   return text + static_cast<char>(length);
+}
+
+std::string RequestHeaders() {
+  return Text(":method", "POST") + Text(":scheme", "http") +
+         Text(":path", "/tandem.ParameterServer/GetStatus") + Text(":authority", "x") +
+         Text("content-type", "application/grpc") + Text("te", "trailers");
 }
 
 // A client that speaks bytes; ends when the server does.
@@ -106,9 +113,21 @@ class Attacker {
 };
 
 class Greets final : public ParameterServer::Service {
-  grpc::Status GetStatus(grpc::ServerContext*, const StatusRequest*, StatusReply*) override {
+  // Callers with metadata "proof" are the job's.
+  grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
+                         StatusReply*) override {
+    const auto& metadata = context->client_metadata();
+    if (metadata.find("proof") == metadata.end()) {
+      ++refused;
+      return {grpc::StatusCode::UNAUTHENTICATED, "no"};
+    }
+    admissions->Prove(context->peer(), Standing::kTrusted);
     return grpc::Status::OK;
   }
+
+ public:
+  std::shared_ptr<Admissions> admissions;
+  std::atomic<int> refused{0};
 };
 
 class FrameGuardTest : public testing::TestWithParam<bool> {
@@ -122,6 +141,9 @@ class FrameGuardTest : public testing::TestWithParam<bool> {
       observer_ = authority_.Issue("j", PeerRole::kObserver);
       trainer_ = authority_.Issue("j", PeerRole::kTrainer);
     }
+    AdmissionLimits limits;
+    limits.callers_prove = true;
+    greets_.admissions = options.admissions = std::make_shared<Admissions>(limits);
     auto server = RpcServer::Start(options, {&greets_});
     CHECK(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -135,6 +157,7 @@ class FrameGuardTest : public testing::TestWithParam<bool> {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     context.set_wait_for_ready(true);
+    context.AddMetadata("proof", "yes");
     StatusReply reply;
     return ParameterServer::NewStub(channel_)->GetStatus(&context, StatusRequest(), &reply).ok();
   }
@@ -174,10 +197,7 @@ TEST_P(FrameGuardTest, OneEndlessHeader) {
 
 TEST_P(FrameGuardTest, RapidReset) {
   Attacker attacker = Attack();
-  const std::string headers = Text(":method", "POST") + Text(":scheme", "http") +
-                              Text(":path", "/tandem.ParameterServer/GetStatus") +
-                              Text(":authority", "x") + Text("content-type", "application/grpc") +
-                              Text("te", "trailers");
+  const std::string headers = RequestHeaders();
   uint32_t stream = 1;
   const size_t taken = attacker.SendUntilEnded(
       [&] {
@@ -191,6 +211,42 @@ TEST_P(FrameGuardTest, RapidReset) {
       100);
   EXPECT_LT(taken, 20u) << "MB were taken, most by the kernel";
   ExpectUnharmed();
+}
+
+// The budget is that of an address: other connections bring no further share.
+TEST_P(FrameGuardTest, CallsOfStrangers) {
+  Attacker first = Attack(), second = Attack();
+  const std::string headers = RequestHeaders();
+  uint32_t stream = 1;
+  const auto next = [&] {
+    const std::string call = Frame(1, 4, stream, headers) + Frame(0, 1, stream, std::string(5, 0));
+    stream += 2;
+    return call;
+  };
+  EXPECT_LT(first.SendUntilEnded(next, 20), 19u) << "MB were taken, most by the kernel";
+  stream = 1;
+  EXPECT_LT(second.SendUntilEnded(next, 20), 19u) << "MB were taken, most by the kernel";
+  EXPECT_LE(greets_.refused, 200);
+  ExpectUnharmed();
+}
+
+TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
+  std::vector<std::unique_ptr<Attacker>> attackers;
+  for (int i = 0; i < 16; ++i) attackers.push_back(std::make_unique<Attacker>(Attack()));
+  const std::string piece = Frame(0, 0, 1, std::string(16'384, 'x'));
+  for (const auto& attacker : attackers) {
+    attacker->Send(Frame(1, 4, 1, RequestHeaders()));
+    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));  // 16 MiB are to come
+  }
+  for (int i = 0; i < 64; ++i) {
+    for (const auto& attacker : attackers) (void)attacker->Send(piece);
+  }
+  ExpectUnharmed();
+}
+
+// A proven connection has none of these limits.
+TEST_P(FrameGuardTest, TheJobsCallersGoOn) {
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(Answered()) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, FrameGuardTest, testing::Values(false, true),

@@ -1,5 +1,6 @@
 #include "common/rpc/http2_watch.h"
 
+#include <memory>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -23,12 +24,19 @@ std::string Frame(char type, char flags, size_t length) {
   return frame + std::string(length, 'x');
 }
 
+std::unique_ptr<StrangerShare> NewStranger() {
+  return std::make_unique<StrangerShare>(std::make_shared<StrangerBudget>(StrangerLimits()));
+}
+
 bool Passes(const std::string& frames, bool stranger = false) {
+  const auto one = NewStranger(), other = NewStranger();
   Http2Watch watch;
-  const bool whole = watch.Feed(kPreface + frames, stranger, kNow);
+  const bool whole = watch.Feed(kPreface + frames, stranger ? one.get() : nullptr, kNow);
   Http2Watch slow;  // the same in pieces of one byte
   bool pieces = true;
-  for (const char c : kPreface + frames) pieces = slow.Feed({&c, 1}, stranger, kNow);
+  for (const char c : kPreface + frames) {
+    pieces = slow.Feed({&c, 1}, stranger ? other.get() : nullptr, kNow);
+  }
   EXPECT_EQ(whole, pieces);
   EXPECT_EQ(whole, *watch.why() == '\0');
   return whole;
@@ -66,19 +74,27 @@ TEST(Http2WatchTest, FramesThatCostAndCarryNothingAreFew) {
 
 TEST(Http2WatchTest, TheRateCounts) {
   Http2Watch watch;
-  ASSERT_TRUE(watch.Feed(kPreface + Repeat(Frame(3, 0, 4), 256), false, kNow));
+  ASSERT_TRUE(watch.Feed(kPreface + Repeat(Frame(3, 0, 4), 256), nullptr, kNow));
   const std::string one = Frame(3, 0, 4);
-  EXPECT_TRUE(watch.Feed(Repeat(one, 32), false, kNow + std::chrono::seconds(1)));
-  EXPECT_FALSE(watch.Feed(one, false, kNow + std::chrono::seconds(1)));
-  EXPECT_FALSE(watch.Feed(Frame(0, 1, 9), false, kNow + std::chrono::hours(1))) << "it is over";
+  EXPECT_TRUE(watch.Feed(Repeat(one, 32), nullptr, kNow + std::chrono::seconds(1)));
+  EXPECT_FALSE(watch.Feed(one, nullptr, kNow + std::chrono::seconds(1)));
+  EXPECT_FALSE(watch.Feed(Frame(0, 1, 9), nullptr, kNow + std::chrono::hours(1))) << "it is over";
 }
 
 TEST(Http2WatchTest, StrangersBeginFewCalls) {
   const std::string call = Frame(1, 5, 50);
-  EXPECT_TRUE(Passes(Repeat(call, 384), true));
-  EXPECT_FALSE(Passes(Repeat(call, 385), true));
+  EXPECT_TRUE(Passes(Repeat(call, 64), true));
+  EXPECT_FALSE(Passes(Repeat(call, 65), true));
+  EXPECT_TRUE(Passes(Repeat(call, 1000)));
   Http2Watch other;
-  EXPECT_FALSE(other.Feed("GET / HTTP/1.1\r\n\r\n", true, kNow));
+  EXPECT_FALSE(other.Feed("GET / HTTP/1.1\r\n\r\n", NewStranger().get(), kNow));
+}
+
+TEST(Http2WatchTest, StrangersSendFewBytes) {
+  const std::string piece = Frame(0, 0, 16'375);  // 16 KiB with its header
+  EXPECT_TRUE(Passes(Frame(1, 4, 50) + Repeat(piece, 63), true));
+  EXPECT_FALSE(Passes(Frame(1, 4, 50) + Repeat(piece, 64), true));
+  EXPECT_TRUE(Passes(Frame(1, 4, 50) + Repeat(piece, 200)));
 }
 
 }  // namespace

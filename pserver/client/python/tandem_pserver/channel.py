@@ -16,6 +16,9 @@ from .session import Session, was_lost
 # The server answers in time with a better message than "deadline exceeded"; then it may.
 GRACE_SECONDS = 2.0
 SESSIONS_LOST_MAX = 4  # of one call; a server that was started again knows none
+# Servers take 1 MiB on a connection before they accepted one of its calls
+# (common/rpc/stranger_budget.h); larger requests wait until a small call was accepted.
+UNKNOWN_BYTES_MAX = 64 << 10
 
 
 class Started:
@@ -71,7 +74,8 @@ class Server:
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
                    # A server that comes back is found within a second.
                    ("grpc.initial_reconnect_backoff_ms", 100),
-                   ("grpc.min_reconnect_backoff_ms", 100),
+                   # One attempt: a server may let a caller wait (common/rpc/admissions.h).
+                   ("grpc.min_reconnect_backoff_ms", 5000),
                    ("grpc.max_reconnect_backoff_ms", 1000)]
         if isinstance(tls, (str, os.PathLike)):
             tls = tuple(os.path.join(tls, name) for name in ("tls.crt", "tls.key", "ca.crt"))
@@ -135,6 +139,8 @@ class Server:
                 raise PserverError(error.code().name, self.name, started.method,
                                    started.explain(error)) from None
         started.retries -= 1
+        if started.request.ByteSize() > UNKNOWN_BYTES_MAX:
+            self._introduce(started)
         self._send(started)
         return None
 
@@ -169,6 +175,17 @@ class Server:
         seconds = max(0.001, started.deadline - time.monotonic())
         started.future = self._calls[started.method].future(
             started.request, timeout=seconds, metadata=metadata, wait_for_ready=True)
+
+    def _introduce(self, started):
+        """A small call on what may be a new connection. The server says of the large one why it
+        refuses the caller."""
+        small = Started("GetStatus", METHODS["GetStatus"][0](), started.deadline)
+        small.retries = started.retries
+        self._send(small)
+        try:
+            self.finish(small)
+        except PserverError:
+            pass
 
     def _open_session(self, started):
         """The server proves first that it holds the job's secret; else it gets nothing else."""

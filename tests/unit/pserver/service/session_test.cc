@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/escaping.h"
+#include "common/rpc/connection.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 #include "common/rpc/token.h"
@@ -307,6 +308,35 @@ TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
     StartServer(where);
     const auto info = (*client)->ServerInfo();
     ASSERT_TRUE(info.ok()) << info.status();
+  }
+}
+
+// A server takes little of a connection before a call of it was accepted. A client whose connection
+// broke makes a small call first.
+TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
+  PserverOptions options;
+  options.job = "job";
+  options.secret = kSecret;
+  options.lanes = false;
+  StartServers(1, options);
+  auto client = Client(0, 1, {.secret = kSecret, .retries = 3});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::vector<PsVariable> variables = {{"w", Shape{1024, 1024}}};  // 4 MiB
+  ASSERT_TRUE((*client)->Configure(variables, PsMode::kSync, {}).ok());
+  std::vector<float> values(1 << 20, 0.5f);
+  const PsTensor first[] = {{"w", values.data(), 1 << 20}};
+  ASSERT_TRUE((*client)->InitOrFetch(first).ok());
+  ASSERT_EQ(PushAndWait(**client, 0, 0.1f, {{"w", values.data(), 1 << 20}}), OkStatus());
+  for (uint64_t step = 1; step < 4; ++step) {
+    int ended = 0;
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (const auto connection = Connection::Of(fd)) {
+        connection->End();
+        ++ended;
+      }
+    }
+    EXPECT_GT(ended, 0);
+    EXPECT_EQ(PushAndWait(**client, step, 0.1f, {{"w", values.data(), 1 << 20}}), OkStatus());
   }
 }
 
