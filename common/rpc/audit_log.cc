@@ -46,7 +46,7 @@ StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(AuditLogOptions options, cons
                                                    Metrics& metrics) {
   auto log = std::unique_ptr<AuditLog>(new AuditLog(std::move(options), clock, metrics));
   {
-    MutexLock lock(log->mu_);
+    MutexLock lock(log->file_mu_);
     TD_RETURN_IF_ERROR(log->OpenFile());
   }
   sigset_t all, before;
@@ -71,15 +71,24 @@ AuditLog::~AuditLog() {
     ending_changed_.NotifyAll();
   }
   if (ticker_.joinable()) ticker_.join();
-  MutexLock lock(mu_);
-  WriteRepeated(/*all=*/true);
+  Entries entries;
+  {
+    MutexLock lock(mu_);
+    TakeRepeated(/*all=*/true, &entries);
+  }
+  Write(entries);
 }
 
 void AuditLog::Tick() {
-  MutexLock lock(mu_);
-  while (!ending_) {
-    ending_changed_.WaitUntil(mu_, SteadyNow() + options_.window);
-    WriteRepeated(/*all=*/false);
+  for (bool ending = false; !ending;) {
+    Entries entries;
+    {
+      MutexLock lock(mu_);
+      if (!ending_) ending_changed_.WaitUntil(mu_, SteadyNow() + options_.window);
+      ending = ending_;
+      TakeRepeated(/*all=*/false, &entries);
+    }
+    Write(entries);
   }
 }
 
@@ -112,19 +121,23 @@ void AuditLog::Rotate() {
 void AuditLog::Add(const AuditRecord& record) {
   const Key key = {record.call, record.caller, record.proof, HostOf(record.peer),
                    static_cast<int>(record.outcome.code())};
-  MutexLock lock(mu_);
-  const auto [it, first] = repeated_.try_emplace(key);
-  if (first) {
-    it->second.line = clock_.Now();
-    Write(record, 1);
-  } else {
-    it->second.last = record;
-    ++it->second.count;
+  Entries entries;
+  {
+    MutexLock lock(mu_);
+    const auto [it, first] = repeated_.try_emplace(key);
+    if (first) {
+      it->second.line = clock_.Now();
+      entries.push_back({record, 1, WallClock()});
+    } else {
+      it->second.last = record;
+      ++it->second.count;
+    }
+    if (repeated_.size() >= kRepeatedMax) TakeRepeated(/*all=*/true, &entries);
   }
-  if (repeated_.size() >= kRepeatedMax) WriteRepeated(/*all=*/true);
+  Write(entries);
 }
 
-void AuditLog::WriteRepeated(bool all) {
+void AuditLog::TakeRepeated(bool all, Entries* entries) {
   const Time now = clock_.Now();
   for (auto it = repeated_.begin(); it != repeated_.end();) {
     Repeated& r = it->second;
@@ -134,7 +147,7 @@ void AuditLog::WriteRepeated(bool all) {
     }
     // What has not come again for a while is new when it does.
     const bool stays = !all && r.count > 0;
-    if (r.count > 0) Write(r.last, r.count);
+    if (r.count > 0) entries->push_back({r.last, r.count, WallClock()});
     r.count = 0;
     r.line = now;
     it = stays ? std::next(it) : repeated_.erase(it);
@@ -147,8 +160,15 @@ bool AuditLog::HasRoomForRefused(int64_t size) {
          bytes_ + size <= options_.bytes_max && refused_pace_.Take(clock_.Now());
 }
 
-void AuditLog::Write(const AuditRecord& record, uint64_t count) {
-  nlohmann::ordered_json line = {{"time", WallClock()},
+void AuditLog::Write(const Entries& entries) {
+  if (entries.empty()) return;
+  MutexLock lock(file_mu_);
+  for (const Entry& entry : entries) WriteLine(entry);
+}
+
+void AuditLog::WriteLine(const Entry& entry) {
+  const AuditRecord& record = entry.record;
+  nlohmann::ordered_json line = {{"time", entry.time},
                                  {"server", options_.server},
                                  {"job", record.job},
                                  {"call", record.call},
@@ -157,7 +177,7 @@ void AuditLog::Write(const AuditRecord& record, uint64_t count) {
                                  {"proof", record.proof},
                                  {"peer", record.peer},
                                  {"outcome", absl::StatusCodeToString(record.outcome.code())},
-                                 {"count", count}};
+                                 {"count", entry.count}};
   const bool refused = !record.outcome.ok();
   if (refused) line["reason"] = std::string(record.outcome.message().substr(0, kReasonBytesMax));
   if (refused && left_out_ > 0) line["left_out"] = left_out_;
@@ -165,7 +185,7 @@ void AuditLog::Write(const AuditRecord& record, uint64_t count) {
       line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const auto size = static_cast<int64_t>(text.size());
   if (refused && !HasRoomForRefused(size)) {
-    left_out_ += count;
+    left_out_ += entry.count;
     return;
   }
   if (bytes_ > 0 && bytes_ + size > options_.bytes_max) Rotate();

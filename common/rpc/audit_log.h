@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/fd.h"
@@ -64,26 +65,37 @@ class AuditLog {
     uint64_t count = 0;  // since the last line
     Time line{};         // when that was written
   };
+  // Becomes a line. Lines are collected under mu_ and written under file_mu_: a slow disk holds up
+  // no call that needs no line.
+  struct Entry {
+    AuditRecord record;
+    uint64_t count;
+    std::string time;
+  };
+  using Entries = std::vector<Entry>;
 
   AuditLog(AuditLogOptions options, const Clock& clock, Metrics& metrics);
-  Status OpenFile() TD_REQUIRES(mu_);
-  void Rotate() TD_REQUIRES(mu_);
-  bool HasRoomForRefused(int64_t size) TD_REQUIRES(mu_);
-  void Write(const AuditRecord& record, uint64_t count) TD_REQUIRES(mu_);
+  Status OpenFile() TD_REQUIRES(file_mu_);
+  void Rotate() TD_REQUIRES(file_mu_);
+  bool HasRoomForRefused(int64_t size) TD_REQUIRES(file_mu_);
+  void WriteLine(const Entry& entry) TD_REQUIRES(file_mu_);
+  void Write(const Entries& entries);
   // Those whose second is over; all of them with `all`.
-  void WriteRepeated(bool all) TD_REQUIRES(mu_);
+  void TakeRepeated(bool all, Entries* entries) TD_REQUIRES(mu_);
   void Tick();
 
   const AuditLogOptions options_;
   const Clock& clock_;
   Counter& lost_;
-  mutable Mutex mu_;
-  Fd file_ TD_GUARDED_BY(mu_);
-  int64_t bytes_ TD_GUARDED_BY(mu_) = 0;
+  Mutex file_mu_;  // never taken with mu_
+  Fd file_ TD_GUARDED_BY(file_mu_);
+  int64_t bytes_ TD_GUARDED_BY(file_mu_) = 0;
   // Lines of refused calls: those in the file, their pace, and calls that got no line since.
-  int64_t refused_bytes_ TD_GUARDED_BY(mu_) = 0;
-  TokenBucket refused_pace_ TD_GUARDED_BY(mu_);
-  uint64_t left_out_ TD_GUARDED_BY(mu_) = 0;
+  int64_t refused_bytes_ TD_GUARDED_BY(file_mu_) = 0;
+  TokenBucket refused_pace_ TD_GUARDED_BY(file_mu_);
+  uint64_t left_out_ TD_GUARDED_BY(file_mu_) = 0;
+
+  Mutex mu_;
   std::map<Key, Repeated> repeated_ TD_GUARDED_BY(mu_);
   bool ending_ TD_GUARDED_BY(mu_) = false;
   CondVar ending_changed_;

@@ -1,12 +1,18 @@
 #include "common/rpc/audit_log.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <thread>
 
 #include "common/base/check.h"
 #include "gmock/gmock.h"
@@ -127,6 +133,35 @@ TEST_F(AuditLogTest, IsAppendedToAndReadByItsOwnerAlone) {
   const auto nowhere = AuditLog::Open({.path = dir_ + "/none/audit"}, clock_, metrics_);
   EXPECT_EQ(nowhere.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("audit log " + dir_));
+}
+
+// Calls that need no line wait for no line that is being written.
+TEST_F(AuditLogTest, ASlowDiskHoldsUpNoOtherCall) {
+  // A pipe that nobody reads takes 64 KiB; the next line waits.
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const Fd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(reader.valid());
+  const auto log = Open();
+  log->Add(Record("Push", OkStatus()));
+  std::atomic<bool> written{false};
+  std::thread writer([&] {
+    for (int i = 0; i < 1000; ++i) log->Add(Record(absl::StrFormat("Call%d", i), OkStatus()));
+    written = true;
+  });
+  const Time end = SteadyNow() + std::chrono::seconds(60);
+  int held = 0;
+  while (held < 60'000 && SteadyNow() < end) {
+    ASSERT_EQ(ioctl(reader.get(), FIONREAD, &held), 0);
+    usleep(1000);
+  }
+  auto added = std::async(std::launch::async, [&] { log->Add(Record("Push", OkStatus())); });
+  EXPECT_EQ(added.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_FALSE(written);
+  char bytes[4096];
+  while (!written && SteadyNow() < end) {
+    if (read(reader.get(), bytes, sizeof(bytes)) <= 0) usleep(1000);
+  }
+  writer.join();
 }
 
 // Those who are refused cannot push out the line of a call that changed something.
