@@ -106,7 +106,7 @@ void HandshakeAcceptor::Accept() {
     if (closed_ || error == asio::error::operation_aborted) return;
     if (error) {
       // Out of file descriptors, say: try again a little later, without the oldest guest.
-      LOG(WARNING) << "cannot accept a connection: " << error.message();
+      LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << error.message();
       if (!guests_.empty()) Drop(guests_.front(), "out of resources");
       retry_.expires_at(SteadyNow() + kAcceptRetry);
       retry_.async_wait([this](const Error&) {
@@ -140,8 +140,10 @@ void HandshakeAcceptor::Drop(const GuestPtr& guest, const std::string& why) {
   Error ignored;
   guest->timer.cancel();
   if (guest->socket.is_open() && !closed_) {
-    LOG(WARNING) << "rank " << config_.rank << " refused a connection from " << guest->from << ": "
-                 << why;
+    ++refused_;
+    LOG_EVERY_T(WARNING, 1.0) << "rank " << config_.rank << " refused a connection from "
+                              << guest->from << ": " << why << " (" << refused_
+                              << " refused so far)";
   }
   guest->socket.close(ignored);
   guests_.remove(guest);

@@ -78,6 +78,7 @@ class HandshakeAcceptor {
   Nonce meeting_ = {};
   uint64_t generation_ = 0;     // 0: not known yet
   std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max
+  uint64_t refused_ = 0;        // connections
   bool closed_ = false;
 };
 
