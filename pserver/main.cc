@@ -29,6 +29,7 @@
 #include "common/base/stop_request.h"
 #include "common/base/time_slice.h"
 #include "common/http/http_server.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/token.h"
 #include "pserver/pserver.h"
@@ -85,6 +86,11 @@ DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
 DEFINE_string(admin_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
+DEFINE_string(health_listen, "",
+              "Address of /healthz and /readyz alone, HOST:PORT, for probes; empty: none is "
+              "served");
+DEFINE_uint64(message_memory_mb, 4096,
+              "Memory for messages of all callers by gRPC; calls that need more are refused");
 DEFINE_string(audit_log, "",
               "File to which every call is appended: who, what, when, what came of it; JSON lines");
 DEFINE_bool(core_dumps, false,
@@ -101,6 +107,7 @@ namespace {
 // With fewer it has too few places for the connections of a small job.
 constexpr uint64_t kFilesMin = 32;
 constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
+constexpr uint64_t kMessageMemoryMin = 16;     // MB
 
 constexpr char kUsage[] =
     "tandem-pserver: one parameter server of a Tandem job.\n"
@@ -206,6 +213,11 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   }
   options.table_memory_bytes = FLAGS_table_memory_mb << 20;
   options.cold_dir = FLAGS_rocksdb_path;
+  if (FLAGS_message_memory_mb < kMessageMemoryMin || FLAGS_message_memory_mb > kTableMemoryMax) {
+    return InvalidArgument("--message_memory_mb=%d: expected %d to %d [TD1004]",
+                           FLAGS_message_memory_mb, kMessageMemoryMin, kTableMemoryMax);
+  }
+  options.rpc.memory_bytes_max = FLAGS_message_memory_mb << 20;
   TD_ASSIGN_OR_RETURN(options.durability, ParseDurability(FLAGS_durability));
   if (FLAGS_keep_pushes_mb == 0 || FLAGS_keep_pushes_mb > kTableMemoryMax) {
     return InvalidArgument("--keep_pushes_mb=%d: expected 1 to %d [TD1004]", FLAGS_keep_pushes_mb,
@@ -311,16 +323,24 @@ int Serve(PserverOptions options) {
   Metrics metrics;
   StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
   if (!pserver.ok()) return Fail(pserver.status());
-  auto page = ServeStatus(
-      FLAGS_admin_listen, FLAGS_insecure_allow_network,
-      [&] { return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus()); },
-      metrics);
+  const auto document = [&] {
+    return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus());
+  };
+  auto page = ServeStatus(FLAGS_admin_listen, FLAGS_insecure_allow_network, document, metrics);
   if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
+  const auto health = ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network, document);
+  if (!health.ok()) return Fail(Annotate(health.status(), "--health_listen"));
   WarnOfExposure(options, page->get());
   if (*page != nullptr) {
     std::printf("tandem-pserver %d status page http://%s/\n", options.index,
                 ToString((*page)->endpoint()).c_str());
   }
+  if (*health != nullptr) {
+    std::printf("tandem-pserver %d probes at http://%s/healthz\n", options.index,
+                ToString((*health)->endpoint()).c_str());
+  }
+  std::printf("tandem-pserver %d takes %zu connections at most, half of its open files\n",
+              options.index, LimitsForThisProcess().connections_max);
   std::printf("tandem-pserver %d listening on %s\n", options.index,
               ToString((*pserver)->endpoint()).c_str());
   if (options.place != "cpu") {

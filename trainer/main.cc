@@ -66,8 +66,11 @@ DEFINE_string(tls_key, "", "its private key (PEM)");
 DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
 DEFINE_string(admin_listen, "",
               "host:port of the status page and of /metrics (default: none is served)");
+DEFINE_string(health_listen, "",
+              "host:port of /healthz and /readyz alone, for probes (default: none is served)");
 DEFINE_bool(insecure_allow_network, false,
-            "let --admin_listen and the rendezvous be network addresses, in the clear");
+            "let --admin_listen, --health_listen and the rendezvous be network addresses, in the "
+            "clear");
 DEFINE_bool(core_dumps, false,
             "let a crash leave a core file; it holds parameters, secret and keys");
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
@@ -308,6 +311,9 @@ Status Train(JobSources sources) {
     std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
                  IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
   }
+  const auto health = ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network,
+                                  [&board] { return board.Document(); });
+  TD_RETURN_IF_ERROR(Annotate(health.status(), "--health_listen"));
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
   TD_ASSIGN_OR_RETURN(const auto samples, SampleCpu(*job.config, rank));

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -34,11 +35,14 @@ std::string_view HostName(std::string_view host) {
   return host;
 }
 
+class Connection;
+
 struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  int connections = 0;  // the server thread's
+  // The server thread's. Those whose last request is longest ago come first.
+  std::list<Connection*> connections;
 };
 
 HttpReply Refusal(int status, const std::string& why) { return {status, "text/plain", why + "\n"}; }
@@ -68,9 +72,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
       : stream_(std::move(socket)), shared_(std::move(shared)) {
-    ++shared_->connections;
+    place_ = shared_->connections.insert(shared_->connections.end(), this);
   }
-  ~Connection() { --shared_->connections; }
+  ~Connection() { shared_->connections.erase(place_); }
+
+  // The pending operation fails then, and lets go.
+  void Close() { stream_.close(); }
 
   void Read() {
     parser_.emplace();
@@ -85,6 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   void Write() {
+    shared_->connections.splice(shared_->connections.end(), shared_->connections, place_);
     const http::request<http::string_body>& request = parser_->get();
     HttpReply reply = Answer(*shared_, request);
     reply_ = {static_cast<http::status>(reply.status), request.version()};
@@ -106,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   beast::tcp_stream stream_;
   const std::shared_ptr<Shared> shared_;
+  std::list<Connection*>::iterator place_;
   beast::flat_buffer buffer_{kHeaderBytesMax + kBodyBytesMax};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> reply_;
@@ -125,9 +134,11 @@ struct HttpServer::Impl {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return AcceptLater();
-      if (shared->connections < shared->options.connections_max) {
-        std::make_shared<Connection>(std::move(socket), shared)->Read();
-      }
+      auto& open = shared->connections;
+      const auto most = static_cast<size_t>(shared->options.connections_max);
+      // A closed one is counted until its operation has ended, soon.
+      if (open.size() >= most) open.front()->Close();
+      if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }

@@ -27,8 +27,10 @@ struct HttpRoute {
 
 struct HttpServerOptions {
   Endpoint listen{"127.0.0.1", 0};
-  bool insecure_allow_network = false;          // there is no TLS here: loopback only unless said
-  int connections_max = 64;                     // more are closed at once
+  bool insecure_allow_network = false;  // there is no TLS here: loopback only unless said
+  // One more closes the connection whose last request is longest ago: idle connections keep no
+  // probe out.
+  int connections_max = 64;
   Duration timeout = std::chrono::seconds(10);  // for a request, for an answer, and between them
 };
 

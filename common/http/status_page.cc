@@ -43,13 +43,32 @@ std::string SlowestText(const std::string& kind, const std::vector<std::pair<int
   return absl::StrFormat("%s %d: others waited %.1f s more %s", kind, least[0].first, more, when);
 }
 
+namespace {
+
+std::vector<HttpRoute> ProbeRoutes(std::shared_ptr<LatestDocument> latest) {
+  return {
+      {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
+      {"/readyz",
+       [latest = std::move(latest)] {
+         const bool ready = latest->Get().ready;
+         return HttpReply{.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+       }},
+  };
+}
+
+}  // namespace
+
+std::vector<HttpRoute> HealthRoutes(std::function<StatusDocument()> document) {
+  return ProbeRoutes(std::make_shared<LatestDocument>(std::move(document)));
+}
+
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics) {
   const auto latest = std::make_shared<LatestDocument>(std::move(document));
   const auto text = [](std::string type, const char* body) {
     return [type = std::move(type), body] { return HttpReply{200, type, body}; };
   };
-  return {
+  std::vector<HttpRoute> routes = {
       {"/", text("text/html; charset=utf-8", kStatusPageHtml)},
       {"/status_page.css", text("text/css; charset=utf-8", kStatusPageCss)},
       {"/status_page.js", text("text/javascript; charset=utf-8", kStatusPageJs)},
@@ -61,19 +80,15 @@ std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
        [&metrics] {
          return HttpReply{200, "text/plain; version=0.0.4", metrics.Text()};
        }},
-      {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
-      {"/readyz",
-       [latest] {
-         const bool ready = latest->Get().ready;
-         return HttpReply{.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
-       }},
   };
+  for (HttpRoute& route : ProbeRoutes(latest)) routes.push_back(std::move(route));
+  return routes;
 }
 
-StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
-                                                  bool insecure_allow_network,
-                                                  std::function<StatusDocument()> document,
-                                                  const Metrics& metrics) {
+namespace {
+
+StatusOr<std::unique_ptr<HttpServer>> Serve(const std::string& listen, bool insecure_allow_network,
+                                            std::vector<HttpRoute> routes) {
   if (listen.empty()) return nullptr;
   HttpServerOptions options;
   TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
@@ -81,7 +96,22 @@ StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
     return InvalidArgument("address \"%s\": a status page has a host and a port [TD1009]", listen);
   }
   options.insecure_allow_network = insecure_allow_network;
-  return HttpServer::Start(options, StatusRoutes(std::move(document), metrics));
+  return HttpServer::Start(options, std::move(routes));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
+                                                  bool insecure_allow_network,
+                                                  std::function<StatusDocument()> document,
+                                                  const Metrics& metrics) {
+  return Serve(listen, insecure_allow_network, StatusRoutes(std::move(document), metrics));
+}
+
+StatusOr<std::unique_ptr<HttpServer>> ServeHealth(const std::string& listen,
+                                                  bool insecure_allow_network,
+                                                  std::function<StatusDocument()> document) {
+  return Serve(listen, insecure_allow_network, HealthRoutes(std::move(document)));
 }
 
 }  // namespace tandem

@@ -49,10 +49,18 @@ std::string SlowestText(const std::string& kind, const std::vector<std::pair<int
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics);
 
-// Serves these routes at `listen` (host:port); nullptr when it is empty.
+// "/healthz" and "/readyz" alone.
+std::vector<HttpRoute> HealthRoutes(std::function<StatusDocument()> document);
+
+// Serves StatusRoutes at `listen` (host:port); nullptr when it is empty.
 StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
                                                   bool insecure_allow_network,
                                                   std::function<StatusDocument()> document,
                                                   const Metrics& metrics);
+
+// Serves HealthRoutes at `listen`, for probes that need no status page; nullptr when it is empty.
+StatusOr<std::unique_ptr<HttpServer>> ServeHealth(const std::string& listen,
+                                                  bool insecure_allow_network,
+                                                  std::function<StatusDocument()> document);
 
 }  // namespace tandem

@@ -85,17 +85,28 @@ class Kubernetes(unittest.TestCase):
                 container = m.container(workload)
                 heard = {int(flag_of(container["args"], f).split(":")[1]) for f in flags}
                 named = {p["name"]: p["containerPort"] for p in container["ports"]}
-                self.assertEqual(set(named.values()), heard)
                 admin = int(flag_of(container["args"], "admin_listen").split(":")[1])
+                health = int(flag_of(container["args"], "health_listen").split(":")[1])
+                self.assertEqual(set(named.values()), heard | {health})
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                     if probe in container:
-                        self.assertEqual(named[container[probe]["httpGet"]["port"]], admin)
+                        self.assertEqual(named[container[probe]["httpGet"]["port"]], health)
                 annotations = workload["spec"]["template"]["metadata"]["annotations"]
                 self.assertEqual(annotations["prometheus.io/port"], str(admin))
                 open_ports = self.ports_let_in(m, workload)
                 self.assertEqual(open_ports, heard, "network.yaml")
             self.assertEqual({p["port"] for p in m.service["spec"]["ports"]},
-                             {p["containerPort"] for p in m.container(m.pservers)["ports"]})
+                             {p["containerPort"] for p in m.container(m.pservers)["ports"]
+                              if p["name"] != "http-health"})
+
+    def test_memory_is_limited(self):
+        for m in self.manifests:
+            for workload in (m.pservers, m.trainers):
+                limit = m.container(workload)["resources"]["limits"]["memory"]
+                self.assertRegex(limit, r"^\d+Gi$")
+            messages = int(flag_of(m.container(m.pservers)["args"], "message_memory_mb"))
+            limit = m.container(m.pservers)["resources"]["limits"]["memory"]
+            self.assertLessEqual(2 * messages, int(limit[:-2]) << 10)
 
     def ports_let_in(self, manifests, workload):
         labels = workload["spec"]["template"]["metadata"]["labels"]
@@ -173,7 +184,7 @@ class Pods:
 
     def __init__(self, test, manifests, folder):
         self.test, self.m, self.folder = test, manifests, folder
-        self.ports = processes.free_ports(6)
+        self.ports = processes.free_ports(10)
         with open(os.open(os.path.join(folder, "secret"), os.O_CREAT | os.O_WRONLY, 0o440),
                   "w", encoding="utf-8") as file:
             file.write("a secret of a cluster")
@@ -198,6 +209,7 @@ class Pods:
                                 f"127.0.0.1:{self.ports + i}")
         text = text.replace("0.0.0.0:7000", f"127.0.0.1:{self.ports + index}")
         text = text.replace("0.0.0.0:9000", f"127.0.0.1:{self.admin(role, index)}")
+        text = text.replace("0.0.0.0:9001", f"127.0.0.1:{self.health(role, index)}")
         text = text.replace("$(POD_INDEX)", str(index))
         for mounted, path in (("/etc/tandem", self.folder),
                               ("/run/tandem/secret", self.folder),
@@ -209,6 +221,9 @@ class Pods:
 
     def admin(self, role, index):
         return self.ports + 2 + index + (2 if role == "trainer" else 0)
+
+    def health(self, role, index):
+        return self.admin(role, index) + 4
 
     def start(self, workload, role, index, *more):
         container = self.m.container(workload)
@@ -223,7 +238,7 @@ class Pods:
 
     def answers(self, role, index, probe):
         path = self.m.container(self.m.pservers)[probe]["httpGet"]["path"]
-        url = f"http://127.0.0.1:{self.admin(role, index)}{path}"
+        url = f"http://127.0.0.1:{self.health(role, index)}{path}"
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return answer.status == 200

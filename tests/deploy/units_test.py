@@ -74,6 +74,10 @@ class Units(unittest.TestCase):
             print(f"{unit}: exposure {level.group(1)}")
             self.assertLessEqual(float(level.group(1)), EXPOSURE_MAX, done.stdout)
 
+    def test_memory_is_limited(self):
+        for unit in UNITS:
+            self.assertRegex(read(unit), r"(?m)^MemoryMax=\d+%$", unit)
+
     def test_permanent_errors_do_not_restart(self):
         with open(os.path.join(script.SOURCE, "common", "base", "status.h"),
                   encoding="utf-8") as file:

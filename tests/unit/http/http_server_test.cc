@@ -44,6 +44,13 @@ class Peer {
   void Send(const std::string& text) {
     (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // a server may close early
   }
+  // One answer with a body of 9 bytes.
+  std::string Answer() {
+    std::string all;
+    char byte;
+    while (!all.ends_with("the page\n") && recv(fd_, &byte, 1, 0) == 1) all += byte;
+    return all;
+  }
   std::string UntilClosed() {
     std::string all;
     char part[4096];
@@ -140,15 +147,36 @@ TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
 }
 
-TEST(HttpServer, NoMoreThanItsConnections) {
+// Connections that stay open after an answer keep no probe out.
+TEST(HttpServer, TheConnectionThatIsIdleLongestMakesRoom) {
   HttpServerOptions options;
-  options.connections_max = 1;
+  options.connections_max = 2;
+  options.timeout = std::chrono::minutes(10);
   const auto server = Serve(options);
-  auto first = std::make_unique<Peer>(server->endpoint());
-  first->Send("GET / HTTP/1.1\r\nHost: localhost\r\n");
-  EXPECT_EQ(Ask(*server, "GET /"), "");
-  first->Send("Connection: close\r\n\r\n");
-  EXPECT_THAT(first->UntilClosed(), HasSubstr("the page"));
+  const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  Peer first(server->endpoint()), second(server->endpoint());
+  for (Peer* peer : {&first, &second, &first}) {  // the second one is idle longest
+    peer->Send(request);
+    EXPECT_THAT(peer->Answer(), HasSubstr("the page"));
+  }
+  EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
+  EXPECT_EQ(second.UntilClosed(), "");
+  first.Send(request);
+  EXPECT_THAT(first.Answer(), HasSubstr("the page"));
+}
+
+TEST(HttpServer, AFloodOfIdleConnectionsIsBounded) {
+  HttpServerOptions options;
+  options.connections_max = 4;
+  options.timeout = std::chrono::minutes(10);
+  const auto server = Serve(options);
+  std::vector<std::unique_ptr<Peer>> flood;
+  for (int i = 0; i < 40; ++i) {
+    flood.push_back(std::make_unique<Peer>(server->endpoint()));
+    if (i % 2 == 0) flood.back()->Send("GET / HTTP/1.1\r\n");  // begun, never ended
+  }
+  EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
+  for (int i = 0; i < 36; ++i) EXPECT_EQ(flood[static_cast<size_t>(i)]->UntilClosed(), "") << i;
 }
 
 TEST(HttpServer, StopsWithOpenConnections) {
@@ -217,6 +245,14 @@ TEST(StatusPage, EveryRouteAnswers) {
   ready.store(true);
   // A loaded machine may give the page before.
   EXPECT_TRUE(WaitUntil([&] { return body("/readyz") == "ready\n"; }));
+
+  const auto health = HttpServer::Start({}, HealthRoutes([&] { return Document(ready.load()); }));
+  ASSERT_TRUE(health.ok()) << health.status();
+  EXPECT_THAT(Ask(**health, "GET /healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask(**health, "GET /readyz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask(**health, "GET /status.json"), StartsWith("HTTP/1.1 404"));
+  ready.store(false);
+  EXPECT_THAT(Ask(**health, "GET /readyz"), StartsWith("HTTP/1.1 503"));
 
   const auto json = nlohmann::json::parse(body("/status.json"));
   EXPECT_EQ(json["title"], "job \"<b>\" \xef\xbf\xbd");
