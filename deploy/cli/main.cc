@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
 #include "common/base/host_limits.h"
+#include "common/rpc/grpc_log.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 
@@ -42,6 +44,9 @@ int Main(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem");
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging("tandem");
+  tandem::InstallGrpcLog();
   tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

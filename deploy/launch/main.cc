@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/core_limit.h"
 #include "common/base/error_text.h"
 #include "common/base/host_limits.h"
+#include "common/rpc/grpc_log.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
@@ -75,6 +77,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandemrun");
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging("tandemrun");
+  tandem::InstallGrpcLog();
   tandem::LimitCoreDumps(false);  // it makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }
