@@ -48,8 +48,9 @@ class WithoutSigpipe {
   bool pending_;
 };
 
-void LimitWaits(int fd) {
-  const timeval limit{kWaitMillis / 1000, 1000 * (kWaitMillis % 1000)};
+void LimitWaits(int fd, Duration patience = {}) {
+  const auto millis = std::max<int64_t>(kWaitMillis, static_cast<int64_t>(Millis(patience)));
+  const timeval limit{millis / 1000, 1000 * (millis % 1000)};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connect() too
 }
@@ -108,9 +109,11 @@ Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
 }
 
 // `tls` null: only to see whether anybody answers.
-StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls) {
+StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls,
+                               Duration patience = {}) {
   Handshake shake;
   TD_ASSIGN_OR_RETURN(shake.socket, Dial(server));
+  LimitWaits(shake.socket.get(), patience);
   shake.context.reset(SSL_CTX_new(TLS_client_method()));
   CHECK(shake.context != nullptr);
   SSL_CTX_set_min_proto_version(shake.context.get(), TLS1_2_VERSION);
@@ -216,11 +219,12 @@ Status ProbePlain(const Endpoint& server) {
 
 }  // namespace
 
-Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::string& server_uri) {
+Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::string& server_uri,
+                       Duration patience) {
   const WithoutSigpipe quiet;
   if (!tls.enabled()) return ProbePlain(server);
   TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
-  TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, &tls));
+  TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, &tls, patience));
   if (!shake.done) return HandshakeFailed(server, tls, shake);
   TD_RETURN_IF_ERROR(CheckServer(server, shake.ssl.get(), server_uri));
   return CheckAccepted(server, tls, shake.ssl.get());

@@ -215,7 +215,7 @@ struct ServerAccess::Impl {
               google::protobuf::MessageLite* reply) const {
     TD_RETURN_IF_ERROR(Annotate(CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
     // Quickly, and with a reason that gRPC does not give.
-    TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri), name));
+    TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri, timeout), name));
     return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
   }
 };
