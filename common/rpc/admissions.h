@@ -22,9 +22,9 @@ struct AdmissionLimits {
   // process opens itself.
   size_t connections_max = 4096;
   size_t strangers_max = 1024;
-  size_t strangers_per_source_max = 64;
+  size_t strangers_per_source_max = 32;  // a TLS connection takes about 150 kB
   // New connections of a source that gRPC takes on. A caller that proves who it is does not count.
-  double begun_burst = 32, begun_per_second = 4;
+  double begun_burst = 16, begun_per_second = 4;
   // A connection that proved nothing costs its source up to so many further ones when it ends: all
   // of them after frames that no honest client sends, else by the budget that it took. A refused
   // flood of calls takes about 5 ms of a core, so one a second stays below 1 %.
