@@ -160,11 +160,9 @@ class Flood:
                 time.sleep(0.05)
                 continue
             self.connections += 1
-            connection.settimeout(1)
-            drain = threading.Thread(target=self._drain, args=(connection,), daemon=True)
-            drain.start()
             try:
                 for piece in pieces():
+                    self._drain(connection)
                     connection.sendall(piece)
                     self.sent += len(piece)
                     if time.monotonic() > self.end:
@@ -177,11 +175,14 @@ class Flood:
 
     @staticmethod
     def _drain(connection):
+        """Reads what is there, in the thread that sends: OpenSSL takes one thread for a connection."""
+        connection.setblocking(False)
         try:
             while connection.recv(65536):
                 pass
-        except OSError:
-            pass
+            raise ConnectionError("the server closed the connection")
+        except (BlockingIOError, ssl.SSLWantReadError):
+            connection.settimeout(1)
 
 
 def endless(first, rest):
