@@ -123,7 +123,9 @@ void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
       ready = PrepareCall(Until(), context);
     }
   }
-  if (!ready.ok()) return Finish(ready);
+  if (!ready.ok()) {
+    return Failed({static_cast<grpc::StatusCode>(ready.code()), ""}, ready);
+  }
   if (!stamp.empty()) context->AddMetadata(kStampMetadata, stamp);
   reply_.Clear();
   stub_.UnaryCall(
@@ -189,6 +191,7 @@ void RawCall::OnReply(const grpc::Status& status) {
 }
 
 void RawCall::Failed(const grpc::Status& status, const Status& why) {
+  // The introduction took its time; the call has more.
   const bool late = introducing_ && SteadyNow() < retries_.deadline() &&
                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   EndIntroduction(false);
