@@ -1,5 +1,5 @@
-#include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
+#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <bit>

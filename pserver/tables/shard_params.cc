@@ -1,5 +1,5 @@
-#include "common/base/step_number.h"
 #include "pserver/tables/shard_params.h"
+#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <cstring>

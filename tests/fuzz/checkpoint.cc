@@ -1,6 +1,6 @@
 // Manifests of checkpoints, beside the files that they name.
-#include "tests/fuzz/file_target.h"
 #include "trainer/files/checkpoint.h"
+#include "tests/fuzz/file_target.h"
 
 namespace tandem {
 

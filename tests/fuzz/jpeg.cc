@@ -1,8 +1,8 @@
 // JPEG images: the header, a part of the image scaled down, and all of it.
+#include "trainer/reader/jpeg.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/jpeg_test_util.h"
-#include "trainer/reader/jpeg.h"
 
 namespace tandem {
 namespace {

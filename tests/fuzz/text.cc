@@ -1,6 +1,6 @@
 // Plain text by bytes: windows, and windows with bytes to be found.
-#include "tests/fuzz/file_target.h"
 #include "trainer/reader/text.h"
+#include "tests/fuzz/file_target.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // nccl_socket_ifname, nccl_p2p_disable, nccl_ib_disable, nccl_ib_cuda_support, nccl_debug and
 // nccl_launch_mode: what NCCL finds in its environment when its first communicator is made.
+#include "trainer/job/nccl_environment.h"
 #include "gmock/gmock.h"
 #include "proto/strategy.pb.h"
 #include "tests/support/device_job_test.h"
-#include "trainer/job/nccl_environment.h"
 
 namespace tandem {
 namespace {

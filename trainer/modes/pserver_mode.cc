@@ -10,12 +10,12 @@
 #include "trainer/modes/mode.h"
 #include "trainer/modes/server_silence.h"
 #include "trainer/modes/staged_comm.h"
+#include "trainer/modes/stale_gradients.h"
 #include "trainer/ps/geo_parameters.h"
 #include "trainer/ps/ps_tables.h"
 #include "trainer/ps/rpc_log.h"
 #include "trainer/ps/server_waits.h"
 #include "trainer/ps/table_file.h"
-#include "trainer/stale_gradients.h"
 
 namespace tandem {
 namespace {

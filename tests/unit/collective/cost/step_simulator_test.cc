@@ -1,7 +1,7 @@
 // The cost model's walk against hand-computed cases and the formulas of the literature, and who
 // chooses which algorithm.
-#include "collective/cost/cost_model.h"
 #include "collective/cost/step_simulator.h"
+#include "collective/cost/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

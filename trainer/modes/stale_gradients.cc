@@ -1,4 +1,4 @@
-#include "trainer/stale_gradients.h"
+#include "trainer/modes/stale_gradients.h"
 
 #include <algorithm>
 #include <utility>
