@@ -65,7 +65,7 @@ def names_by_namespace(tags):
     return collections.Counter(
         t["scope"] for t in tags
         if t["path"].endswith(".h") and t["kind"] in kinds
-        and re.fullmatch(r"tandem(::\w+)?", t.get("scope", "")) and t.get("scopeKind") == "namespace")
+        and re.fullmatch(r"tandem(::(?!__anon)\w+)?", t.get("scope", "")) and t.get("scopeKind") == "namespace")
 
 
 def measures(files, tags, graph):
