@@ -48,6 +48,11 @@ if ! command -v chromium >/dev/null; then
   ./deploy/setup.sh chromium ||
     echo "test: warning: chromium cannot be installed: deploy_status_page_test is skipped" >&2
 fi
+# tests/deploy/site_test.py builds the documentation.
+if ! command -v mkdocs >/dev/null || ! command -v dot >/dev/null; then
+  ./deploy/setup.sh mkdocs mkdocs-material graphviz ||
+    echo "test: warning: mkdocs cannot be installed: deploy_site_test is skipped" >&2
+fi
 ./deploy/build.sh --preset "$preset"
 
 # Each test program leaves a summary of its cases here.

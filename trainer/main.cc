@@ -238,7 +238,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
         "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
         "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust "
         "allow it with "
-        "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)",
+        "--insecure_allow_network; pserver mode has TLS (docs/project/threat-model.md)",
         rank.rendezvous);
   }
   std::fprintf(stderr,

@@ -1,5 +1,6 @@
 // Memory for much data. At the first touch of a page the kernel fills it with zeros: for 64 MiB
-// that took 32 ms in pages of 4 KiB and 4 ms in pages of 2 MiB (docs/benchmarks/readers.md).
+// that took 32 ms in pages of 4 KiB and 4 ms in pages of 2 MiB
+// (docs/project/benchmarks/readers.md).
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name);
 // For `tandem knobs explain NAME`: a paragraph for each.
 std::string ExplainKnobs(const std::vector<KnobInfo>& knobs);
 
-// docs/knobs.md.
+// docs/reference/knobs.md.
 std::string KnobsMarkdown();
 
 }  // namespace tandem

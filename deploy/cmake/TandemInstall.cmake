@@ -30,7 +30,8 @@ foreach(program tandem tandemrun tandem-pserver tandem-trainer)
   install(FILES ${CMAKE_BINARY_DIR}/man/completion.bash RENAME ${program}
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tandem)
 endforeach()
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FILES_MATCHING PATTERN *.md)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FILES_MATCHING
+  PATTERN *.md PATTERN *.svg PATTERN *.png)
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
 install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_placement

@@ -23,7 +23,8 @@ namespace tandem {
 enum class PsMode : uint8_t { kSync, kASync };
 
 struct PsOptimizer {
-  std::string type = "sgd";  // "momentum", "adam", ...: those of docs/op_support.md with a ParamOut
+  std::string type =
+      "sgd";  // "momentum", "adam", ...: those of docs/reference/operators.md with a ParamOut
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
 

@@ -1,6 +1,6 @@
 // The part of Shard that is about a cut over all servers: a state in which each push that was
-// acknowledged is on all of its servers or on none (docs/ARCHITECTURE.md, "A cut over all
-// servers"). Whoever coordinates it has all servers hold new pushes, and learns what each one took.
+// acknowledged is on all of its servers or on none (docs/internals/global-snapshot.md). The
+// coordinator has all servers hold new pushes, and learns what each one took.
 // What the newest of these pushes says of its trainer's numbers is, by server, where the cut lies;
 // a server waits for what is before that, and makes its image. Leases are about who waits for how
 // long: that the image is the cut follows from the numbers alone.

@@ -1,7 +1,7 @@
-// The part of Shard that is about buckets which move between servers (docs/ARCHITECTURE.md,
-// "Buckets that move"). A move is: begun and frozen here, offered there, released here, learned
-// there. Its number is used once; the record of its release is the moment at which the owner
-// changes.
+// The part of Shard that is about buckets which move between servers
+// (docs/internals/bucket-migration.md). A move is: begun and frozen here, offered there, released
+// here, learned there. Its number is used once; the record of its release is the moment at which
+// the owner changes.
 #include <algorithm>
 #include <set>
 #include <utility>

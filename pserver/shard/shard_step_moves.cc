@@ -1,7 +1,7 @@
-// The part of Shard that is about buckets which move in sync mode (docs/ARCHITECTURE.md, "Buckets
-// that move"): between two steps, while neither server takes pushes of the second one. So rows are
-// at the same version on both, and nothing of a step that was gathered has to move. A server takes
-// part in one move before a step.
+// The part of Shard that is about buckets which move in sync mode. They move between two steps,
+// while neither server takes pushes of the second one (docs/internals/bucket-migration.md). So rows
+// are at the same version on both, and nothing of a step that was gathered has to move. A server
+// takes part in one move before a step.
 #include <algorithm>
 #include <utility>
 

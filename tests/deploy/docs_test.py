@@ -1,7 +1,7 @@
-"""Every fenced command of README.md and docs/*.md is run as it stands there, but for ports, the number
-of steps and names that stand for one's own; or it is listed here with the reason why it is not. A
-comment that begins with "refused" says that a command fails. A block with a file's name behind the
-fence is that file."""
+"""Every fenced command of README.md and of the pages for users in docs/ is run as it is written, but
+for ports, the number of steps and names that the reader replaces; or it is listed here with the reason
+why it is not. A comment that begins with "refused" says that a command fails. A block with a file's
+name after the fence is that file; a block tagged "text" is no command."""
 
 import glob
 import os
@@ -17,9 +17,10 @@ import script
 
 script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
+# Folders of docs/ with pages for users; the others have no commands.
+FOLDERS = ("start", "guides", "troubleshooting")
 # Blocks that are no commands, by the beginning of their first line.
-SCREENS = ("                         pserver (sync)", "JobConfig (file, environment, flags)",
-           "FreezeBuckets   source", "HoldPushes   takes")
+SCREENS = ("                         pserver (sync)",)
 
 # Commands that are not run here -> where they are, or why nowhere.
 ELSEWHERE = {
@@ -55,13 +56,17 @@ def commands():
     """(page, command, whether it is refused) of each fenced command, in order; of a block that is a
     file (page, a command that writes it, False)."""
     found = []
-    pages = [os.path.join(script.SOURCE, "README.md"),
-             *sorted(glob.glob(os.path.join(script.SOURCE, "docs", "*.md")))]
+    docs = os.path.join(script.SOURCE, "docs")
+    pages = [os.path.join(script.SOURCE, "README.md"), *sorted(glob.glob(docs + "/*.md"))]
+    for folder in FOLDERS:
+        pages += sorted(glob.glob(os.path.join(docs, folder, "*.md")))
     for page in pages:
         with open(page, encoding="utf-8") as file:
             blocks = re.findall(r"^```(\S*)\n(.*?)^```", file.read(), re.M | re.S)
-        name = os.path.basename(page)
+        name = os.path.relpath(page, script.SOURCE)
         for file, block in blocks:
+            if file == "text":
+                continue
             if file:
                 found.append((name, f"cat > {file} <<'END'\n{block}END", False))
                 continue

@@ -144,13 +144,13 @@ class Monitoring(unittest.TestCase):
                 self.assertEqual((rule["health"], rule.get("lastError", "")), ("ok", ""), rule)
 
     def check_metrics_are_described(self, ports):
-        """docs/monitoring.md names what is exported, and nothing else."""
+        """docs/reference/metrics.md names what is exported, and nothing else."""
         exported = set()
         for port in ports:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
                                         timeout=30) as answer:
                 exported |= set(re.findall(r"^# TYPE (tandem_\w+)", answer.read().decode(), re.M))
-        with open(os.path.join(script.SOURCE, "docs", "monitoring.md"),
+        with open(os.path.join(script.SOURCE, "docs", "reference", "metrics.md"),
                   encoding="utf-8") as file:
             described = set()
             for names, what in re.findall(r"^\| (`tandem_.*?) \| (.*) \|$", file.read(), re.M):

@@ -67,7 +67,7 @@ class Packages(unittest.TestCase):
                      "/usr/share/tandem/systemd/pserver.env",
                      "/usr/share/tandem/kubernetes/base/kustomization.yaml",
                      "/usr/share/tandem/monitoring/rules.yml",
-                     "/usr/share/doc/tandem/deploying.md",
+                     "/usr/share/doc/tandem/guides/run-as-a-service.md",
                      "/usr/share/bash-completion/completions/tandem-trainer",
                      "/usr/share/man/man1/tandem.1",
                      "/usr/share/man/man8/tandem-pserver.8"):

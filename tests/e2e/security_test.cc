@@ -222,7 +222,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
   EXPECT_NE(allowed.Wait(), 0);  // there is nobody at that address
   EXPECT_THAT(allowed.Output(), HasSubstr("warning: gradients go in the clear"));
-  EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/threat-model.md")));
+  EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
 }
 
 }  // namespace

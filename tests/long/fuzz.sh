@@ -5,7 +5,7 @@
 #   tests/long/fuzz.sh [MINUTES_PER_TARGET [TARGET...]]
 # What is found goes on from run to run in build-fuzz/fuzz, or the folder TANDEM_FUZZ_KEEP: corpus/TARGET,
 # crashes/TARGET-*, and a row a run in figures.tsv. The table at the end adds them up; TANDEM_UPDATE=1
-# puts its rows into docs/benchmarks/fuzz.md. Exit code 1: a target crashed.
+# puts its rows into docs/project/benchmarks/fuzz.md. Exit code 1: a target crashed.
 # For its test: TANDEM_FUZZ_PROGRAMS, the folder of fuzz_TARGET, and TANDEM_FUZZ_PAGE.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,7 +14,7 @@ shift || true
 all=(mutations $(sed -n 's/^tandem_fuzz_target(\([a-z_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt))
 targets=("${@:-${all[@]}}")
 programs=${TANDEM_FUZZ_PROGRAMS:-build-fuzz/fuzz}
-page=${TANDEM_FUZZ_PAGE:-docs/benchmarks/fuzz.md}
+page=${TANDEM_FUZZ_PAGE:-docs/project/benchmarks/fuzz.md}
 out=${TANDEM_FUZZ_KEEP:-$programs}
 figures=$out/figures.tsv
 mkdir -p "$out"

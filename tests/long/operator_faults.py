@@ -136,7 +136,7 @@ def write_inputs(folder):
     lenet = re.sub(r"^checkpoint .*\n", "", lenet, flags=re.MULTILINE)
     (folder / "lenet.pbtxt").write_text(lenet, encoding="utf-8")
     (folder / "words.pbtxt").write_text(WORD2VEC, encoding="utf-8")
-    text = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").glob("*.md")))
+    text = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs").rglob("*.md")))
     (folder / "text.txt").write_text(text, encoding="utf-8")
 
 

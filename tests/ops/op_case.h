@@ -1,7 +1,7 @@
 // The rows of the operator test bench: one row is one operator with shapes, attributes and the way
 // its random inputs are drawn. From a row come the comparison with the reference loops, the check
 // of the gradient, the benchmark and, with all rows of an operator, its line in
-// docs/op_support.md.
+// docs/reference/operators.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What every operator computes, as plain loops in double precision written from the definitions
-// (docs/op_support.md) and not from the kernels.
+// (docs/reference/operators.md) and not from the kernels.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// docs/op_support.md: what every operator is and where it runs, written from the definitions.
+// docs/reference/operators.md: what every operator is and where it runs, written from the
+// definitions.
 #pragma once
 
 #include <set>

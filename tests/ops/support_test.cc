@@ -1,4 +1,4 @@
-// The committed docs/op_support.md is the one that the definitions give.
+// The committed docs/reference/operators.md is the one that the definitions give.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,15 +26,15 @@ std::string ReadFile(const std::string& path) {
 TEST(Support, CommittedPageIsCurrent) {
   const std::string source = Env("TANDEM_SOURCE_DIR");
   if (source.empty()) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";
-  const std::string page = ReadFile(source + "/docs/op_support.md");
+  const std::string page = ReadFile(source + "/docs/reference/operators.md");
   // Without the module its column is taken as it stands.
   const auto cuda = CudaOps(Env("TANDEM_BIN_DIR") + "/../lib/libtandem_cuda.so");
   const std::string want = SupportPage(cuda.ok() ? *cuda : CudaOpsOfPage(page));
   if (!Env("TANDEM_UPDATE").empty()) {
-    std::ofstream(source + "/docs/op_support.md") << want;
+    std::ofstream(source + "/docs/reference/operators.md") << want;
     return;
   }
-  EXPECT_TRUE(page == want) << "docs/op_support.md is not current; write it anew: "
+  EXPECT_TRUE(page == want) << "docs/reference/operators.md is not current; write it anew: "
                             << "TANDEM_UPDATE=1 ctest -R ops_support_test";
 }
 
@@ -58,7 +58,7 @@ TEST(Support, EveryOperatorHasACudaEntryOrAReason) {
   if (source.empty()) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";
   const auto module = CudaOps(Env("TANDEM_BIN_DIR") + "/../lib/libtandem_cuda.so");
   const std::set<std::string> cuda =
-      module.ok() ? *module : CudaOpsOfPage(ReadFile(source + "/docs/op_support.md"));
+      module.ok() ? *module : CudaOpsOfPage(ReadFile(source + "/docs/reference/operators.md"));
   for (const OpDef* def : AllOps()) {
     EXPECT_NE(cuda.contains(def->type), !WithoutCudaKernel(def->type).empty()) << def->type;
   }

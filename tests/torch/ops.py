@@ -2,7 +2,8 @@
 
 For each case a program of one operator and a weighted mean of its result is written, run by
 tests/torch/program_run.cc, and compared with PyTorch in f64: differences of at most 1e-5 of the
-largest element. Every operator whose gradient docs/op_support.md lists must have a row here.
+largest element. Every operator whose gradient docs/reference/operators.md lists must have a row
+here.
 With --half the operators that amp runs in 16 bits, as its pass rewrites them for bf16: 2e-2, on
 numbers whose sums do not cancel and where the saved result of sigmoid and tanh is not near 1, since
 one rounding to 8 bits may be all of such a gradient.
@@ -427,8 +428,8 @@ CASES = {
 
 
 def documented(gradient=r"\w+"):
-    """The operators of docs/op_support.md, all or those with a gradient."""
-    with open(os.path.join(ROOT, "docs", "op_support.md"), encoding="utf-8") as page:
+    """The operators of docs/reference/operators.md, all or those with a gradient."""
+    with open(os.path.join(ROOT, "docs", "reference", "operators.md"), encoding="utf-8") as page:
         return re.findall(rf"^\| (\w+) \|[^|]*\|[^|]*\| {gradient} \|", page.read(), re.M)
 
 
@@ -445,7 +446,7 @@ def halved():
 
 
 def output_slots(op):
-    with open(os.path.join(ROOT, "docs", "op_support.md"), encoding="utf-8") as page:
+    with open(os.path.join(ROOT, "docs", "reference", "operators.md"), encoding="utf-8") as page:
         section = re.search(rf"^## {op}$(.*?)(^## |\Z)", page.read(), re.M | re.S).group(1)
     line = re.search(r"^- outputs: (.*)$", section, re.M).group(1)
     return [slot for slot in re.findall(r"(\w+)( \(optional\))?", re.sub(r" \(any number\)", "", line))]

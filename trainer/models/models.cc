@@ -77,7 +77,7 @@ std::vector<ArgRow> ResnetArgs() {
            "first convolution: 7 (stride 2 and a pooling behind it, for ImageNet) or 3 (CIFAR)"}};
 }
 
-// One row per model; docs/adding.md.
+// One row per model; docs/contributing/recipes.md.
 const std::vector<ModelRow>& Zoo() {
   static const std::vector<ModelRow> kZoo = {
       {"softmax", "softmax regression: one fully connected layer", {}, BuildSoftmax},

@@ -1,4 +1,5 @@
-// The model zoo: networks by name, with arguments. docs/adding.md has the recipe for a new one.
+// The model zoo: networks by name, with arguments. docs/contributing/recipes.md has the recipe for
+// a new one.
 #pragma once
 
 #include <cstdint>

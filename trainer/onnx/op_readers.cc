@@ -214,7 +214,8 @@ Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
         "over a known size, and nn.EmbeddingBag as nn.Embedding and a mean or sum");
   }
   return Unimplemented(
-      "there is no operator for it [TD1215]; hint: docs/interchange.md lists the nodes that are "
+      "there is no operator for it [TD1215]; hint: docs/guides/export-and-import.md lists the "
+      "nodes that are "
       "read");
 }
 

@@ -1,6 +1,6 @@
 // The kinds of errors that users meet, by number. A message carries its code in its text,
 // "... [TD6003]", so that it goes with the message over gRPC, from rank to rank and into every log;
-// this is the table behind `tandem explain TD6003` and docs/errors.md.
+// this is the table behind `tandem explain TD6003` and docs/reference/error-codes.md.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ std::string NameOf(const ErrorCode& code);
 // that carries some. Empty when it names none; NOT_FOUND for a number that no error has.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
-// docs/errors.md.
+// docs/reference/error-codes.md.
 std::string ErrorsPage();
 
 // The table, area by area.

@@ -32,7 +32,8 @@ std::vector<ErrorCode> SampleErrors() {
        "row 3 has the label 10; it must be in [0, 10) or ignore_index -100 [TD2004]"},
       {2005, "unknown data format", "data.format names none that Tandem reads",
        "a slip of the pen; a format that must be converted first",
-       "docs/data.md lists formats; tandem data convert writes tfrecord and recordio",
+       "docs/guides/prepare-data.md lists formats; tandem data convert writes tfrecord and "
+       "recordio",
        "there is no data.format \"mnits\" [TD2005]; did you mean \"mnist\"?"},
       {2006, "too few samples", "an epoch would have no step, or a rank no sample",
        "a small data set beside a large batch; more ranks than samples in a batch",
@@ -190,7 +191,7 @@ std::vector<ErrorCode> MachineErrors() {
        "an operator cannot be computed there, or not with these "
        "types and shapes",
        "an operator without a CUDA kernel; 16-bit types that it does not take",
-       "docs/op_support.md lists kernels; --place=cpu, or another operator or type",
+       "docs/reference/operators.md lists kernels; --place=cpu, or another operator or type",
        "there are no kernels on cuda:0 for: auc [TD5003]"},
       {5004, "the device's memory is full", "the job needs more than the device has free",
        "a batch that is too large; another program on the device; gpu_memory_limit_mb",

@@ -71,7 +71,8 @@ std::vector<ErrorCode> SettingErrors() {
       {1101, "there is no such field, setting or knob",
        "nothing of this name can be set in this place",
        "a slip of the pen; a field in the wrong message; a knob of another framework",
-       "tandem lint JOB shows all mistakes at once; docs/knobs.md lists knobs and their other "
+       "tandem lint JOB shows all mistakes at once; docs/reference/knobs.md lists knobs and their "
+       "other "
        "spellings",
        "bad.pbtxt:2:1: error: JobConfig has no field \"epoch\" [TD1101]"},
       {1102, "given twice", "one setting has two values, and neither goes before the other",
@@ -91,11 +92,12 @@ std::vector<ErrorCode> SettingErrors() {
       {1106, "the job lacks something that it needs",
        "a job needs a model, data and a batch size, each said once",
        "an empty file; both of two ways to say the same",
-       "begin with deploy/examples/lenet.pbtxt; docs/tutorial.md builds a job step by step",
+       "begin with deploy/examples/lenet.pbtxt; docs/start/first-job.md builds a job step by step",
        "data.dir is missing: where is the training data? [TD1106]"},
       {1107, "a setting without effect in this mode", "Tandem refuses what it would have to ignore",
        "a strategy of another mode; a knob of servers in a job that has none",
-       "remove it, or choose a mode that the hint names; docs/knobs.md lists the modes of each "
+       "remove it, or choose a mode that the hint names; docs/reference/knobs.md lists the modes "
+       "of each "
        "knob",
        "a_sync: true has no effect with mode=collective (contradictions.pbtxt:1:1) [TD1107]"},
       {1108, "settings that exclude each other", "no program could do both",
@@ -104,7 +106,8 @@ std::vector<ErrorCode> SettingErrors() {
        "gradients [TD1108]"},
       {1109, "not built yet", "Tandem knows the setting and cannot do it yet",
        "a knob or flag of the reference that nobody has built here",
-       "leave it away; docs/knobs.md says what is built", "--http_port is not built yet [TD1109]"},
+       "leave it away; docs/reference/knobs.md says what is built",
+       "--http_port is not built yet [TD1109]"},
       {1110, "the name of several settings", "a short name fits more than one setting",
        "k_steps, of which localsgd, geo and gradient_merge have one each",
        "write the path that is meant, as in --strategy.localsgd_configs.k_steps=4",
@@ -150,7 +153,8 @@ std::vector<ErrorCode> ProgramErrors() {
        "momentum)"},
       {1204, "unknown operator", "a program uses an operator that Tandem does not have",
        "a slip of the pen; a program of another framework",
-       "docs/op_support.md lists operators; tandem import reads ONNX and says what it lacks",
+       "docs/reference/operators.md lists operators; tandem import reads ONNX and says what it "
+       "lacks",
        "unknown operator \"meen\" [TD1204]; did you mean \"mean\"?"},
       {1205, "unknown variable", "a program reads what nothing before it gives",
        "a slip of the pen; operators in the wrong order",
@@ -158,7 +162,7 @@ std::vector<ErrorCode> ProgramErrors() {
        "program \"\": loss \"los\" is no variable [TD1205]; did you mean \"loss\"?"},
       {1206, "a slot or attribute that the operator does not have, or lacks",
        "operators name their inputs, outputs and attributes", "a slip of the pen; capital letters",
-       "docs/op_support.md lists slots and attributes",
+       "docs/reference/operators.md lists slots and attributes",
        "program.pbtxt op #0 (mean): there is no slot \"x\" (there are: X) [TD1206]; did you mean "
        "\"X\"?"},
       {1207, "shapes or types that do not fit together",

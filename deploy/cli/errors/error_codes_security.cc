@@ -21,7 +21,7 @@ std::vector<ErrorCode> ConnectionErrors() {
        "ranks that meet at 240.0.0.1:7000 send gradients in the clear over the network: anybody on "
        "the way reads them, and changes those that NCCL carries [TD6002]. In a network that you "
        "trust allow it with "
-       "--insecure_allow_network; pserver mode has TLS (docs/threat-model.md)"},
+       "--insecure_allow_network; pserver mode has TLS (docs/project/threat-model.md)"},
       {6003, "the server speaks TLS, the client does not", "they cannot talk to each other",
        "the trainer or tool was started without tls_dir",
        "--tls_dir=PKI/JOB/ROLE, as the servers have one",
@@ -108,7 +108,8 @@ std::vector<ErrorCode> CertificateErrors() {
       {6009, "the role may not do this",
        "the certificate's role (trainer, pserver, observer, admin) does not allow the call",
        "tandem save with an observer's certificate; a certificate of another job",
-       "the hint says which certificate to issue; docs/threat-model.md lists who may do what",
+       "the hint says which certificate to issue; docs/project/threat-model.md lists who may do "
+       "what",
        "SaveCheckpoint: the caller has role observer of job \"j\", and this needs role trainer or "
        "admin [TD6009]; hint: tandem certs issue DIR --job=j --role=admin"},
       {6010, "a certificate for another role or job", "the process would not be who it says it is",

@@ -68,7 +68,7 @@ const std::vector<CodeRow>& CodeTable() {
        "a mistake of Tandem's, unless files changed while they were read: report it",
        "synthetic: sample 4000 of 4000", "trainer/reader/synthetic.cc"},
       {StatusCode::kUnimplemented, "Tandem knows the setting, and cannot do it yet or not here",
-       "leave it away; docs/knobs.md and docs/op_support.md say what is built",
+       "leave it away; docs/reference/knobs.md and docs/reference/operators.md say what is built",
        "geo (a_sync_configs.k_steps) is not built yet in hybrid mode",
        "trainer/modes/hybrid_mode.cc"},
       {StatusCode::kFailedPrecondition,

@@ -12,7 +12,7 @@ namespace {
 constexpr char kUsage[] =
     "tandem knobs list            every setting of a job's strategy, one a line\n"
     "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
-    "tandem knobs markdown        the same for all, as docs/knobs.md\n";
+    "tandem knobs markdown        the same for all, as docs/reference/knobs.md\n";
 
 std::string KnobsJson(const std::vector<KnobInfo>& knobs) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();

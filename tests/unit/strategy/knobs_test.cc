@@ -1,4 +1,4 @@
-// The list of knobs is whole, and docs/knobs.md is what it says.
+// The list of knobs is whole, and docs/reference/knobs.md is what it says.
 #include "common/strategy/knobs.h"
 
 #include <gmock/gmock.h>
@@ -181,15 +181,15 @@ TEST(Knobs, TableAndExplain) {
 TEST(Knobs, PageIsCurrent) {
   const char* source = std::getenv("TANDEM_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set";
-  const std::string path = std::string(source) + "/docs/knobs.md";
+  const std::string path = std::string(source) + "/docs/reference/knobs.md";
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") std::ofstream(path) << KnobsMarkdown();
   std::ifstream file(path);
   std::stringstream page;
   page << file.rdbuf();
   EXPECT_TRUE(page.str() == KnobsMarkdown())
-      << "docs/knobs.md is not current; write it anew: TANDEM_UPDATE=1 TANDEM_SOURCE_DIR=" << source
-      << " build/tests/knobs_test";
+      << "docs/reference/knobs.md is not current; write it anew: TANDEM_UPDATE=1 TANDEM_SOURCE_DIR="
+      << source << " build/tests/knobs_test";
 }
 
 }  // namespace

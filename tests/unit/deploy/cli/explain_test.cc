@@ -194,10 +194,11 @@ TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
 TEST(ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {
-    std::ofstream(SourceDir() + "/docs/errors.md") << ErrorsPage();
+    std::ofstream(SourceDir() + "/docs/reference/error-codes.md") << ErrorsPage();
   }
-  EXPECT_TRUE(ReadSource("docs/errors.md") == ErrorsPage())
-      << "docs/errors.md is not current; write it anew: TANDEM_UPDATE=1 build/tests/explain_test";
+  EXPECT_TRUE(ReadSource("docs/reference/error-codes.md") == ErrorsPage())
+      << "docs/reference/error-codes.md is not current; write it anew: TANDEM_UPDATE=1 "
+         "build/tests/explain_test";
 }
 
 }  // namespace

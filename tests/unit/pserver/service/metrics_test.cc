@@ -1,4 +1,4 @@
-// What a server counts of itself (docs/monitoring.md).
+// What a server counts of itself (docs/reference/metrics.md).
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 

@@ -1,0 +1,148 @@
+"""The documentation as a site: links and anchors of all pages lead somewhere, each page is in the
+navigation, each diagram is the one of its source, and `mkdocs build --strict` has no warning and loads
+nothing from the network."""
+
+import glob
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import script
+
+DOCS = os.path.join(script.SOURCE, "docs")
+CONFIG = os.path.join(script.SOURCE, "deploy", "docs", "mkdocs.yml")
+DIAGRAMS_MIN = 12
+SOURCE_PATH = (r"`((?:collective|common|deploy|kernels|proto|pserver|tests|trainer)/[\w./-]+"
+               r"\.(?:cc|cu|h|pbtxt|proto|py|sh|yml))`")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def pages():
+    top = [os.path.join(script.SOURCE, name) for name in
+           ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    return top + sorted(glob.glob(os.path.join(DOCS, "**", "*.md"), recursive=True))
+
+
+def without_code(text):
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text):
+    """Those that a code host and mkdocs give the headings of a page, and those that it sets itself."""
+    found = set(re.findall(r'<a id="([^"]+)"', text))
+    for heading in re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        found.add(re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-"))
+    return found
+
+
+def diagrams_module():
+    spec = importlib.util.spec_from_file_location(
+        "diagrams", os.path.join(script.SOURCE, "deploy", "docs", "diagrams.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Site(unittest.TestCase):
+    def test_links(self):
+        wrong, count = [], 0
+        for page in pages():
+            text = read(page)
+            for link in re.findall(r"\]\(([^)\s]+)\)", without_code(text)):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                count += 1
+                path, _, anchor = link.partition("#")
+                target = os.path.normpath(os.path.join(os.path.dirname(page), path)) \
+                    if path else page
+                if not os.path.exists(target):
+                    wrong.append(f"{page}: {link} does not exist")
+                elif anchor and target.endswith(".md") and anchor not in anchors(read(target)):
+                    wrong.append(f"{page}: {link} has no such heading")
+        self.assertEqual(wrong, [])
+        self.assertGreater(count, 100)
+
+    def test_each_page_is_in_the_navigation(self):
+        named = set(re.findall(r": ([\w./-]+\.md)$", read(CONFIG), re.M))
+        there = {os.path.relpath(p, DOCS) for p in pages() if p.startswith(DOCS + os.sep)}
+        self.assertEqual(named, there)
+
+    def test_pages_that_sources_and_messages_name_exist(self):
+        listed = subprocess.run(["git", "-C", script.SOURCE, "grep", "-ohE",
+                                 r"\bdocs/[a-zA-Z0-9_/-]+\.md"], text=True, capture_output=True,
+                                check=False)
+        if listed.returncode != 0:
+            self.skipTest("the source tree is no git checkout")
+        wrong = {name for name in listed.stdout.split()
+                 if not os.path.exists(os.path.join(script.SOURCE, name))}
+        self.assertEqual(wrong, set())
+
+    def test_source_files_that_pages_name_exist(self):
+        wrong, count = [], 0
+        for page in pages():
+            if "benchmarks" in page or page.endswith(("track-record.md", "CHANGELOG.md")):
+                continue  # they tell of earlier versions
+            for path in re.findall(SOURCE_PATH, read(page)):
+                count += 1
+                # x stands for the reader's own name.
+                if not re.search(r"/x[._]", path) and \
+                        not os.path.exists(os.path.join(script.SOURCE, path)):
+                    wrong.append(f"{page}: {path}")
+        self.assertEqual(wrong, [])
+        self.assertGreater(count, 200)
+
+    def test_diagrams_are_those_of_their_sources(self):
+        module = diagrams_module()
+        names = module.sources(os.path.join(DOCS, "diagrams"))
+        self.assertGreaterEqual(len(names), DIAGRAMS_MIN)
+        shown = "".join(read(page) for page in pages())
+        for path in names:
+            name = os.path.splitext(path)[0] + ".svg"
+            source, svg = read(path), read(name)
+            hint = f"{name} is not current; run deploy/docs/diagrams.py"
+            self.assertTrue(svg.startswith(module.stamp(source)), hint)
+            if path.endswith(".seq"):
+                self.assertEqual(svg, module.picture(path, source), hint)
+            self.assertIn(os.path.basename(name), shown, "no page shows it")
+        svgs = {os.path.splitext(p)[0] for p in glob.glob(os.path.join(DOCS, "diagrams", "*.svg"))}
+        self.assertEqual(svgs, {os.path.splitext(p)[0] for p in names})
+
+    def test_exit_codes_are_those_of_the_source(self):
+        header = read(os.path.join(script.SOURCE, "common", "base", "status.h"))
+        codes = set(re.findall(r"(kExit\w+) = (\d+)", header))
+        self.assertGreater(len(codes), 5)
+        page = read(os.path.join(DOCS, "reference", "exit-codes.md"))
+        self.assertEqual({(name, code) for code, name in re.findall(r"^\| (\d+) \| `(\w+)`", page,
+                                                                   re.M)}, codes)
+
+    def test_mkdocs_builds_it_without_a_warning(self):
+        if shutil.which("mkdocs") is None:
+            self.skipTest("no mkdocs (Debian's packages mkdocs and mkdocs-material)")
+        folder = tempfile.mkdtemp(prefix="tandem-site-")
+        self.addCleanup(shutil.rmtree, folder)
+        done = subprocess.run(["mkdocs", "build", "--strict", f"--config-file={CONFIG}",
+                               f"--site-dir={folder}"], text=True, capture_output=True,
+                              timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("WARNING", done.stderr)
+        html = glob.glob(os.path.join(folder, "**", "*.html"), recursive=True)
+        self.assertGreater(len(html), 30)
+        for page in html:
+            text = read(page)
+            loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"', text)
+            loaded += re.findall(r'<link[^>]*\srel="(?:stylesheet|icon|preload)"[^>]*>', text)
+            self.assertEqual([name for name in loaded if "//" in name], [], page)
+
+
+if __name__ == "__main__":
+    script.main()
