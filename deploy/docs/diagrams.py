@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/diagrams/NAME.svg from NAME.seq (sequence diagrams, drawn here) and NAME.dot (drawn by
-Graphviz). Each picture has the SHA-256 of its source in a comment.
+"""Writes docs/diagrams/NAME.svg from NAME.seq (sequence diagrams, drawn here) and NAME.dot (drawn
+by Graphviz). Each picture has the SHA-256 of its source in a comment.
 
   deploy/docs/diagrams.py           writes the pictures whose source changed
   deploy/docs/diagrams.py --all     writes all of them
@@ -189,12 +189,14 @@ def picture(path, source):
     """The SVG of a source."""
     if path.endswith(".seq"):
         return stamp(source) + "\n" + Sequence(source).draw()
-    done = subprocess.run(["dot", "-Tsvg"], input=source, text=True, capture_output=True, check=True)
+    done = subprocess.run(["dot", "-Tsvg"], input=source, text=True, capture_output=True,
+                          check=True)
     return stamp(source) + "\n" + done.stdout[done.stdout.index("<svg"):]
 
 
 def sources(folder=FOLDER):
-    return sorted(glob.glob(os.path.join(folder, "*.seq")) + glob.glob(os.path.join(folder, "*.dot")))
+    return sorted(path for ending in ("*.seq", "*.dot")
+                  for path in glob.glob(os.path.join(folder, ending)))
 
 
 def main():

@@ -1,6 +1,6 @@
-"""A hook of mkdocs (mkdocs.yml). Pages link to files of the source tree, which a code host shows. The
-site has only docs/, so such a link becomes the path of the file. A file that is missing is a warning,
-which ends a build with --strict."""
+"""A hook of mkdocs (mkdocs.yml). Pages link to files of the source tree, which a code host shows.
+The site has only docs/, so such a link becomes the path of the file. A file that is missing is a
+warning, which ends a build with --strict."""
 
 import logging
 import os

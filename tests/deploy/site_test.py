@@ -1,6 +1,6 @@
-"""The documentation as a site: links and anchors of all pages lead somewhere, each page is in the
-navigation, each diagram is the one of its source, and `mkdocs build --strict` has no warning and loads
-nothing from the network."""
+"""The documentation as a site. All links, anchors and source files that pages name exist. Each page
+is in the navigation, and each diagram is the one of its source. References agree with the source.
+`mkdocs build --strict` has no warning, and the site loads nothing from the network."""
 
 import glob
 import importlib.util
@@ -16,6 +16,10 @@ import script
 DOCS = os.path.join(script.SOURCE, "docs")
 CONFIG = os.path.join(script.SOURCE, "deploy", "docs", "mkdocs.yml")
 DIAGRAMS_MIN = 12
+# Variables of the environment in the source: names with the prefix of a family, and single ones.
+VARIABLE = (r'"((?:TANDEM|PADDLE|OMPI_COMM_WORLD|SLURM|NCCL)_[A-Z0-9_]+|'
+            r"FLAGS_(?:selected_gpus|START_PORT)|(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|"
+            r'POD_IP|TRAINING_ROLE|OMP_WAIT_POLICY|XDG_RUNTIME_DIR|NO_COLOR|TERM)"')
 SOURCE_PATH = (r"`((?:collective|common|deploy|kernels|proto|pserver|tests|trainer)/[\w./-]+"
                r"\.(?:cc|cu|h|pbtxt|proto|py|sh|yml))`")
 
@@ -37,9 +41,10 @@ def without_code(text):
 
 
 def anchors(text):
-    """Those that a code host and mkdocs give the headings of a page, and those that it sets itself."""
+    """Anchors that a code host and mkdocs give the headings of a page, and those that it sets."""
     found = set(re.findall(r'<a id="([^"]+)"', text))
-    for heading in re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for heading in re.findall(r"^#+ (.+)$", prose, re.M):
         heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         found.add(re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-"))
     return found
@@ -124,6 +129,17 @@ class Site(unittest.TestCase):
         page = read(os.path.join(DOCS, "reference", "exit-codes.md"))
         self.assertEqual({(name, code) for code, name in re.findall(r"^\| (\d+) \| `(\w+)`", page,
                                                                    re.M)}, codes)
+
+    def test_environment_variables_are_those_of_the_source(self):
+        found = set()
+        for folder in ("collective", "common", "deploy", "kernels", "pserver", "trainer"):
+            top = os.path.join(script.SOURCE, folder)
+            for path in glob.glob(os.path.join(top, "**", "*.cc"), recursive=True):
+                found |= set(re.findall(VARIABLE, read(path)))
+        self.assertGreater(len(found), 30)
+        page = read(os.path.join(DOCS, "reference", "environment.md"))
+        cells = "".join(re.findall(r"^\| (`[^|]*) \|", page, re.M))
+        self.assertEqual(set(re.findall(r"`(\w+)`", cells)), found)
 
     def test_mkdocs_builds_it_without_a_warning(self):
         if shutil.which("mkdocs") is None:
