@@ -18,7 +18,8 @@ CONFIG = os.path.join(script.SOURCE, "deploy", "docs", "mkdocs.yml")
 DIAGRAMS_MIN = 12
 # Variables of the environment in the source: names with the prefix of a family, and single ones.
 VARIABLE = (r'"((?:TANDEM|PADDLE|OMPI_COMM_WORLD|SLURM|NCCL)_[A-Z0-9_]+|'
-            r"FLAGS_(?:selected_gpus|START_PORT)|(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|"
+            r"FLAGS_(?:selected_gpus|START_PORT)|(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|"
+            r"MASTER_(?:ADDR|PORT)|"
             r'POD_IP|TRAINING_ROLE|OMP_WAIT_POLICY|XDG_RUNTIME_DIR|NO_COLOR|TERM)"')
 SOURCE_PATH = (r"`((?:collective|common|deploy|kernels|proto|pserver|tests|trainer)/[\w./-]+"
                r"\.(?:cc|cu|h|pbtxt|proto|py|sh|yml))`")
@@ -50,9 +51,10 @@ def anchors(text):
     return found
 
 
-def diagrams_module():
+def writer(name):
+    """A module of deploy/docs, which writes pages or pictures."""
     spec = importlib.util.spec_from_file_location(
-        "diagrams", os.path.join(script.SOURCE, "deploy", "docs", "diagrams.py"))
+        name, os.path.join(script.SOURCE, "deploy", "docs", f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -107,7 +109,7 @@ class Site(unittest.TestCase):
         self.assertGreater(count, 200)
 
     def test_diagrams_are_those_of_their_sources(self):
-        module = diagrams_module()
+        module = writer("diagrams")
         names = module.sources(os.path.join(DOCS, "diagrams"))
         self.assertGreaterEqual(len(names), DIAGRAMS_MIN)
         shown = "".join(read(page) for page in pages())
@@ -121,6 +123,19 @@ class Site(unittest.TestCase):
             self.assertIn(os.path.basename(name), shown, "no page shows it")
         svgs = {os.path.splitext(p)[0] for p in glob.glob(os.path.join(DOCS, "diagrams", "*.svg"))}
         self.assertEqual(svgs, {os.path.splitext(p)[0] for p in names})
+
+    def test_references_are_those_of_their_proto_files(self):
+        module = writer("references")
+        for name, (_, source, _, _) in module.PAGES.items():
+            page = read(os.path.join(DOCS, "reference", name))
+            self.assertEqual(page, module.page(name),
+                             f"{name} is not current; run deploy/docs/references.py")
+            # No field, value or call is lost on the way.
+            proto = re.sub(r"//.*", "", read(os.path.join(script.SOURCE, "proto", source)))
+            entries = len(re.findall(r"\w+ = -?\d+\s*[;\[]", proto))
+            self.assertEqual(len(re.findall(r"^\| `", page, re.M)), entries, name)
+            self.assertEqual(len(re.findall(r"^### ", page, re.M)),
+                             len(re.findall(r"^\s*rpc ", proto, re.M)), name)
 
     def test_exit_codes_are_those_of_the_source(self):
         header = read(os.path.join(script.SOURCE, "common", "base", "status.h"))

@@ -26,8 +26,6 @@ COMMAND_SECONDS_MAX = 3000
 SERVER_SECONDS = 3
 # The reader's own names. A command that uses one of them runs with the value.
 PLACEHOLDERS = {
-    "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
-    "--prefix DIR": "--prefix {folder}/prefix",
     "JOB": "{folder}/job.pbtxt --epochs=2",
 }
 

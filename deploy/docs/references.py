@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Writes the references that have their source in .proto files: docs/reference/job-file.md,
+program-file.md and grpc.md. tests/deploy/site_test.py compares them.
+
+  deploy/docs/references.py"""
+
+import os
+import re
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+GENERATED = ("Generated from `proto/{}` by `deploy/docs/references.py`; do not edit.\n"
+             "The text is that of the comments in the file.\n")
+# Page -> title, source, first paragraph, the message that comes first.
+PAGES = {
+    "job-file.md": (
+        "Job file", "job.proto",
+        "A job file is a `JobConfig` in protobuf's text form. Each field can also be set by a\n"
+        "flag with its path: `--optimizer.learning_rate=0.1`. Fields of `strategy` are on the page\n"
+        "[Knobs](knobs.md). [Your first job](../start/first-job.md) builds a file step by step.\n",
+        "JobConfig"),
+    "program-file.md": (
+        "Program file", "program.proto",
+        "A program file is a `ProgramDef` in protobuf's text form: a network for\n"
+        "`model { program: ... }`. [Operators](operators.md) lists the operators.\n",
+        "ProgramDef"),
+    "grpc.md": (
+        "gRPC interface", "pserver.proto",
+        "These are the calls of a pserver. The [Python](../guides/python-client.md) and\n"
+        "[C++](../guides/cpp-client.md) clients make them; other programs can too.\n",
+        "ParameterServer"),
+}
+
+
+class Block:
+    """A message, an enum or a service with its entries."""
+
+    def __init__(self, kind, name, text):
+        self.kind, self.name, self.text, self.entries = kind, name, text, []
+
+
+def escape(text):
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("*", "\\*").replace("|", "\\|")
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+
+
+def read_blocks(lines):
+    """All blocks of a .proto file in their order, nested ones with the name of their parent."""
+    blocks, open_blocks, comment = [], [], []
+    statement = ""
+    for line in lines:
+        line = line.strip()
+        if line.startswith("//") and not statement:
+            comment.append(re.sub(r"^// ?(-{4} ?)?", "", line))
+            continue
+        if not line:
+            comment = [] if not open_blocks else comment
+            continue
+        code, _, trailing = line.partition("  //") if not line.startswith('"') else (line, "", "")
+        code, _, other = code.partition(" // ") if not trailing else (code, "", "")
+        trailing = (trailing or other).strip()
+        statement = (statement + " " + code.strip()).strip()
+        if not statement.endswith((";", "{", "}")):
+            continue
+        text = " ".join([*comment, trailing]).strip()
+        if match := re.match(r"(message|enum|service) (\w+) \{ *(\})?$", statement):
+            parents = [b.name for b in open_blocks[-1:] if b]
+            block = Block(match[1], ".".join(parents + [match[2]]), " ".join(comment))
+            blocks.append(block)
+            if not match[3]:
+                open_blocks.append(block)
+        elif statement.startswith("oneof"):
+            open_blocks.append(open_blocks[-1])
+        elif statement == "}":
+            open_blocks.pop()
+        elif match := re.match(r"message (\w+) \{ (.*;) \}$", statement):
+            block = Block("message", f"{open_blocks[-1].name}.{match[1]}", " ".join(comment))
+            block.entries = [(entry, "") for entry in match[2].split("; ")]
+            blocks.append(block)
+        elif open_blocks:
+            open_blocks[-1].entries.append((statement, text))
+        comment, statement = [], ""
+    return blocks
+
+
+def link(name, block, names):
+    """The name of a type as a link to its heading, if the page has it."""
+    for full in (f"{block.name}.{name}", name):
+        if full in names:
+            return f"[{name}](#{full.lower().replace('.', '')})"
+    return f"`{name}`"
+
+
+def field_row(statement, text, block, names):
+    match = re.match(r"(optional |repeated |)([\w.<>, ]+?) (\w+) = \d+ *(?:\[(.*)\])?;?$",
+                     statement)
+    if match is None:
+        return None
+    label, kind, name, options = match.groups()
+    default = re.search(r"default = ([^,\]]+|\"[^\"]*\")", options or "")
+    kind = link(kind, block, names) + (", repeated" if label == "repeated " else "")
+    shown = f"`{default[1].strip()}`" if default else ""
+    return f"| `{name}` | {kind} | {shown} | {escape(text)} |"
+
+
+def section(block, names):
+    out = [f"## {block.name}\n"]
+    if block.text:
+        out.append(escape(block.text) + "\n")
+    if block.kind == "service":
+        for statement, text in block.entries:
+            match = re.match(r"rpc (\w+)\((\w+)\) returns \((\w+)\);", statement)
+            if match:
+                out.append(f"### {match[1]}\n")
+                out.append(f"{link(match[2], block, names)} -> {link(match[3], block, names)}\n")
+                out.append(escape(text) + "\n" if text else "")
+    elif block.kind == "enum":
+        rows = [(re.match(r"(\w+) = (-?\d+)", s), t) for s, t in block.entries]
+        out.append("| value | number | meaning |\n|---|---|---|")
+        out += [f"| `{m[1]}` | {m[2]} | {escape(t)} |" for m, t in rows if m]
+        out.append("")
+    else:
+        rows = [field_row(s, t, block, names) for s, t in block.entries]
+        if any(rows):
+            out.append("| field | type | default | meaning |\n|---|---|---|---|")
+            out += [row for row in rows if row]
+            out.append("")
+    return "\n".join(part for part in out if part is not None)
+
+
+def page(name):
+    """The text of a page."""
+    title, source, first, top = PAGES[name]
+    with open(os.path.join(ROOT, "proto", source), encoding="utf-8") as file:
+        blocks = read_blocks(file.read().splitlines())
+    names = {block.name for block in blocks}
+    blocks.sort(key=lambda block: block.name != top)
+    parts = [f"# {title}\n", first, GENERATED.format(source)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts + [section(b, names) for b in blocks])
+                  ).rstrip() + "\n"
+
+
+def main():
+    for name in PAGES:
+        with open(os.path.join(ROOT, "docs", "reference", name), "w", encoding="utf-8") as file:
+            file.write(page(name))
+
+
+if __name__ == "__main__":
+    main()
