@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Writes the manual page of a program to stdout, from what the program itself says: --help, and of
-# tandem that of every command.
+# Writes the manual page of a program to stdout: its --help (of tandem also that of every command), and
+# the tables of exit codes and environment variables in docs/reference.
 #   page.sh PROGRAM VERSION
 set -euo pipefail
 program=$1 version=$2
+reference=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../docs/reference" && pwd)
 name=$(basename "$program")
 case $name in
   tandem) section=1 summary="looks after training jobs and their files" ;;
@@ -26,12 +27,69 @@ flags() {
        found && NF { sub(/^ */, ""); print }' <<<"$1" | roff |
     sed 's/^@TP \(.*\)$/.TP\n.B \1/'
 }
+# Rows of a table of docs/reference/PAGE as a list: those that match PATTERN, with the columns of the
+# name and of the text (0: the last one).
+rows() {
+  awk -F' *[|] *' -v name="$3" -v text="$4" "/$2/"' {
+         gsub(/`/, ""); printf "@TP %s\n%s\n", $name, text ? $text : $(NF - 1) }' "$reference/$1" |
+    roff | sed 's/^@TP \(.*\)$/.TP\n.B \1/'
+}
+# "file|what it is" of the program.
+files() {
+  case $name in
+    tandem | tandemrun)
+      echo "LOG_DIR/job.json|the processes of a job, their addresses and files"
+      echo "LOG_DIR/events.jsonl|start, exit and restart of processes; moves and snapshots"
+      echo "LOG_DIR/workerlog.N, serverlog.N, heterlog.N|output of each process"
+      echo "LOG_DIR/job.secret|a link to the job's secret while tandemrun runs"
+      ;;
+    tandem-pserver)
+      echo "DATA_DIR|checkpoints and the update log of this server"
+      echo "/etc/tandem/pserver.env|settings of the systemd unit"
+      ;;
+    tandem-trainer)
+      echo "job.pbtxt|the job file: JobConfig in text form"
+      echo "checkpoint.dir/step-N|a checkpoint: parameters, optimizer state and a manifest"
+      echo "/etc/tandem/trainer.env|settings of the systemd unit"
+      ;;
+  esac
+}
+# "what it does|command" of the program.
+examples() {
+  case $name in
+    tandem)
+      echo "Check a job file|tandem lint job.pbtxt"
+      echo "Watch a running job|tandem top LOG_DIR"
+      echo "Explain an error code|tandem explain TD2102"
+      echo "Move rows to a new pserver|tandem rebalance LOG_DIR --add=HOST:PORT"
+      ;;
+    tandemrun)
+      echo "Parameters on two servers|tandemrun --servers=2 --workers=2 job.pbtxt"
+      echo "Gradients reduced among two ranks|tandemrun --mode=collective --nproc=2 job.pbtxt"
+      echo "Replace killed processes|tandemrun --servers=2 --workers=2 --max_restarts=3 --pserver_data_dir=state job.pbtxt"
+      ;;
+    tandem-pserver)
+      echo "A server for one trainer|tandem-pserver --listen=127.0.0.1:7000 --job=mine --trainers=1"
+      echo "A server whose pushes survive a crash|tandem-pserver --listen=127.0.0.1:7000 --job=mine --trainers=1 --data_dir=state --durability=logged"
+      ;;
+    tandem-trainer)
+      echo "Check a job and print what differs from the defaults|tandem-trainer --job_file=job.pbtxt --check"
+      echo "Train in one process|tandem-trainer --job_file=job.pbtxt --mode=local"
+      ;;
+  esac
+}
 describe() {
   printf '.nf\n%s\n.fi\n' "$(usage "$1")"
 }
 
 printf '.TH %s %s "" "Tandem %s" "Tandem"\n' "$(tr a-z A-Z <<<"$name" | roff)" "$section" "$version"
 printf '.SH NAME\n%s \\- %s\n' "$(roff <<<"$name")" "$summary"
+printf '.SH SYNOPSIS\n.B %s\n' "$(roff <<<"$name")"
+case $name in
+  tandem) printf '.I COMMAND\n[\n.I ARGUMENTS\n]\n' ;;
+  tandemrun) printf '[\n.I FLAGS\n]\n.I JOB\n[\n.I FIELDS\n] [\\-\\- \n.I TRAINER FLAGS\n]\n' ;;
+  *) printf '[\n.I FLAGS\n]\n' ;;
+esac
 help=$("$program" --help)
 printf '.SH DESCRIPTION\n'
 describe "$help"
@@ -48,41 +106,22 @@ else
   printf '.SH OPTIONS\n'
   flags "$help"
 fi
-cat <<'EOF'
-.SH EXIT STATUS
-.TP
-.B 0
-It is done.
-.TP
-.B 1
-It failed.
-.TP
-.B 2
-A wrong flag, job file or strategy.
-.TP
-.B 65
-Bad data, or a bad model.
-.TP
-.B 69
-A service is absent, or a port is taken.
-.TP
-.B 74
-Input or output failed.
-.TP
-.B 77
-A certificate, a token, or the rights of a file.
-.TP
-.B 78
-The configuration.
-.TP
-.B 200
-A peer was lost: worth another try.
-.PP
-.B tandem explain
-.I CODE
-says more.
-.SH SEE ALSO
-EOF
+printf '.SH EXIT STATUS\n'
+# "| code | name | meaning | restart |"
+rows exit-codes.md '^\| [0-9]+ \|' 2 4
+printf '.PP\n.B tandem explain\n.I CODE\nsays more.\n'
+printf '.SH ENVIRONMENT\n'
+# The meaning is the last column.
+rows environment.md '^\| `' 2 0
+printf '.SH FILES\n'
+files | while IFS='|' read -r file text; do
+  printf '.TP\n.I %s\n%s\n' "$(roff <<<"$file")" "$(roff <<<"$text")"
+done
+printf '.SH EXAMPLES\n'
+examples | while IFS='|' read -r text example; do
+  printf '%s:\n.PP\n.nf\n.RS\n%s\n.RE\n.fi\n.PP\n' "$(roff <<<"$text")" "$(roff <<<"$example")"
+done
+printf '.SH SEE ALSO\n'
 others=()
 for other in tandem:1 tandemrun:1 tandem-pserver:8 tandem-trainer:8; do
   [ "${other%:*}" = "$name" ] || others+=("$(roff <<<"${other%:*}"):${other#*:}")

@@ -18,7 +18,7 @@ import yaml  # pylint: disable=wrong-import-position
 
 KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
 VARIANTS = ["base", "overlays/cpu", "overlays/gpu", "overlays/tls"]
-# Volume -> what the cluster's users make by hand (docs/guides/run-as-a-service.md).
+# Volume -> what the cluster's users make by hand (docs/guides/kubernetes.md).
 BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
 
 

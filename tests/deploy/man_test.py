@@ -42,7 +42,10 @@ class Man(unittest.TestCase):
             with self.subTest(page=name):
                 text = self.rendered(name)
                 self.assertRegex(text, rf"NAME\n +{name} - [a-z]")
-                self.assertIn("EXIT STATUS", text)
+                for part in ("SYNOPSIS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"):
+                    self.assertRegex(text, rf"(?m)^{part}\n +\S", part)
+                self.assertRegex(text, r"(?m)^ +201 +[a-z]")
+                self.assertRegex(text, r"(?m)^ +TANDEM_SECRET_FILE\b")
                 flags = FLAG.findall(said(name))
                 self.assertTrue(flags or name == "tandem")
                 for flag in flags:

@@ -11,7 +11,7 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
       {"conv_search_cache", "where cudnn_exhaustive_search keeps what it measured"},
       {"compilation_cache_dir", "where what is compiled for a CUDA place is kept"},
       {"a_sync_configs.heter_worker_device_guard",
-       "for tables of rows, and workers on other machines; docs/guides/run-as-a-service.md"},
+       "for tables of rows, and workers on other machines; docs/guides/heter-workers.md"},
       {"a_sync_configs.launch_barrier", "a matter of the start: who waits for the servers"},
       {"build_strategy.cache_runtime_context", "always so: a plan looks nothing up"},
       {"build_strategy.debug_graphviz_path", "writes drawings before the first step"},
