@@ -145,6 +145,22 @@ class Site(unittest.TestCase):
         self.assertEqual({(name, code) for code, name in re.findall(r"^\| (\d+) \| `(\w+)`", page,
                                                                    re.M)}, codes)
 
+    def test_files_and_flags_are_those_of_the_source(self):
+        text = ""
+        for folder in ("deploy", "pserver", "trainer", "kernels", "proto"):
+            for ending in ("cc", "h", "proto"):
+                top = os.path.join(script.SOURCE, folder)
+                for path in glob.glob(os.path.join(top, "**", "*." + ending), recursive=True):
+                    text += "".join(re.findall(r'"[^"\n]*"|DEFINE_\w+\(\w+', read(path)))
+        page = read(os.path.join(DOCS, "reference", "files-and-ports.md"))
+        cells = "".join(re.findall(r"^\| (`[^|]*) \|", page, re.M))
+        names = re.findall(r"`([^`]+)`", cells)
+        self.assertGreater(len(names), 20)
+        for name in names:
+            # N stands for a number.
+            for part in re.split(r"(?<![A-Z])N(?![A-Z])", name.removeprefix("--")):
+                self.assertTrue(part.strip(".") in text, f"{name}: no source has {part}")
+
     def test_environment_variables_are_those_of_the_source(self):
         found = set()
         for folder in ("collective", "common", "deploy", "kernels", "pserver", "trainer"):
