@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the references that have their source in .proto files: docs/reference/job-file.md,
-program-file.md and grpc.md. tests/deploy/site_test.py compares them.
+"""Writes the references that have their source in .proto files or in the Python client:
+docs/reference/job-file.md, program-file.md, grpc.md and python.md. tests/deploy/site_test.py
+compares them.
 
   deploy/docs/references.py"""
 
+import ast
+import glob
+import inspect
 import os
 import re
 
@@ -14,8 +18,8 @@ GENERATED = ("Generated from `proto/{}` by `deploy/docs/references.py`; do not e
 PAGES = {
     "job-file.md": (
         "Job file", "job.proto",
-        "A job file is a `JobConfig` in protobuf's text form. Each field can also be set by a\n"
-        "flag with its path: `--optimizer.learning_rate=0.1`. Fields of `strategy` are on the page\n"
+        "A job file is a `JobConfig` in protobuf's text form. A flag can set each field by its\n"
+        "path: `--optimizer.learning_rate=0.1`. Fields of `strategy` are on the page\n"
         "[Knobs](knobs.md). [Your first job](../start/first-job.md) builds a file step by step.\n",
         "JobConfig"),
     "program-file.md": (
@@ -139,10 +143,56 @@ def page(name):
                   ).rstrip() + "\n"
 
 
+PYTHON = "pserver/client/python/tandem_pserver"
+
+
+def definition(node, level, prefix=""):
+    """A class or function with its signature and docstring, and the public methods of a class."""
+    out = [f"{level} {node.name}\n"]
+    methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+    call = node
+    if isinstance(node, ast.ClassDef):
+        call = next((m for m in methods if m.name == "__init__"), None)
+    if call is not None:
+        given = ast.unparse(call.args).removeprefix("self").removeprefix(", ")
+        out.append(f"```text\n{prefix}{node.name}({given})\n```\n")
+    if doc := ast.get_docstring(node):
+        out.append(escape(inspect.cleandoc(doc)) + "\n")
+    if isinstance(node, ast.ClassDef):
+        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        if fields:
+            out.append("```text\n" + "\n".join(ast.unparse(n) for n in fields) + "\n```\n")
+        for method in methods:
+            if not method.name.startswith("_"):
+                out += definition(method, level + "#", node.name + ".")
+    return out
+
+
+def python_page():
+    """The public names of the Python client."""
+    trees = {}
+    for path in sorted(glob.glob(os.path.join(ROOT, PYTHON, "*.py"))):
+        with open(path, encoding="utf-8") as file:
+            trees[os.path.basename(path)] = ast.parse(file.read())
+    public = next(ast.literal_eval(n.value) for n in trees["__init__.py"].body
+                  if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
+    out = ["# Python API\n",
+           "These are the public names of the package `tandem_pserver`. The guide\n"
+           "[Python client](../guides/python-client.md) shows how a program uses them.\n",
+           f"Generated from `{PYTHON}` by `deploy/docs/references.py`; do not edit.\n"]
+    for name in sorted(public, key=lambda n: (n != "Client", n)):
+        for tree in trees.values():
+            for node in tree.body:
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+                    out += definition(node, "##")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).rstrip() + "\n"
+
+
 def main():
-    for name in PAGES:
+    pages = {name: page(name) for name in PAGES} | {"python.md": python_page()}
+    for name, text in pages.items():
         with open(os.path.join(ROOT, "docs", "reference", name), "w", encoding="utf-8") as file:
-            file.write(page(name))
+            file.write(text)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,15 @@ class Site(unittest.TestCase):
             self.assertEqual(len(re.findall(r"^### ", page, re.M)),
                              len(re.findall(r"^\s*rpc ", proto, re.M)), name)
 
+    def test_python_reference_is_that_of_the_package(self):
+        module, page = writer("references"), read(os.path.join(DOCS, "reference", "python.md"))
+        self.assertEqual(page, module.python_page(),
+                         "python.md is not current; run deploy/docs/references.py")
+        package = read(os.path.join(script.SOURCE, module.PYTHON, "__init__.py"))
+        public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", package, re.S)[1])
+        self.assertGreater(len(public), 5)
+        self.assertEqual(set(re.findall(r"^## (\w+)$", page, re.M)), set(public))
+
     def test_exit_codes_are_those_of_the_source(self):
         header = read(os.path.join(script.SOURCE, "common", "base", "status.h"))
         codes = set(re.findall(r"(kExit\w+) = (\d+)", header))
