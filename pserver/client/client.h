@@ -103,7 +103,7 @@ struct PullCondition {
   uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
   bool exactly = false;  // sync: this version, although a server may have gone on to the next
 };
-using PsWhen = PullCondition;  // its name in releases before 0.2
+using PullCondition = PullCondition;  // its name in releases before 0.2
 
 struct PsState {
   bool initialised = false;  // values are there: from a checkpoint, or this trainer came later

@@ -37,7 +37,7 @@ struct PsSlice {
   int64_t offset = 0, numel = 0;
   int server = 0;
 };
-using PsBlock = PsSlice;  // its name in releases before 0.2
+using PsSlice = PsSlice;  // its name in releases before 0.2
 
 // Blocks in the order of variables and offsets; every element of every variable is in exactly one.
 // A variable of two and more dimensions is cut between rows. INVALID_ARGUMENT for no servers,
