@@ -13,7 +13,7 @@ void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The first push of fewer than `max` `steps`; a new one where there is none.
+// The first push with fewer than `max` `steps`; a new push if there is none.
 GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps) {
   for (GradientSet& push : pushes) {
     if (push.*steps < max) return push;
@@ -205,7 +205,7 @@ void AsyncCommunicator::SendLoop() {
     bool pull = false;
     {
       MutexLock lock(mu_);
-      if (!status_.ok()) continue;  // the queue is emptied
+      if (!status_.ok()) continue;  // drain the queue
       if (!options_.recv_thread) {
         sent_ += steps;
         pull = WantsPull();
