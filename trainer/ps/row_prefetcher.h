@@ -1,6 +1,5 @@
-// Prefetches the rows of the next batch. The request follows the push whose changes the rows must
-// contain. The servers reply as soon as the step is complete, while the trainer still finishes its
-// own step.
+// Prefetches the rows of the next batch. The request follows the push that changes these rows. The
+// servers reply as soon as the step is complete, while the trainer still finishes its own step.
 #pragma once
 
 #include <functional>
