@@ -25,7 +25,7 @@ struct ModelRow {
   BuildModelFn build = nullptr;
 };
 
-constexpr int64_t kSideMax = 65536;  // of an image; also the maximum number of classes
+constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
 
 // Arguments of every image classifier.
 const std::vector<ArgRow>& ImageArgs() {

@@ -79,7 +79,7 @@ struct Line {
   double samples_per_s_now = 0;               // since the last line
   double seconds = 0;                         // since the last line
   double elapsed_s = 0, eta_s = -1;           // eta: -1: unknown
-  double wait_share = 0;                      // of the time since the last line
+  double wait_share = 0;                      // share of the time since the last line
   Slowest slowest;
 };
 

@@ -61,7 +61,7 @@ std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
 }
 
 std::vector<int> CallLanes(const std::vector<PsCall>& calls) {
-  std::map<int, std::vector<Time>> ends;  // of each server's tracks
+  std::map<int, std::vector<Time>> ends;  // end times of each server's tracks
   std::vector<int> lanes(calls.size(), 0);
   for (const size_t c : InOrder(calls, &PsCall::begin)) {
     std::vector<Time>& of_server = ends[calls[c].server];

@@ -29,7 +29,7 @@ struct StatusJob {
 // A run of steps; `last` is its last step.
 struct StatusSteps {
   int64_t last = 0, steps = 1;
-  double seconds = 0;                  // of all its steps, without waiting for data
+  double seconds = 0;                  // duration of its steps, without waiting for data
   std::vector<double> waited_by_rank;  // wait of each rank for the others; empty: unknown
   double data_wait_seconds = 0;        // since the session began
   uint32_t batches_ready = 0;          // batches ready in the reader

@@ -70,7 +70,7 @@ class BatchFeed {
 
   const Dataset& dataset_;
   Prefetcher& reader_;
-  const std::vector<Tensor> inputs_;  // of the plan, by field
+  const std::vector<Tensor> inputs_;  // the plan's, by field
   const JobDevice& place_;
   const int parts_;
   const Batch* batch_ = nullptr;
@@ -80,7 +80,7 @@ class BatchFeed {
   Buffer room_;                                 // device memory beside the variables
   std::vector<std::byte*> beside_;              // addresses in room_, by field
   std::optional<Piece> staged_;                 // the piece copied there or in copy
-  Source source_;                               // of staged_
+  Source source_;                               // location of staged_
   std::optional<StatusOr<const Batch*>> next_;  // read ahead of Next()
 };
 

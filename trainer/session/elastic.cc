@@ -111,8 +111,8 @@ class ElasticRun {
   TrainAndTest data_;
   std::unique_ptr<EventFile> events_;  // set once this process has been rank 0
   std::shared_ptr<const ElasticState> kept_;
-  std::vector<int> members_;  // of the last world that this process knew
-  std::string news_;          // what changed in that world
+  std::vector<int> members_;  // members of the last world that this process knew
+  std::string news_;          // changes of that world
 };
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {

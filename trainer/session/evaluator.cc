@@ -204,7 +204,7 @@ StatusOr<Evaluation> Evaluator::Run() {
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const std::string& name : MetricState(forward_)) {
     const Tensor* tensor = scope_.Find(name);
-    if (tensor == nullptr) continue;  // of another pipeline stage
+    if (tensor == nullptr) continue;  // belongs to another pipeline stage
     std::vector<std::byte> bytes(tensor->bytes());
     const std::vector<std::byte> zeros(tensor->bytes());
     TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));

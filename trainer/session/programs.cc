@@ -67,7 +67,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                                   : "batch_merge_repeats";
     return InvalidArgument("%s: a batch of %d does not divide into %d parts", what, batch, parts);
   }
-  // With geo a trainer steps alone, and the exchange computes the mean.
+  // In geo mode a trainer steps alone, and the exchange computes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
   const double share = alone ? 1.0 : static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;

@@ -108,7 +108,7 @@ struct RunParts {
   const CountingComm* comm;  // nullptr: the mode has no communication
   const ModeDriver& mode;
   int64_t feed_bytes;
-  const Backend& backend;  // of the plan
+  const Backend& backend;  // the plan's
   bool tensor_op_math;     // PlanOptions::tensor_op_math
 };
 RunCounts CountsOf(const RunParts& parts);

@@ -76,7 +76,7 @@ class Session::Impl {
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t done_before_ = 0;  // steps that lost processes had done
-  int64_t repeated_ = 0;     // of done_before_, steps that were run again here
+  int64_t repeated_ = 0;     // steps of done_before_ that were run again here
   double train_seconds_ = 0;
   RunHistory history_;
   bool reports_ = false;  // whether the last run is reported; only computed before that run

@@ -43,7 +43,7 @@ struct SessionOptions {
 struct SessionResult {
   std::string metric_name;   // the first metric ("accuracy", "auc"); empty: none
   double metric = 0;         // its value in the last evaluation (rank 0)
-  double loss = 0;           // of the last evaluation (rank 0)
+  double loss = 0;           // loss of the last evaluation (rank 0)
   int64_t steps = 0;         // global steps run by this session
   double seconds = 0;        // from the start of Run to its end
   double samples_per_s = 0;  // over all ranks, inside training steps only

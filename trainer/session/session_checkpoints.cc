@@ -87,7 +87,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
                  std::move(checkpoint.state)};
 }
 
-// With gradient_merge the state is that of the last update; the steps since then run again.
+// In gradient_merge the state is that of the last update; the steps since then run again.
 Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
                                 Scope& scope, const Warn& warn) {
   if (const auto& strategy = config_.strategy(); strategy.gradient_merge())

@@ -39,7 +39,7 @@ class StepRunner {
   };
   struct Ran {
     double seconds = 0;           // without waiting for data
-    double loss = 0, metric = 0;  // of the last step, if results were requested
+    double loss = 0, metric = 0;  // values of the last step, if results were requested
   };
 
   // Opens the device and the data, builds programs and plan, and sets the first values of the
@@ -52,7 +52,7 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  int64_t steps_total() const { return steps_total_; }  // of the job
+  int64_t steps_total() const { return steps_total_; }  // steps of the whole job
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
   const std::string& metric_name() const { return metric_name_; }  // "accuracy"; empty: none

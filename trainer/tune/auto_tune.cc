@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-constexpr double kTrialSeconds = 0.4;  // of measured steps
+constexpr double kTrialSeconds = 0.4;  // duration of the measured steps
 constexpr int kStepsMax = 200;
 
 // Trials with the servers would change the servers' state.
