@@ -1,4 +1,4 @@
-// tandem: the tools command.
+// tandem: the command with the job tools.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -42,6 +42,6 @@ int Main(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem");
-  tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
+  tandem::LimitCoreDumps(false);  // the process reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -1,4 +1,4 @@
-// tandemrun: starts a job's pservers and trainers on this machine and looks after them.
+// tandemrun: starts a job's pservers and trainers on this machine and supervises them.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ constexpr char kUsage[] =
     "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
 
-// That of the first process that has one: the first trainer's.
+// Prints the status page of the first process with one: the first trainer's.
 void PrintStatusPage(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kTrainer || p.status_page.empty()) continue;
@@ -39,7 +39,8 @@ StatusOr<int> Launch(const ParsedArgs& args) {
     std::fputs(Describe(plan).c_str(), stdout);
     return 0;
   }
-  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));  // until the job has ended
+  // Live until the job has ended
+  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   if (!options.quiet) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
                  ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
@@ -75,6 +76,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandemrun");
-  tandem::LimitCoreDumps(false);  // it makes secrets and keys
+  tandem::LimitCoreDumps(false);  // the process makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }
