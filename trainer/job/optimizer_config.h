@@ -10,7 +10,7 @@ class Diagnostics;
 class JobConfig;
 
 // Reports errors: an unknown type (with the nearest known one), a field that the type does not use,
-// bad numbers, a strategy's lars without momentum, or its lamb without adam.
+// bad numbers. Also reports a strategy's lars without momentum, and its lamb without adam.
 void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics);
 
 // The settings that the job sets; other settings keep the operator's defaults. The strategy's lars

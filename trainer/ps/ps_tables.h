@@ -58,8 +58,8 @@ class PsTables {
   std::vector<PsTable> Definitions(uint64_t seed) const;
   // Name of a table that is stored only on the servers; "": there is none.
   std::string Distributed() const;
-  // The rows that differ from their initial values, from the scope, with the slots of `state`, a
-  // checkpoint; and their scalar slots.
+  // Rows: the rows that differ from their initial values, from `scope`, and their slots from
+  // `state` of a checkpoint. Scalars: the slots that are one number per table.
   StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
                                           uint64_t seed) const;
   std::vector<PsSlot> Scalars(const TensorMap& state) const;

@@ -1,6 +1,6 @@
-// Finds the distinct rows that the ids of a batch refer to, and the row of each id. It uses a radix
-// sort from the lowest digit (Knuth, The Art of Computer Programming 3, 5.2.5), so the time is
-// linear in the number of ids.
+// Finds the distinct rows that the ids of a batch refer to, and the row of each id. The time is
+// linear in the number of ids: a radix sort from the lowest digit (Knuth, The Art of Computer
+// Programming 3, 5.2.5).
 #pragma once
 
 #include <cstddef>

@@ -132,7 +132,7 @@ uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
   for (const SampleField& field : dataset_->fields()) {
-    // The program makes at most one element of four bytes (sample_image).
+    // sample_image makes one element from up to four bytes.
     const bool bytes = field.desc.dtype == DType::kU8;
     elements += field.desc.shape.numel() / (bytes ? 4 : 1);
   }

@@ -28,8 +28,8 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
 
 // Kernel threads of one rank: the job's setting, else the rank's share of this host's cores.
 int ThreadsOf(const JobConfig& config, const RankInfo& rank);
-// A note for the user. The setting `deterministic` leaves cores idle because it uses one thread.
-// The note says which settings would use them, of `cores` on this host; "": nothing to say.
+// A note for the user if `deterministic`, with its one thread, leaves cores idle: how to use them
+// with cpu_num. `cores`: cores of this host. "": nothing to say.
 std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
 // A note for the user: which samples the printed losses cover; "": all samples.

@@ -36,7 +36,7 @@ namespace tandem {
 //                           (kernels/exec/roofline.h)
 //   loss_scaling            of amp, after the last step
 //   comm, comm.TYPE         communications that operators started
-//   comm_out_bytes.TYPE     bytes that these communications wrote, uncompressed
+//   comm_out_bytes.TYPE     full size of the outputs of these communications
 //   comm_bytes              bytes of this rank's buffers that collectives transferred
 //   comm_at_once            largest number of concurrent communications
 //   communicators           communicators of the rank

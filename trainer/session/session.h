@@ -68,8 +68,8 @@ class Session {
   // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: there is a newer
   // world. After an error the mode has already notified the other ranks.
   StatusOr<SessionResult> Run();
-  // Stops after the running step. Writes a checkpoint first if the job has a checkpoint directory.
-  // May be called from any thread or a signal handler.
+  // Requests a stop: after the running step Run writes a checkpoint, if the job has a checkpoint
+  // directory, and returns. May be called from any thread or a signal handler.
   void RequestStop() { stop_.store(true); }
   // The state to continue from after Run failed because of a newer world. nullptr: no new state.
   std::shared_ptr<const ElasticState> TakeKept();

@@ -36,7 +36,7 @@ struct TrainerRow {
 
 struct VariableRow {
   std::string name;
-  int64_t elements = 0;  // of slices
+  int64_t elements = 0;  // elements of slices
   uint64_t rows = 0, row_bytes = 0, rows_extended = 0;
   std::vector<int> servers;  // servers with a part, ascending
   bool table = false;

@@ -24,7 +24,7 @@ struct KnobBenchOptions {
 struct KnobRun {
   double step_seconds = 0;         // mean, without the first quarter of the steps
   double peak_bytes = 0;           // largest resident memory of trainer 0
-  std::map<int64_t, double> loss;  // of trainer 0 by step, if it was fetched
+  std::map<int64_t, double> loss;  // losses of trainer 0 by step, if fetched
   std::map<std::string, double> counts;
 
   double Count(const std::string& name) const;  // 0: no such name

@@ -24,7 +24,7 @@ struct MeasuredPlan {
   CostModel tcp;
   SharedMemoryCost memory;
   double probe = 0;                                   // duration of the probe, seconds
-  std::vector<std::vector<AlgorithmTiming>> buckets;  // of the job, in order
+  std::vector<std::vector<AlgorithmTiming>> buckets;  // buckets of the job, in order
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

@@ -125,7 +125,8 @@ StatusOr<Shown> Look(const std::string& path) {
   shown.verdict = CheckTlsFiles(TlsFilesIn(path)).status();
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, ReadPem(TlsFilesIn(path).ca));
-    // The other side's authority may differ, but a directory with one authority must be consistent.
+    // The file may have another authority, for the other side only. Most jobs have one authority,
+    // though, and then a certificate that it did not issue is a mistake.
     shown.verdict = CheckIssuer(pem, ca);
   }
   return shown;

@@ -24,9 +24,9 @@ struct MemoryReport {
   size_t parameter_bytes = 0, state_bytes = 0, data_bytes = 0;
 };
 
-// Computes for each point in the build of the program: the sum of the temporaries, the peak (size
-// of the arena, without and with the strategy's memory passes), and the lower bound, the most bytes
-// alive at once. Also computes the data that lives across steps.
+// Computes for each point in the build of the program: the sum of the temporaries; the peak, which
+// is the size of the arena, without and with the strategy's memory passes; and the lower bound, the
+// most bytes alive at once. Also computes the bytes that live across steps.
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 
 // The report as a table.
