@@ -40,10 +40,9 @@ struct LaunchOptions {
   bool insecure_allow_network = false;  // network traffic may be unencrypted
   std::string rendezvous;               // rendezvous of the ranks; empty: at the address of rank 0
   std::string pserver_data_dir;
-  std::string durability =
-      "none";                 // durability of pservers; other values: REQUIRES pserver_data_dir
-  int keep_pushes_mb = 0;     // for durability replayable; 0: the pservers' default
-  std::string pserver_place;  // place of dense slices: "cuda"; empty: the pserver's default
+  std::string durability = "none";  // not "none": REQUIRES pserver_data_dir
+  int keep_pushes_mb = 0;           // for durability replayable; 0: the pservers' default
+  std::string pserver_place;        // place of dense slices: "cuda"; empty: the pserver's default
   std::string pserver_program, trainer_program;
   std::vector<std::string> trainer_args;  // passed on unchanged
   int grace_s = 10;                       // seconds between SIGTERM and SIGKILL

@@ -192,9 +192,8 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
 
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   if (config.threads() > 0) return config.threads();
-  if (config.strategy().deterministic())
-    return 1;  // the results of some kernels depend on the
-               // number of threads
+  // The results of some kernels depend on the number of threads.
+  if (config.strategy().deterministic()) return 1;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, rank.local_size));
 }

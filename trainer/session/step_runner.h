@@ -62,10 +62,8 @@ class StepRunner {
   CpuDevice& host() { return host_; }
   const Prefetcher& reader() const { return *reader_; }
   Executor& executor() { return *executor_; }
-  StepRollback* point() {
-    return point_ ? &*point_ : nullptr;
-  }  // nullptr: the loss of a peer ends
-     // the job
+  // nullptr: the loss of a peer ends the job.
+  StepRollback* point() { return point_ ? &*point_ : nullptr; }
   RunCounts Counts(const RunHistory& history) const;
   // Takes the notes for the user since the last call, one per line.
   std::string TakeNotes() { return std::exchange(notes_, ""); }

@@ -15,8 +15,7 @@ namespace tandem::deploy {
 inline constexpr double kSameBits = 0;
 inline constexpr double kOtherOrder = 1e-3;     // sums in another order
 inline constexpr double kHalfPrecision = 5e-2;  // gradients or activations of 16 bit
-inline constexpr double kNotComparable = -1;  // the knob changes what is trained, or whose loss is
-                                              // reported
+inline constexpr double kNotComparable = -1;    // the knob changes the task or the reported loss
 
 enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };  // loopback processes
 
