@@ -19,8 +19,8 @@ namespace tandem {
 // The fields of a_sync_configs with corresponding names.
 struct AsyncOptions {
   int merge_max = 1;                            // steps that a sender merges at most
-  int dense_merge_max = 12;                     // steps per push of dense gradients
-  int rows_merge_max = 12;                      // steps per push of rows
+  int dense_merge_max = 12;                     // steps per push of dense gradients, at most
+  int rows_merge_max = 12;                      // steps per push of rows, at most
   int queue_max = 16;                           // capacity of the queue, in steps
   int senders = 1;                              // threads that push
   int merge_waits = 1;                          // waits of 10 ms for one more step to merge
