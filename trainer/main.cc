@@ -97,8 +97,8 @@ Environment ReadEnvironment() {
   return environment;
 }
 
-// Takes every --name=value that is no flag of this program out of argv: a field of the job or a
-// knob.
+// Removes every --name=value that is not a flag of this program from argv; such a name is a field
+// of the job or a knob.
 StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
   Settings overrides;
   int kept = 1;
@@ -172,7 +172,7 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
-// What pe_profile_fname asks for; nullptr: nothing.
+// The sampling for pe_profile_fname; nullptr: not set.
 StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const RankInfo& rank) {
   std::string path = config.strategy().runtime_flags().pe_profile_fname();
   if (path.empty()) return nullptr;
@@ -181,8 +181,7 @@ StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const R
   return CpuSamples::Start(path);
 }
 
-// The strategy as a file of its own. What auto chose of the job's other fields stands in it as
-// comments.
+// Writes the strategy as a separate file. Other job fields that auto chose are in it as comments.
 Status WriteStrategy(const std::string& path, const JobConfig& config, const Settings& chosen) {
   DistributedStrategy strategy = config.strategy();
   strategy.clear_auto_();
@@ -193,7 +192,7 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   return Annotate(WriteTextFile(path, text + SaveText(strategy)), "the strategy");
 }
 
-// The lines of the effective job that auto added.
+// Prints the lines of the effective job that auto added.
 void TellChosen(const std::string& text) {
   const std::string origin = AutoOrigin().ToString();
   for (const auto line : absl::StrSplit(text, '\n')) {
@@ -203,7 +202,7 @@ void TellChosen(const std::string& text) {
   }
 }
 
-// What `auto` asks for: the job becomes the one with the settings that were chosen.
+// Runs `auto` if the job sets it: adds the chosen settings to the job.
 Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const ModeSecrets& secrets,
                       StopSwitch& stop, const Clock& clock, EffectiveJob* job) {
   JobSources with = sources;
@@ -224,8 +223,8 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
-// Ranks prove to each other that they know the secret, and seal what they send, but do not encrypt
-// it; what devices send through NCCL is not sealed either.
+// Ranks prove to each other that they know the secret, and authenticate their messages, but do not
+// encrypt them. Data that devices send through NCCL is not authenticated either.
 Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
@@ -233,7 +232,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool told = url.kind == RendezvousUrl::Kind::kTcp;
   if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
-    if (!told) return OkStatus();  // JoinWorld then keeps to this host
+    if (!told) return OkStatus();  // JoinWorld then only uses this host
     return PermissionDenied(
         "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
         "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust "
@@ -247,13 +246,13 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// Where event_dir asks for them; nullptr elsewhere.
+// Opens the event file on rank 0 if event_dir is set; else nullptr.
 StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
   if (FLAGS_event_dir.empty() || rank.rank != 0) return nullptr;
   return EventFile::Create(FLAGS_event_dir);
 }
 
-// Puts what the job says to NCCL where NCCL looks, before any thread may read it. Rank 0 tells.
+// Sets the job's NCCL settings in the environment, before any thread may read it. Rank 0 logs them.
 void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environment environment) {
   if (config.mode() != COLLECTIVE || config.place() == "cpu") return;
   for (const auto& [name, value] : NcclEnvironment(config.strategy().runtime_flags())) {
@@ -299,7 +298,7 @@ Status Train(JobSources sources) {
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;
-  if (!elastic) {  // whose events are written by whoever comes to lead
+  if (!elastic) {  // in an elastic job the current rank 0 writes the events
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }
   StatusReporter board(metrics, clock, events.get());
@@ -333,13 +332,13 @@ Status Train(JobSources sources) {
   return finish(result, rank.rank == 0);
 }
 
-// OpenMP threads that spin while they wait take the cores from everybody else's (two trainers on
-// two cores are five times slower). libgomp reads its environment before main, hence the second
-// start.
+// OpenMP threads that spin while they wait take processor time from other threads (two trainers on
+// two cores run five times slower). libgomp reads its environment before main, so the process
+// executes itself again.
 void WaitPassively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv("/proc/self/exe", argv);  // comes back only if it cannot: then we go on as we are
+  execv("/proc/self/exe", argv);  // returns only on failure; then the process continues
 }
 
 int Main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// The subcommands of `tandem`. Each gets the arguments after its name and returns the exit code
+// The subcommands of `tandem`. Each receives the arguments after its name and returns the exit code
 // (common/base/status.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// tandem: the tools command.
+// tandem: the command with the job tools.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -47,6 +47,6 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandem");
   tandem::InstallGrpcLog();
-  tandem::LimitCoreDumps(false);  // it reads and makes secrets and keys
+  tandem::LimitCoreDumps(false);  // the process reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

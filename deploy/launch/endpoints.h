@@ -1,4 +1,4 @@
-// Hosts and ports: lists as fleetrun takes them, and which of them are this machine.
+// Parses lists of hosts and ports in fleetrun's format, and finds the entries for this machine.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace tandem::deploy {
 struct Endpoint {
   std::string host;
   int port = 0;
-  bool local = true;      // the host is this machine
-  std::string path = {};  // of a Unix-domain socket; then there is no host and no port
+  bool local = true;      // whether the host is this machine
+  std::string path = {};  // path of a Unix-domain socket, which has neither host nor port
 
   bool is_unix() const { return !path.empty(); }
   std::string Text() const {
@@ -20,22 +20,21 @@ struct Endpoint {
   }
 };
 
-// "host:port", "host" (port 0) and, for --servers, "unix:/path" of a comma separated list; `local`
-// is filled in.
-// INVALID_ARGUMENT names `flag` and the entry.
+// Parses a comma-separated list of "host:port", "host" (port 0) and, for --servers, "unix:/path".
+// Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and the entry.
 StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const std::string& list);
 
 // Whether `host` is a loopback name or address, this machine's name, or an address of one of its
-// interfaces. Asks no name server.
+// interfaces. Does not query a name server.
 bool IsLocalHost(const std::string& host);
 
 // This machine's name.
 std::string HostName();
 
-// Gives every entry with port 0 a port: if all entries are local, a free one;
-// else `start_port` + its place among the entries of the same host (every host has to find the same
-// numbers by itself). INVALID_ARGUMENT when two entries are equal afterwards; UNAVAILABLE when a
-// local entry names a port that is in use, or there is no free one.
+// Assigns a port to every entry with port 0. If all entries are local, the port is a free one.
+// Otherwise it is `start_port` + the entry's index among the entries of the same host, because
+// every host must compute the same numbers. INVALID_ARGUMENT: two entries are then equal.
+// UNAVAILABLE: the port of a local entry is in use, or no port is free.
 Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints);
 
 std::string JoinEndpoints(const std::vector<Endpoint>& endpoints);  // "a:1,b:2"

@@ -28,7 +28,8 @@ bool IsSetting(const std::string& line) {
   return line.ends_with(')') && absl::StrContains(line, ": ") && absl::StrContains(line, "   (");
 }
 
-// What the process said of its failure: from its last error on, or all but its settings.
+// The process's own description of its failure: the lines from its last error on, or all lines
+// except its settings.
 std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   const auto is_error = [](const std::string& line) {
     return absl::StrContains(line, ": error: ");
@@ -42,7 +43,7 @@ std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   return words;
 }
 
-// "TD2001", the first in `words`; "" for none.
+// The first error code in `words`: "TD2001"; "": none.
 std::string CodeIn(const std::vector<std::string>& words) {
   for (const std::string& line : words) {
     const size_t at = line.find("[TD");
@@ -52,7 +53,7 @@ std::string CodeIn(const std::vector<std::string>& words) {
   return "";
 }
 
-// An exit code that has a meaning, as text; "" for others.
+// The meaning of an exit code as text; "": it has none.
 std::string CodeIn(int exit_code) {
   constexpr std::array kMeant = {kExitUsage,      kExitData,   kExitUnavailable, kExitIo,
                                  kExitPermission, kExitConfig, kExitLostPeer,    kExitStorage};
@@ -70,7 +71,7 @@ std::string HintOfCrash(const Failure& failure) {
       limits, failure.log_file);
 }
 
-// What to do next, by the meaning of the code (common/base/status.h).
+// A hint for the user, by the meaning of the code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.silent_s > 0) {
     return "it hung, or was stopped (SIGSTOP); --max_restarts=N starts such a process again, a "
@@ -138,7 +139,7 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
   } else {
     json["exit_code"] = failure.exit.code;
   }
-  // A log may hold any bytes; JSON may not.
+  // A log may have any bytes, but JSON must be UTF-8.
   return WriteOwnFile(path,
                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

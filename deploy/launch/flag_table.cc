@@ -41,7 +41,8 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
   return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, hint);
 }
 
-// A flag that `handed_on` takes: its value must stand in it, for where it ends is not known here.
+// Passes on a flag that `handed_on` accepts. It must include its value (`--name=value`), because
+// its number of arguments is unknown here.
 Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
               ParsedArgs& parsed) {
   if (spelled.size() == arg.size()) {
@@ -54,7 +55,8 @@ Status HandOn(const std::string& spelled, const std::string& name, const std::st
 
 bool OptionalValue(const FlagSpec& spec) { return *spec.value == '['; }
 
-// Reads args[at], a flag, and its value, which may be args[at + 1]; leaves `at` on the last used.
+// Parses args[at], a flag, and its value, which may be args[at + 1]. Sets `at` to the last argument
+// used.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
                  const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
   const std::string& arg = args[at];
@@ -130,7 +132,7 @@ StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
       parsed.after_dashes.insert(parsed.after_dashes.end(), args.begin() + i + 1, args.end());
       break;
     }
-    // "-" alone names standard input or output.
+    // "-" alone means standard input or output.
     if (args[i].size() < 2 || args[i][0] != '-' ||
         args[i].find_first_not_of('-') == std::string::npos) {
       parsed.positional.push_back(args[i]);

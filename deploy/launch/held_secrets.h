@@ -1,5 +1,5 @@
-// Secrets that tandemrun makes for one job. They are in its memory alone and end with it, however
-// it ends.
+// The secrets that tandemrun creates for one job. They exist only in its memory and end with the
+// process, even if it is killed.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace tandem::deploy {
 
-// Processes of the same user read a secret at its path while this object lives: the path is a link
-// to a sealed file in memory, /proc/PID/fd/N of this process. No disk ever has it. After SIGKILL
-// the link points to nothing.
+// While this object lives, processes of the same user can read a secret at its path. The path is a
+// link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
+// After SIGKILL the link points to nothing.
 class HeldSecrets {
  public:
   HeldSecrets() = default;
   HeldSecrets(HeldSecrets&&) = default;
   HeldSecrets& operator=(HeldSecrets&&) = delete;
-  ~HeldSecrets();  // removes links and folders
+  ~HeldSecrets();  // removes links and directories
 
-  // Replaces what an earlier job left at `path`.
+  // Replaces a secret that an earlier job left at `path`.
   Status Hold(const std::string& path, std::string_view secret);
-  // A folder that goes with them, and all that is in it. `lock` stays open until then.
+  // Adds a directory that the destructor removes with its content. `lock` stays open until then.
   void AddFolder(const std::string& path, Fd lock = {}) {
     folders_.push_back(path);
     files_.push_back(std::move(lock));

@@ -24,7 +24,7 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   TD_RETURN_IF_ERROR(LoadTextProto(path, &job, nullptr, &diagnostics));
   JobHeader header;
   header.name = job.name();
-  // The name becomes a folder, so it may not lead elsewhere.
+  // The name becomes a directory, so it must not contain a path.
   if (!IsJobName(header.name)) {
     return InvalidArgument(
         "%s: name: expected 1 to %d of letters, digits, '.', '_', '-', got \"%s\" [TD1011]", path,

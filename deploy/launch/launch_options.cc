@@ -12,7 +12,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kProcessesMax = 1024;  // on one machine: far above what is useful, below what hurts
+constexpr int kProcessesMax = 1024;  // on one machine: far above useful numbers, but harmless
 
 // The flag as the user spelled it.
 std::string Spelled(const ParsedArgs& args, const std::string& name) {
@@ -31,7 +31,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
       HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
-// Mode by flag, by what the other flags are about, by the job file: in this order.
+// The mode comes from its flag, else from the subject of the other flags, else from the job file.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
@@ -65,7 +65,7 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   return of_file;
 }
 
-// "2" (so many on this machine) or "host:port,..." (all of the job's).
+// "2" (a number on this machine) or "host:port,..." (all of the job's).
 StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::string& name) {
   const std::string text = args.Get(name);
   if (text.find_first_not_of("0123456789") != std::string::npos) return ParseEndpoints(name, text);
@@ -73,7 +73,7 @@ StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::s
   return std::vector<Endpoint>(static_cast<size_t>(count), Endpoint{"127.0.0.1", 0, true});
 }
 
-// They come behind the trainers.
+// Adds the heter workers after the trainers.
 Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("heter_workers")) {
     if (!args.Has("heter_place")) return OkStatus();
@@ -121,7 +121,7 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
-// "4", or "2:4": four, of which the job can do without two.
+// "4", or "2:4": four ranks, of which two are enough to continue.
 StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& options) {
   const std::string text = args.Get("nproc");
   const size_t colon = text.find(':');

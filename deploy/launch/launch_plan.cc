@@ -19,19 +19,19 @@ namespace tandem::deploy {
 namespace {
 
 constexpr size_t kSecretBytes = 32;
-// In the log folder, each with ".RANK".
+// File names in the log directory, each followed by ".RANK".
 constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog", kHeterLog[] = "heterlog";
 
 std::string LogFile(const LaunchPlan& plan, const char* kind, int rank) {
   return absl::StrFormat("%s/%s.%d", plan.log_dir, kind, rank);
 }
 
-// What every process of the job is told.
+// The environment of every process of the job.
 Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& plan) {
   Environment env;
   env["TANDEM_JOB"] = plan.job_name;
   env["TANDEM_SECRET_FILE"] = plan.secret_file;
-  // The names of fleetrun and of torchrun, side by side: a trainer reads either.
+  // The names of fleetrun and of torchrun; a trainer reads either.
   env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.size());
   if (options.mode != LaunchMode::kLocal) {
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers);
@@ -86,7 +86,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
-  // POD_IP:PADDLE_PORT is the pserver's address in any case: unix:/PATH too.
+  // POD_IP:PADDLE_PORT is always the pserver's address, even for unix:/PATH.
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
   p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
@@ -94,7 +94,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   return p;
 }
 
-// `local_rank`: its place among the `local_size` trainers of this machine.
+// `local_rank`: index among the `local_size` trainers of this machine.
 ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
                     int local_size) {
   ProcessPlan p;
@@ -129,7 +129,8 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   return p;
 }
 
-// Trainers get the first ports, because one of them is what people look at; then the pservers.
+// Trainers get the first ports, because the user usually looks at a trainer's page. Pservers get
+// the next ones.
 Status AddStatusPages(int first_port, LaunchPlan& plan) {
   int port = first_port;
   for (const Role role : {Role::kTrainer, Role::kPserver}) {
@@ -208,10 +209,10 @@ StatusOr<std::string> MakeSecret() {
   return hex + "\n";
 }
 
-// An authority for this job alone, whose key is forgotten at once: no other certificate can be
-// issued for it.
+// Makes an authority for this job only. Its key is discarded immediately, so that no further
+// certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
-  constexpr int kDays = 30;  // a job that trains longer brings its own, which can be renewed
+  constexpr int kDays = 30;  // a longer job uses its own certificates, which can be renewed
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
   secrets.AddFolder(plan.tls_dir);
@@ -231,10 +232,10 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   return OkStatus();
 }
 
-// OpenMP's default is to spin for milliseconds, which makes processes that share cores several
-// times slower; the thread count stays the trainer's to choose. A trainer that is alone on its host
-// spins for 30 us, as long as a sleep and a wake-up take, of which a step has dozens; libgomp does
-// not where a process has more of these threads than processors.
+// OpenMP threads spin for milliseconds by default, which slows processes that share cores several
+// times. The trainer still chooses the thread count. A trainer that is alone on its host spins for
+// 30 us, as long as a sleep and a wake-up take; a step has dozens of these. libgomp does not spin
+// if a process has more threads than processors.
 void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
   for (ProcessPlan& p : plan.processes) {
     p.env["OMP_WAIT_POLICY"] = "passive";
@@ -294,7 +295,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.servers));
   if (options.mode != LaunchMode::kLocal) {
-    // Trainers of this job come after its pservers, should they share hosts and a first port.
+    // Trainers' ports come after the pservers' ports, in case they share hosts and a first port.
     const int after =
         options.start_port == 0 ? 0 : options.start_port + static_cast<int>(options.servers.size());
     TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers));
@@ -344,7 +345,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 
 namespace {
 
-// The log of a process that this job does not have, on no host: an earlier one left it.
+// Whether it is the log of a process that this job has on no host, left by an earlier job.
 bool IsLogOfNobody(const LaunchPlan& plan, const std::string& name) {
   const size_t dot = name.find('.');
   int rank = 0;

@@ -1,5 +1,5 @@
-// The processes of a job on this machine: programs, arguments, environment, logs. Made before
-// anything is started, so that --dry_run shows exactly what would be.
+// The processes of a job on this machine: programs, arguments, environment, logs. The plan is
+// complete before any process starts, so --dry_run shows exactly what would run.
 #pragma once
 
 #include <string>
@@ -19,16 +19,16 @@ std::string Counted(size_t count, const char* thing);
 
 struct ProcessPlan {
   Role role = Role::kTrainer;
-  int rank = 0;        // in its role, over the whole job
+  int rank = 0;        // among the processes of its role in the whole job
   bool heter = false;  // a trainer that is a heter worker
   Endpoint endpoint;
   std::vector<std::string> argv;
-  Environment env;  // what is added to the launcher's own environment
+  Environment env;  // additions to the launcher's environment
   std::string log_file;
   std::string status_page;  // "http://127.0.0.1:8080/"; empty: none
-  int status_port = 0;      // of status_page
-  bool can_return = false;  // started again, it takes up where it was killed
-  bool forgets = false;     // ... but for what came after its last checkpoint (--durability=none)
+  int status_port = 0;      // port of status_page
+  bool can_return = false;  // after a restart it can continue from where it was killed
+  bool forgets = false;  // it then loses everything after its last checkpoint (--durability=none)
 
   const char* Kind() const { return heter ? "heter worker" : RoleName(role); }
   std::string Name() const { return std::string(Kind()) + " " + std::to_string(rank); }
@@ -38,48 +38,48 @@ struct LaunchPlan {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::string log_dir;
-  std::string socket_dir;  // for Unix-domain sockets of pservers; empty: none is made
+  std::string socket_dir;  // for Unix-domain sockets of pservers; empty: none
   std::string secret_file;
   bool make_secret = false;            // secret_file does not exist yet
-  std::string tls_dir;                 // with pserver/ and trainer/; empty: no TLS
-  bool make_tls = false;               // ... which do not exist yet
-  std::vector<std::string> tls_hosts;  // that the pservers' certificate is for
-  std::vector<ProcessPlan> processes;  // of this machine: pservers first, then trainers, by rank
-  int servers = 0, workers = 0;        // of the whole job
-  int heter_workers = 0;               // the last of the workers
-  std::string pservers;                // all of them: "a:1,b:2"
-  int trainers = 0;                    // that the pservers wait for
+  std::string tls_dir;                 // has pserver/ and trainer/; empty: no TLS
+  bool make_tls = false;               // tls_dir does not exist yet
+  std::vector<std::string> tls_hosts;  // hosts in the pservers' certificate
+  std::vector<ProcessPlan> processes;  // on this machine: pservers first, then trainers, by rank
+  int servers = 0, workers = 0;        // in the whole job
+  int heter_workers = 0;               // the last ones of the workers
+  std::string pservers;                // all addresses: "a:1,b:2"
+  int trainers = 0;                    // number of trainers that the pservers wait for
   bool remote_workers = false;
-  bool insecure_allow_network = false;  // what goes over the network may go in the clear
-  // Where processes say for whom they wait (rank_reports.h); empty: nowhere.
+  bool insecure_allow_network = false;  // network traffic may be unencrypted
+  // FIFO for the processes' reports about waits (rank_reports.h); empty: none.
   std::string silent_fifo;
-  bool ranks_meet_again = false;  // ranks_return
-  std::string world_file;         // who takes part (collective/rendezvous/world_file.h); empty: all
-  int ranks_least = 0;            // of them; with it
-  // "2 pservers, 4 trainers", for people: what there is of each kind.
+  bool ranks_meet_again = false;  // see ranks_return()
+  std::string world_file;  // the members (collective/rendezvous/world_file.h); empty: all ranks
+  int ranks_least = 0;     // smallest number of members; used with world_file
+  // The number of processes of each kind, for the user: "2 pservers, 4 trainers".
   std::string Counts(const char* between) const;
-  // Ranks that are killed come again, and the others wait for them.
+  // Whether killed ranks are restarted while the others wait for them.
   bool ranks_return() const { return ranks_meet_again; }
-  // Ranks that are lost are done without.
+  // Whether the job continues without lost ranks.
   bool elastic() const { return ranks_least > 0; }
 };
 
-// The launcher's environment without what another launcher said about ranks and addresses: a child
-// must hear that from this one alone.
+// The launcher's environment without another launcher's variables for ranks and addresses: a child
+// must get these only from this launcher.
 Environment WithoutRanks(Environment env);
 
-// Chooses ports. `env`: the launcher's environment (OMP_WAIT_POLICY, GOMP_SPINCOUNT and
-// TANDEM_SECRET_FILE of the user win).
+// Chooses ports. `env`: the launcher's environment. The user's OMP_WAIT_POLICY, GOMP_SPINCOUNT and
+// TANDEM_SECRET_FILE take precedence.
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
 
-// For --dry_run.
+// The text for --dry_run.
 std::string Describe(const LaunchPlan& plan);
 
-// Makes the log folder (mode 0700) with job.json (job_record.h), and removes logs that earlier runs
-// left for ranks of this plan, and for ranks that the job has on no host. Makes the secret, where
-// the plan has none, and the certificates (a pserver, a trainer, and an admin for `tandem`; the
-// authority's key is kept nowhere), and socket_dir. These last as long as the value.
-// PERMISSION_DENIED where the folder is another user's.
+// Creates the log directory (mode 0700) with job.json (job_record.h), and socket_dir. Removes logs
+// of earlier runs for ranks of this plan, and for ranks that the job has on no host. Makes the
+// secret if the plan has none, and the certificates: a pserver's, a trainer's, and an admin's for
+// `tandem`. The authority's key is not kept. These files exist as long as the returned value.
+// PERMISSION_DENIED: the directory belongs to another user.
 StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// The log of one process of a job, in the job's folder.
+// The log of one process of a job, in the job's log directory.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace tandem::deploy {
 // Mode 0600. Not thread-safe.
 class LogFile {
  public:
-  // Goes on behind what is there.
+  // Appends to an existing file.
   static StatusOr<LogFile> Open(const std::string& path);
 
-  int fd() const { return file_.get(); }  // for a process that writes by itself
+  int fd() const { return file_.get(); }  // for a process that writes directly
   void Append(std::string_view text);
-  // For a log that a process writes by itself, once it has ended: without a free block its last
-  // lines may be missing.
+  // Checks for a full disk after a process that writes its log directly has ended: its last lines
+  // may then be missing.
   void LookForRoom();
-  // OK, or why the first text is not in the file that could not be written.
+  // OK, or the reason why text is missing from the file since the first failed write.
   const Status& lost() const { return lost_; }
 
  private:

@@ -1,4 +1,4 @@
-// tandemrun: starts a job's pservers and trainers on this machine and looks after them.
+// tandemrun: starts a job's pservers and trainers on this machine and supervises them.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ constexpr char kUsage[] =
     "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
 
-// That of the first process that has one: the first trainer's.
+// Prints the status page of the first process with one: the first trainer's.
 void PrintStatusPage(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kTrainer || p.status_page.empty()) continue;
@@ -41,7 +41,8 @@ StatusOr<int> Launch(const ParsedArgs& args) {
     std::fputs(Describe(plan).c_str(), stdout);
     return 0;
   }
-  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));  // until the job has ended
+  // Live until the job has ended
+  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   if (!options.quiet) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
                  ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
@@ -80,6 +81,6 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandemrun");
   tandem::InstallGrpcLog();
-  tandem::LimitCoreDumps(false);  // it makes secrets and keys
+  tandem::LimitCoreDumps(false);  // the process makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }

@@ -15,8 +15,8 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr size_t kReadBytes = 4096;  // what a pipe takes at once when poll says it is writable
-constexpr size_t kLogLineBytesMax = 8192;  // longer lines are broken
+constexpr size_t kReadBytes = 4096;  // a pipe accepts this size when poll reports it as writable
+constexpr size_t kLogLineBytesMax = 8192;  // longer lines are split
 constexpr size_t kDrainBytesMax = 1 << 20;
 constexpr std::streamoff kTailBytes = 64 << 10;
 
@@ -29,7 +29,8 @@ Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   theirs.Reset(slave);
   termios settings{};
   if (tcgetattr(slave, &settings) == 0) {
-    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);  // the real terminal ends lines already
+    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);  // the real terminal converts line ends
+                                                        // already
     tcsetattr(slave, TCSANOW, &settings);
   }
   fcntl(slave, F_SETFD, FD_CLOEXEC);
@@ -72,7 +73,7 @@ bool OutputChannel::ReadSome() {
     if (echo_fd_ >= 0) pending_.append(buffer, static_cast<size_t>(n));
     return true;
   }
-  // A pseudo-terminal answers EIO once its last writer is gone.
+  // A pseudo-terminal returns EIO after its last writer has closed it.
   if (n == 0 || (errno != EAGAIN && errno != EINTR)) read_end_.Reset();
   return false;
 }
@@ -90,7 +91,7 @@ void OutputChannel::OnWritable() {
   if (n > 0) {
     pending_.erase(0, static_cast<size_t>(n));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-    pending_.clear();  // nobody reads any more (EPIPE): go on with the log alone
+    pending_.clear();  // the reader has closed it (EPIPE): continue with the log only
     echo_fd_ = -1;
   }
 }

@@ -21,12 +21,12 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// What the child does between fork and exec: async-signal-safe calls only. Returns errno on
-// failure.
+// Runs in the child between fork and exec, so it makes only async-signal-safe calls. Returns errno
+// on failure.
 int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, char* const* envp) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) return ESRCH;  // the launcher died before the line above
+  if (getppid() != parent) return ESRCH;  // the launcher died before the previous line
   for (const int s : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) signal(s, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -68,7 +68,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   std::vector<std::string> env;
   for (const auto& [name, value] : request.env) env.push_back(name + "=" + value);
   const std::vector<char*> argv = Pointers(request.argv), envp = Pointers(env);
-  // Closed by a successful exec; else it carries errno.
+  // A successful exec closes it; otherwise it transfers errno.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return ResourceExhausted("pipe: %s", ErrnoText(errno));
   Fd read_end(report[0]), write_end(report[1]);
@@ -81,7 +81,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
     [[maybe_unused]] const ssize_t n = write(report[1], &error, sizeof(error));
     _exit(127);
   }
-  setpgid(pid, pid);  // in both, so that neither has to wait for the other
+  setpgid(pid, pid);  // in parent and child, so that neither must wait for the other
   Process process(pid);
   write_end.Reset();
   int error = 0;
@@ -99,7 +99,7 @@ Process::Process(Process&& other) noexcept
 Process::~Process() {
   if (pid_ < 0 || state_) return;
   Signal(SIGKILL);
-  Collect(WEXITED);  // a killed process ends
+  Collect(WEXITED);  // does not block long: a killed process ends
 }
 
 const std::optional<ExitState>& Process::Poll() {
@@ -110,7 +110,7 @@ const std::optional<ExitState>& Process::Poll() {
 void Process::Collect(int wait_flags) {
   siginfo_t info{};
   int result;
-  // Looked at first and collected second: until then the group's number cannot be given to others.
+  // Look first, reap afterwards: until it is reaped, the group's number cannot be reused.
   do {
     result = waitid(P_PID, static_cast<id_t>(pid_), &info, wait_flags | WNOWAIT);
   } while (result != 0 && errno == EINTR);

@@ -1,5 +1,5 @@
-// One child process: started in a process group of its own and killed by the kernel when the
-// launcher dies, so that no orphan is left however the launcher ends.
+// One child process in its own process group. The kernel kills it when the launcher dies, so no
+// orphan remains.
 #pragma once
 
 #include <sys/types.h>
@@ -16,30 +16,31 @@ namespace tandem::deploy {
 
 using Environment = std::map<std::string, std::string>;
 
-// How a process ended.
+// The exit status of a process.
 struct ExitState {
-  int code = 0;    // exit code; meaningless when a signal ended it
+  int code = 0;    // exit code; meaningless if a signal ended it
   int signal = 0;  // 0: it exited by itself
 
   bool ok() const { return code == 0 && signal == 0; }
-  // What a shell would say: the code, or 128 + signal (worth a restart, see ExitCode).
+  // The exit code that a shell would report: the code, or 128 + signal (worth a restart, see
+  // ExitCode).
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
   std::string Text() const;  // "exit code 3", "killed by SIGSEGV"
 };
 
 struct SpawnRequest {
   std::vector<std::string> argv;  // argv[0]: path of the program
-  Environment env;                // the whole environment, nothing is inherited
+  Environment env;                // the whole environment; the child inherits no variables
   int stdout_fd = -1;             // not owned, duplicated into the child
   int stderr_fd = -1;
-  std::vector<int> inherited;  // the child has them under the same numbers; not owned
+  std::vector<int> inherited;  // inherited with the same numbers; not owned
 };
 
-// Not thread-safe. Start it from the main thread: the kernel's promise to kill the child is tied to
-// the life of the thread that started it.
+// Not thread-safe. Start it from the main thread: the kernel kills the child when the thread that
+// started it ends.
 class Process {
  public:
-  // NOT_FOUND or PERMISSION_DENIED when the program cannot be executed; the child is gone then.
+  // NOT_FOUND or PERMISSION_DENIED: the program cannot be executed; the child has then ended.
   static StatusOr<Process> Start(const SpawnRequest& request);
 
   Process(Process&& other) noexcept;
@@ -48,9 +49,9 @@ class Process {
 
   pid_t pid() const { return pid_; }
   bool running() const { return !state_.has_value(); }
-  // Does not block. Collects the child if it has ended; whatever it left in its group is killed.
+  // Does not block. Reaps the child if it has ended, and kills the rest of its group.
   const std::optional<ExitState>& Poll();
-  // Sends `signal` to the child's group; nothing happens when it has ended.
+  // Sends `signal` to the child's group; does nothing if the child has ended.
   void Signal(int signal);
 
  private:
@@ -61,13 +62,13 @@ class Process {
   std::optional<ExitState> state_;
 };
 
-// "SIGKILL" for 9.
+// The signal's name: "SIGKILL" for 9.
 std::string SignalName(int signal);
 
-// The environment of this process. Called by launcher programs only.
+// The environment of this process. For launcher programs only.
 Environment CurrentEnvironment();
 
-// Folder of the running program's file: where its sister programs lie.
+// Directory of the running program's file, which also has its companion programs.
 std::string ProgramFolder();
 
 }  // namespace tandem::deploy

@@ -20,7 +20,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Longer than the name of any pserver in it: "/pserver-1023".
+// Longer than any pserver's file name: "/pserver-1023".
 constexpr size_t kFileNameMax = 16;
 
 bool IsPrivate(const std::string& folder) {

@@ -1,5 +1,6 @@
-// The addresses of a job's pservers on this host. The launcher holds them while the job runs, so
-// that no other user takes one before a pserver starts, or between two processes of it.
+// The listening sockets of a job's pservers on this host. The launcher holds them while the job
+// runs. Another user can therefore not take an address before a pserver starts, or between two
+// processes of it.
 #pragma once
 
 #include <map>
@@ -16,27 +17,26 @@ namespace tandem::deploy {
 
 class PserverSockets {
  public:
-  // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets lie in a private
-  // folder (PrivateFolder), where their pservers listen by themselves. UNAVAILABLE when an address
-  // is taken.
+  // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets are skipped: their
+  // pservers listen on them, in a private directory. UNAVAILABLE: an address is in use.
   Status Open(const LaunchPlan& plan);
-  // The pserver of this rank inherits its sockets.
+  // Makes the pserver of this rank inherit its sockets.
   void HandOver(int rank, SpawnRequest& request) const;
-  // No process will listen there any more, so callers must be refused.
+  // Closes the sockets of a rank that will have no process any more, so that callers are rejected.
   void Release(int rank) { sockets_.erase(rank); }
 
  private:
   std::map<int, std::vector<Fd>> sockets_;  // by rank
 };
 
-// A name that no other folder has, of a folder for Unix-domain sockets: in XDG_RUNTIME_DIR where
-// that is private, else in /tmp. It is not made.
+// A new, unused name of a directory for Unix-domain sockets: in XDG_RUNTIME_DIR if that is private,
+// else in /tmp. Does not create it.
 std::string NewSocketFolder(const Environment& env);
-// Makes the folder for this user alone, and gives a lock of it. While the lock is open nobody takes
-// the folder for a dead one. ALREADY_EXISTS when there is something of this name.
+// Creates the directory for this user only, and returns a lock of it. RemoveDeadSocketFolders keeps
+// a directory whose lock is open. ALREADY_EXISTS: the path exists.
 StatusOr<Fd> MakePrivateFolder(const std::string& path);
-// Removes folders beside `path` of NewSocketFolder that launchers of this user left at SIGKILL:
-// they have no lock, are older than `age_min`, and hold nothing but sockets that answer no more.
+// Removes directories next to `path` of NewSocketFolder that launchers of this user left at SIGKILL:
+// no lock is held, the age is above `age_min`, and all entries are sockets that refuse connections.
 void RemoveDeadSocketFolders(const std::string& path, Duration age_min = std::chrono::minutes(1));
 
 }  // namespace tandem::deploy

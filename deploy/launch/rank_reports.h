@@ -1,4 +1,4 @@
-// What the processes of a job tell the launcher through a FIFO (common/base/launcher_words.h).
+// The reports of a job's processes to the launcher, through a FIFO (common/base/launcher_words.h).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tandem::deploy {
 
-// A process as the words call it: "trainer", "pserver", "caller", and its number.
+// A process as the reports name it: "trainer", "pserver" or "caller", and its number.
 struct NamedProcess {
   std::string kind;
   int number = 0;
@@ -29,18 +29,18 @@ struct RankReports {
 
 class RankReportFifo {
  public:
-  // Makes the FIFO, for this user alone; what had its name is removed.
+  // Creates the FIFO for this user only; removes an existing file of that name.
   Status Open(const std::string& path);
   ~RankReportFifo();
 
-  int fd() const { return fifo_.get(); }  // readable when there is news; -1: not opened
-  // What was said since the last call. Never blocks. Lines that make no sense are left out.
+  int fd() const { return fifo_.get(); }  // readable if there are reports; -1: not opened
+  // The reports since the last call. Never blocks. Skips malformed lines.
   RankReports Read();
 
  private:
   std::string path_;
   Fd fifo_;
-  std::string rest_;  // of a line whose end has not come yet
+  std::string rest_;  // an incomplete line
 };
 
 }  // namespace tandem::deploy

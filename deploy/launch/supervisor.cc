@@ -18,7 +18,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kPollMsMax = 1000;  // a lost SIGCHLD costs a second, not the job
+constexpr int kPollMsMax = 1000;  // a lost SIGCHLD delays the job by at most a second
 constexpr size_t kReportLines = 20;
 constexpr auto kFlushMax = std::chrono::seconds(2);
 
@@ -30,7 +30,7 @@ sigset_t WatchedSignals(bool elastic) {
   return set;
 }
 
-// Failures that are the echo of another one are not its cause.
+// Whether the failure is only a consequence of another failure.
 bool IsConsequence(const ExitState& exit) {
   return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
 }
@@ -128,13 +128,13 @@ std::string Supervisor::LostText() const {
 
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
   request.stdout_fd = request.stderr_fd = child.log->fd();
-  // Whoever has the lowest rank on this machine speaks for all.
+  // The lowest rank on this machine reports for all.
   const bool first_trainer = child.plan->role == Role::kTrainer && child.member &&
                              std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
                                return c->plan->role == Role::kTrainer &&
                                       c->plan->rank < child.plan->rank && c->process->running();
                              });
-  // In an elastic job others may come to speak.
+  // In an elastic job the reporting rank may change.
   const bool later = plan_.elastic() && child.plan->role == Role::kTrainer;
   if (options_.quiet || !(first_trainer || later)) return OkStatus();
   for (const int fd : {shown_stdout(), STDERR_FILENO}) {
@@ -160,7 +160,7 @@ void Supervisor::Loop() {
 
 void Supervisor::WaitForEvents() {
   std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {rank_words_.fd(), POLLIN, 0}};
-  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether it waits to write
+  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether the channel waits to write
   for (const auto& child : children_) {
     for (OutputChannel& channel : child->output) {
       const bool writing = channel.write_fd() >= 0;
@@ -196,7 +196,7 @@ void Supervisor::OnSignal(int signal) {
     }
     return;
   }
-  if (signal == SIGCHLD) return;  // CollectEnded looks at every child
+  if (signal == SIGCHLD) return;  // CollectEnded checks every child
   if (signal == SIGUSR1) return FillWorld();
   if (stop_signal_ != 0) {
     if (SteadyNow() - stopped_at_ < kSameStopRequest) return;
@@ -228,15 +228,14 @@ void Supervisor::CollectEnded() {
     LoseRanks(ended);
     LetGo(ended);
     Restart(ended);
-    LoseRanks(ended);  // of those that do not come again
+    LoseRanks(ended);  // handles those that were not restarted
     Blame(ended);
   }
-  // A pserver that was told to stop and ends otherwise than with 0 lost something.
+  // A pserver that was told to stop, and ends with another code than 0, lost data.
   if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
 }
 
-// A pserver that was told to stop while trainers go on: by somebody else, as tandemrun does it
-// last.
+// Whether another program stopped the pserver while trainers run; tandemrun stops pservers last.
 bool Supervisor::WasStopped(Child& child) const {
   return child.plan->role == Role::kPserver && child.process->Poll()->ok() &&
          phase_ == Phase::kRunning && AnyRunning(Role::kTrainer);
@@ -250,7 +249,7 @@ bool Supervisor::StorageFailed(Child& child) const {
 void Supervisor::LetGo(std::vector<Child*>& ended) {
   if (phase_ != Phase::kRunning || !AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](Child* child) {
-    if (child->plan->role != Role::kPserver) return false;  // a drained one may be killed, too
+    if (child->plan->role != Role::kPserver) return false;  // a drained pserver may also be killed
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
     Note("left", child->plan->Name(), child->process->pid(), "it was drained");
     sockets_.Release(child->plan->rank);
@@ -313,7 +312,8 @@ void Supervisor::Blame(const std::vector<Child*>& ended) {
   for (Child* child : ended) {
     const ExitState& exit = *child->process->Poll();
     if (exit.ok() && !WasStopped(*child)) continue;
-    // Those that ended between two looks are taken as simultaneous: cause before consequence.
+    // Processes that ended between two checks count as simultaneous: the cause takes precedence
+    // over its consequences.
     if (culprit == nullptr || (IsConsequence(*culprit->process->Poll()) && !IsConsequence(exit))) {
       culprit = child;
     }
@@ -340,7 +340,7 @@ Failure Supervisor::FailureOf(Child& child) const {
   failure.host = HostName();
   failure.pid = child.process->pid();
   const auto exit = child.process->Poll();
-  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // on its way
+  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // SIGKILL is still in progress
   failure.early = failure.exit.ok();
   failure.stuck = child.stuck;
   failure.silent_s = Seconds(child.silent);
@@ -415,7 +415,7 @@ void Supervisor::FlushOutput() {
 }
 
 int Supervisor::Conclude() {
-  // Said again, as what was said before is far above by now.
+  // Repeated, because the first warning is far above by now.
   if (!lost_.ok()) std::fprintf(stderr, "%s: warning: %s\n", options_.name, LostText().c_str());
   if (!failure_) {
     Note("done", "", 0, stop_signal_ == 0 ? "" : "stopped by " + SignalName(stop_signal_));

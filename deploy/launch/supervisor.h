@@ -1,4 +1,4 @@
-// Starts the processes of a plan, waits for them, and leaves none behind.
+// Starts the processes of a plan, waits for them, and terminates all of them at the end.
 #pragma once
 
 #include <cstdio>
@@ -18,30 +18,31 @@
 
 namespace tandem::deploy {
 
-// The life of a job:
-//   running    until all trainers ended with 0, or something failed, or a signal came
-//   trainers   are told to stop (SIGTERM, or the signal that came), SIGKILL after grace_s
-//   pservers   are told to stop once no trainer is left, SIGKILL after grace_s
-// A second SIGINT or SIGTERM kills at once. One thread; waits in poll() only.
+// The phases of a job:
+//   running    until all trainers have ended with 0, or a failure, or a signal
+//   trainers   get SIGTERM (or the received signal), and SIGKILL after grace_s
+//   pservers   get SIGTERM once no trainer runs, and SIGKILL after grace_s
+// A second SIGINT or SIGTERM kills all processes immediately. Not thread-safe; waits only in
+// poll().
 class Supervisor {
  public:
   struct Options {
-    Environment env;  // what the children inherit
+    Environment env;  // inherited by the children
     int grace_s = 10;
-    int max_restarts = 0;      // processes that were killed and can return are started again
-    bool quiet = false;        // do not show trainer 0's output
-    bool only_stderr = false;  // show its stdout on stderr too: stdout is wanted for something else
-    const char* name = "tandemrun";  // in front of messages
+    int max_restarts = 0;            // restarts of killed processes that can return
+    bool quiet = false;              // do not show trainer 0's output
+    bool only_stderr = false;        // show its stdout on stderr: stdout has another use
+    const char* name = "tandemrun";  // prefix of messages
   };
 
   Supervisor(const LaunchPlan& plan, Options options);
-  ~Supervisor();  // kills what still runs
+  ~Supervisor();  // kills the processes that still run
 
-  // Blocks until every process has ended. Takes SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH, and
-  // for an elastic job SIGUSR1, for itself meanwhile. The value is the exit code of the job: 0,
-  // that of the first failure, or 128 + the signal that ended the job. A Status when a process
-  // could not be started; then none runs. REQUIRES: PrepareFiles(plan) was OK; called once, from
-  // the main thread.
+  // Runs the job; blocks until every process has ended. Handles SIGINT, SIGTERM, SIGHUP, SIGCHLD
+  // and SIGWINCH meanwhile, and SIGUSR1 for an elastic job. Returns the exit code of the job: 0,
+  // that of the first failure, or 128 + the signal that ended the job. Returns an error if a
+  // process could not be started; no process runs then. REQUIRES: PrepareFiles(plan) was OK; one
+  // call, from the main thread.
   StatusOr<int> Run();
 
  private:
@@ -49,43 +50,44 @@ class Supervisor {
   struct Child;
 
   Status StartAll();
-  // `member`: Child::member.
+  // `member`: see Child::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
   Status OpenOutput(Child& child, SpawnRequest& request);
   void Loop();
   void WaitForEvents();
   void TakeSignals();
   void OnSignal(int signal);
-  // The next four are in supervisor_waits.cc. Takes up what the processes say.
+  // The next four are in supervisor_waits.cc. Handles the reports of the processes.
   void HandleRankReports();
-  // Tells people, and kills whom others have waited for in vain: it hangs.
+  // Warns the user about a wait, and kills the awaited process after its limit: it hangs.
   void HearWait(const ProcessWait& wait);
   Child* Running(const NamedProcess& process) const;  // null: none
   std::string NameOf(const NamedProcess& process) const;
   void KillSilent(Child& child, const ProcessWait& wait);
   void CollectEnded();
   bool WasStopped(Child& child) const;
-  // A pserver that met an error of its store: its successor reads what the folder holds.
+  // Whether a pserver ended after an error of its storage. Its successor uses the state in its
+  // directory.
   bool StorageFailed(Child& child) const;
-  // Takes pservers out of `ended` that were drained: nobody needs them.
+  // Removes drained pservers from `ended`: the job does not need them.
   void LetGo(std::vector<Child*>& ended);
-  // Starts those again that died and can return, and takes them out of `ended`.
+  // Restarts processes that died and can return, and removes them from `ended`.
   void Restart(std::vector<Child*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;
-  // A new process in the place of `old`, which goes.
+  // Starts a new process in place of `old`, which is destroyed.
   void StartAgain(Child& old, bool member);
   void Replace(const Child& old, bool member);
-  // The next six are of an elastic job (supervisor_elastic.cc). Who was killed is taken out of the
-  // world, and out of `ended`, where the job can do without; a successor has to say that it is
-  // ready.
+  // The next six are for elastic jobs (supervisor_elastic.cc). Removes killed ranks from the world,
+  // and from `ended`, if the job can continue without them. A successor must first report that it
+  // is ready.
   void LoseRanks(std::vector<Child*>& ended);
-  void Admit(int rank);  // which is ready
-  void FillWorld();      // starts all that were lost
+  void Admit(int rank);  // which has reported ready
+  void FillWorld();      // starts all lost ranks
   void ChangeWorld();
   Status PublishWorld(std::vector<int> members);
-  std::vector<int> RanksHere() const;  // that take part and run
+  std::vector<int> RanksHere() const;  // members that run
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
-  // Whether ranks have come to the end of the job: a successor would meet nobody.
+  // Whether some ranks have reached the end of the job: a successor would find no peers.
   bool Over() const;
   void Blame(const std::vector<Child*>& ended);
   // A trainer that lost a peer is no cause while another trainer does not end when it is told to.
@@ -96,9 +98,9 @@ class Supervisor {
   void StopPservers();
   void SignalRole(Role role, int signal);
   bool AnyRunning(Role role) const;
-  // Into events.jsonl (job_record.h).
+  // Adds an event to events.jsonl (job_record.h).
   void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Says once that the log folder lacks something from now on; nothing for OK.
+  // Warns once that the log directory is incomplete from now on; does nothing for OK.
   void TellLost(const Status& why);
   std::string LostText() const;
   void FlushOutput();
@@ -114,12 +116,12 @@ class Supervisor {
   Time started_{}, kill_at_ = Time::max();
   int restarts_ = 0;
   int64_t world_version_ = 0;
-  int stop_signal_ = 0;    // from outside; 0: none
-  Time stopped_at_{};      // when stop_signal_ came
-  bool kill_now_ = false;  // a second signal came
+  int stop_signal_ = 0;    // received signal; 0: none
+  Time stopped_at_{};      // time of stop_signal_
+  bool kill_now_ = false;  // a second signal was received
   bool told_remote_ = false;
   std::optional<Failure> failure_;
-  Status lost_;  // why the log folder lacks lines; OK: it has all
+  Status lost_;  // the reason why the log directory lacks lines; OK: it is complete
 };
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// A process that a supervisor has started. Internal to it.
+// A process that a supervisor has started. Internal to Supervisor.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ struct Supervisor::Child {
   std::optional<Process> process;
   Time started = SteadyNow();
   std::optional<LogFile> log;
-  std::vector<OutputChannel> output;  // of the trainer that is shown
+  std::vector<OutputChannel> output;  // used if the terminal shows this trainer
   bool seen_end = false;
   bool stuck = false;  // had to be killed
-  bool here = false;   // said that it had joined the job
-  Duration silent{};   // it was killed after this time without an answer; 0: it was not
-  Time told_wait{};    // when people were told last that others wait for it
-  bool member = true;  // of an elastic job's world; else it has yet to say that it is ready
+  bool here = false;   // reported that it had joined the job
+  Duration silent{};   // killed after this time without a reply; 0: not for this reason
+  Time told_wait{};    // time of the last warning that others wait for it
+  bool member = true;  // member of an elastic job's world; false: it has not reported ready yet
 };
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// Elastic jobs: who takes part, from one world to the next.
+// Elastic jobs: the members of each world.
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ Status Supervisor::PublishWorld(std::vector<int> members) {
                            {++world_version_, plan_.ranks_least, Over(), std::move(members)});
 }
 
-// Tells the ranks that are there, and shows the output of the lowest.
+// Notifies the running ranks, and shows the output of the lowest rank.
 void Supervisor::ChangeWorld() {
   const std::vector<int> ranks = RanksHere();
   for (const auto& child : children_) {

@@ -1,4 +1,4 @@
-// Processes that others wait for: who is told, and who is killed.
+// Processes that others wait for: warns the user, and kills unresponsive processes.
 #include <signal.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void Supervisor::HandleRankReports() {
 Supervisor::Child* Supervisor::Running(const NamedProcess& process) const {
   const Role role = process.kind == "pserver" ? Role::kPserver : Role::kTrainer;
   int rank = process.number;
-  // Several callers of a pserver may be places of one trainer.
+  // Several callers of a pserver may be replicas of one trainer.
   if (process.kind == "caller") rank /= std::max(1, plan_.trainers / std::max(1, plan_.workers));
   for (const auto& child : children_) {
     const bool meant = child->plan->role == role && child->plan->rank == rank;
@@ -40,7 +40,7 @@ void Supervisor::HearWait(const ProcessWait& wait) {
   if (phase_ != Phase::kRunning || stop_signal_ != 0 || failure_) return;
   Child* const child = Running(wait.whom);
   const Time began = SteadyNow() - wait.waited;
-  // A successor that is still starting is not the process that was waited for.
+  // A successor that is still starting is not the awaited process.
   if (child == nullptr || child->silent > Duration::zero() || child->started > began) return;
   const Duration limit = child->here ? wait.limit : wait.start_limit;
   if (wait.waited >= limit) return KillSilent(*child, wait);
@@ -60,7 +60,7 @@ void Supervisor::KillSilent(Child& child, const ProcessWait& wait) {
   Note("silent", child.plan->Name(), child.process->pid(), text);
   child.silent = wait.waited;
   child.process->Signal(SIGKILL);
-  // The others may end, for want of it, before its own end is seen.
+  // The other processes may end, for lack of it, before its own end is noticed.
   if (!plan_.elastic() && !MayRestart(*child.plan)) failure_ = FailureOf(child);
 }
 

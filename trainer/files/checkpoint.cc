@@ -35,7 +35,7 @@ constexpr uint64_t kManifestBytesMax = uint64_t{16} << 20;
 
 std::string DirName(uint64_t step) { return absl::StrFormat("%s%08d", kPrefix, step); }
 
-// The step of "step-00000123"; nothing for any other name.
+// The step of "step-00000123"; nullopt for any other name.
 std::optional<uint64_t> StepOf(const std::string& name) {
   const std::string prefix = kPrefix;
   if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) return {};
@@ -49,8 +49,8 @@ std::optional<uint64_t> StepOf(const std::string& name) {
   return step;
 }
 
-// Names in `dir`; none when it is absent. An unreadable folder is an error: taken for an empty one,
-// the job would start anew.
+// Names in `dir`; none if it is absent. An unreadable directory is an error: if it counted as
+// empty, the job would start from step 0.
 StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -64,7 +64,7 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   return names;
 }
 
-// A file of the checkpoint's own folder, and not a hidden one.
+// Whether `name` is a file in the checkpoint's own directory, and not a hidden one.
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > 100 || name[0] == '.') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -232,17 +232,17 @@ Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& che
   return SyncDir(tmp);
 }
 
-// The moment at which the checkpoint begins to exist.
+// Renames the directory: from then on the checkpoint exists.
 Status CheckpointStore::Publish(const std::string& tmp, const std::string& path) const {
   if (rename(tmp.c_str(), path.c_str()) != 0) {
-    // One of the same step is there: swap the two, so that there is always a whole one.
+    // A checkpoint of the same step exists: swap the two, so that a complete one always exists.
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return DataLoss("%s: cannot be renamed to %s (%s)", tmp, path, ErrnoText(errno));
     }
     if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
       return DataLoss("%s: cannot take the place of %s (%s)", tmp, path, ErrnoText(errno));
     }
-    std::error_code ignored;  // what is left over here is removed with the next save
+    std::error_code ignored;  // the next save removes leftovers
     fs::remove_all(tmp, ignored);
   }
   return SyncDir(dir_);
@@ -251,7 +251,7 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
 void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
   const auto remove = [&](const std::string& path) {
     std::error_code error;
-    // The manifest first: what is left of an interrupted removal must not look whole.
+    // Remove the manifest first: the remains of an interrupted removal must not look complete.
     fs::remove(path + "/" + kManifestFile, error);
     fs::remove_all(path, error);
     if (error) {
@@ -301,7 +301,7 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
   std::error_code error;
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
   fs::remove_all(tmp, error);
-  // Only its owner can read what is in it, until the owner says otherwise (chmod).
+  // Only the owner can read the files, unless the owner changes the mode (chmod).
   if (mkdir(tmp.c_str(), 0700) != 0) return FileError(tmp, "cannot be created", errno);
   if (Status status = WriteFiles(tmp, checkpoint); !status.ok()) {
     fs::remove_all(tmp, error);

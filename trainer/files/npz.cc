@@ -18,10 +18,10 @@ static_assert(std::endian::native == std::endian::little,
 constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr uint32_t kZip64EndMagic = 0x06064b50, kZip64LocatorMagic = 0x07064b50;
 constexpr uint32_t kEndMagic = 0x06054b50;
-// Sizes and offsets stand in the ZIP64 field, always: one form for small and large ones.
+// Sizes and offsets are always in the ZIP64 field: one form for small and large files.
 constexpr uint32_t kIn64 = 0xffffffff;
 constexpr uint16_t kZip64Field = 1, kVersion64 = 45;
-constexpr uint16_t kDate = 1 << 5 | 1;  // 1980-01-01, the first that a ZIP file can say
+constexpr uint16_t kDate = 1 << 5 | 1;  // 1980-01-01, the earliest date in a ZIP file
 constexpr size_t kNameBytesMax = 65535 - 4;
 
 struct Member {
@@ -54,8 +54,8 @@ const char* DescrOf(DType type) {
   }
 }
 
-// What stands in front of the elements: a Python literal, padded so that they begin at a multiple
-// of 64 bytes of the .npy file.
+// The header before the elements: a Python literal, padded so that the elements start at a multiple
+// of 64 bytes in the .npy file.
 std::string NpyHeader(const char* descr, const Shape& shape) {
   std::string dims;
   for (const int64_t dim : shape.dims()) dims += std::to_string(dim) + ", ";

@@ -1,5 +1,6 @@
-// NumPy's .npz: a ZIP archive of .npy files, one a tensor, not compressed; numpy.load reads it, and
-// maps nothing. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3 (ZIP64).
+// NumPy's .npz: an uncompressed ZIP archive with one .npy file per tensor. numpy.load reads it,
+// without memory mapping. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3
+// (ZIP64).
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace tandem {
 
-// Writes the file at once; it is synced to disk when this returns. Not atomic, and the same bytes
-// for the same tensors. Tensors must be on the CPU; f32 f16 i32 i64 u8: INVALID_ARGUMENT for bf16,
-// which NumPy does not have, and for a name that is empty or longer than 65531 bytes.
-// RESOURCE_EXHAUSTED when the disk is full.
+// Writes the file and syncs it to disk. Not atomic. The same tensors give the same bytes. Tensors
+// must be on the CPU, with type f32 f16 i32 i64 or u8. INVALID_ARGUMENT: a bf16 tensor, which NumPy
+// does not have, or a name that is empty or longer than 65531 bytes. RESOURCE_EXHAUSTED: the disk
+// is full.
 Status WriteNpz(const std::string& path, const TensorMap& tensors);
 
 }  // namespace tandem

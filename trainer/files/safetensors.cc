@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
-// Nesting of a valid header; deeper ones are refused before they use up the stack.
+// Nesting of a valid header; deeper ones are rejected before they exhaust the stack.
 constexpr int kDepthMax = 4;
 constexpr size_t kTensorsMax = 1'000'000;
 
@@ -42,8 +42,8 @@ uint64_t LittleEndian64(const uint8_t* p) {
   return value;
 }
 
-// Header text: sorted by name (nlohmann's objects are), offsets in that order, padded with spaces
-// so that the data begin at a multiple of 8.
+// Makes the header text: sorted by name (as nlohmann's objects are), offsets in that order, padded
+// with spaces so that the data start at a multiple of 8.
 StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tensors,
                                  const StringMap& metadata) {
   Json header = Json::object();
@@ -62,7 +62,7 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
   std::string text;
   try {
     text = header.dump();
-  } catch (const Json::exception&) {  // the library's only way to say so
+  } catch (const Json::exception&) {  // the library reports errors only by exceptions
     return InvalidArgument("%s: a tensor's name or metadata is not valid UTF-8", path);
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -75,7 +75,7 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
 
 using WriteFn = std::function<Status(const void*, size_t)>;
 
-// The bytes of the file, in order.
+// Writes the bytes of the file, in order.
 Status Emit(const std::string& path, const TensorMap& tensors, const StringMap& metadata,
             const WriteFn& write) {
   TD_ASSIGN_OR_RETURN(const std::string header, MakeHeader(path, tensors, metadata));
@@ -89,7 +89,8 @@ Status Emit(const std::string& path, const TensorMap& tensors, const StringMap& 
   return OkStatus();
 }
 
-// JSON without exceptions, refusing what nlohmann would let pass: names given twice, depth.
+// Parses JSON without exceptions. Rejects two things that nlohmann accepts: duplicate names and
+// deep nesting.
 class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
@@ -145,7 +146,7 @@ using ReadFn = std::function<Status(void*, size_t)>;
 
 class Parser {
  public:
-  // `read`: copies the next so many bytes of the file. `file_bytes`: how many there are.
+  // `read` copies the next bytes of the file, as many as requested. `file_bytes`: size of the file.
   Parser(const std::string& name, uint64_t file_bytes, ReadFn read)
       : name_(name), file_bytes_(file_bytes), read_(std::move(read)) {}
 
@@ -249,7 +250,7 @@ class Parser {
     return OkStatus();
   }
 
-  // An array of whole numbers from 0 to 2^62.
+  // Parses an array of whole numbers from 0 to 2^62.
   StatusOr<std::vector<int64_t>> Numbers(const std::string& name, const char* field,
                                          const Json& value) const {
     constexpr uint64_t kMax = uint64_t{1} << 62;
@@ -264,7 +265,7 @@ class Parser {
     return out;
   }
 
-  // In order of their offsets the tensors fill the data without overlap, gap or rest.
+  // Checks that the tensors, in order of their offsets, fill the data without overlap, gap or rest.
   Status CheckOffsets() {
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

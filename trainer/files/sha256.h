@@ -1,4 +1,4 @@
-// Hashes of files and of what goes into them.
+// SHA-256 of files and of data.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// SHA-256 (FIPS 180-4) of what was added, in pieces.
+// SHA-256 (FIPS 180-4) of data that is added in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -18,7 +18,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Add(const void* data, size_t bytes);
-  // Lower-case hex. Call once.
+  // The hash in lower-case hex. Call it once.
   std::string Finish();
 
  private:
@@ -26,7 +26,7 @@ class Sha256 {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of the file's bytes, as `sha256sum` prints it.
+// The hash of the file's bytes, as `sha256sum` prints it.
 StatusOr<std::string> Sha256File(const std::string& path);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// How far a job has come, in a file beside its checkpoints: of processes that go on from one of
-// these after all of its ranks died, it says which steps are run again.
+// Records the furthest step of a job in a file beside its checkpoints. After a loss of all ranks
+// the job resumes from a checkpoint. The file then tells which steps run again.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace tandem {
 
-// One thread; a single process of the job notes steps.
+// Not thread-safe. Only one process of the job may record steps.
 class StepHighWaterMark {
  public:
-  // In the folder of the checkpoints of the job of this name. The clock must outlive this.
+  // `dir`: the checkpoint directory of the job named `job`. The clock must outlive this object.
   StepHighWaterMark(const std::string& dir, std::string job, const Clock& clock);
 
-  // Steps that were done when it was noted last; 0 when there is no such file, it is of another
-  // job, or it cannot be read.
+  // The number of steps recorded last. 0: the file is absent, belongs to another job, or cannot be
+  // read.
   int64_t Read() const;
 
-  // So many steps are done. Writes at most once a second, whole or not at all, and never fewer
-  // steps than are there. Of a file that cannot be written nothing is said: the job matters more.
+  // Records that `steps_done` steps are done. Writes atomically, at most once a second, and never a
+  // smaller number. Ignores a write error, so that the job continues.
   void Note(int64_t steps_done);
 
  private:

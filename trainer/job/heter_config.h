@@ -1,4 +1,4 @@
-// What a job with heter workers must be like.
+// Checks the settings of a job with heter workers.
 #pragma once
 
 namespace tandem {
@@ -7,8 +7,9 @@ class Diagnostics;
 class JobConfig;
 class Origins;
 
-// An error for each setting with which `heter_workers` cannot work beside `workers` trainers, and
-// for a device guard that names no device; a note where a guard is set and there are none of them.
+// Reports an error for each setting with which `heter_workers` cannot work beside `workers`
+// trainers, and for a device guard that names no device. Reports a note if a guard is set and there
+// are no heter workers.
 void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
                        const Origins& origins, Diagnostics* diagnostics);
 

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// Files and folders.
+// Fields that are paths of files or directories.
 constexpr std::string_view kPaths[] = {
     "data.dir",
     "model.program",
@@ -27,7 +27,8 @@ constexpr std::string_view kPaths[] = {
     "strategy.runtime_flags.pe_profile_fname",
 };
 
-// What a flag says where the job file says `value`: its paths begin where the shell is.
+// The value of a flag, for use in the job file's context. A path in a flag is relative to the
+// working directory.
 std::string ValueOfFlag(const std::string& name, const std::string& value,
                         const std::string& job_dir) {
   const auto is = [&name](std::string_view path) {
@@ -40,8 +41,8 @@ std::string ValueOfFlag(const std::string& name, const std::string& value,
   return error ? value : (here / value).string();
 }
 
-// a_sync_configs.lr_decay_steps stands for the decay_steps that an exponential schedule leaves
-// open.
+// a_sync_configs.lr_decay_steps is used for the decay_steps that an exponential schedule leaves
+// unset.
 void SetDecaySteps(JobConfig* config) {
   const A_SyncConfigs& async = config->strategy().a_sync_configs();
   const LearningRateSchedule& schedule = config->optimizer().schedule();
@@ -57,7 +58,7 @@ void SetLogicalShards(int ranks, JobConfig* config) {
   strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));
 }
 
-// What is wrong with a setting on top of the file: its origin is the place.
+// Reports an error in a setting that overrides the file, at the setting's origin.
 void AddError(const Origin& origin, const Status& status, Diagnostics* diagnostics) {
   std::string message(status.message());
   const std::string prefix = origin.ToString() + ": ";

@@ -1,4 +1,4 @@
-// The effective job: file, environment and flags put together and checked.
+// Builds the effective job from file, environment and flags, and checks it.
 #pragma once
 
 #include <map>
@@ -15,22 +15,23 @@ class Diagnostics;
 class JobConfig;
 struct TextFile;
 
-// Names of fields of the job or knobs, each with a value as text.
+// Pairs of a name (a field of the job or a knob) and a value as text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct JobSources {
-  std::string path;                // job file; empty: flags alone
-  Settings overrides;              // by flags
-  std::vector<std::string> flags;  // of the program: what an override may have meant
+  std::string path;                // job file; empty: only flags
+  Settings overrides;              // settings from flags
+  std::vector<std::string> flags;  // the program's flag names, to suggest one for a misspelled
+                                   // override
   std::map<std::string, std::string> environment;
-  Settings chosen;        // by `auto`: what is set anywhere else stays
-  int heter_workers = 0;  // beside the workers
+  Settings chosen;        // by `auto`; settings from other sources override them
+  int heter_workers = 0;  // in addition to the workers
 };
 
 struct EffectiveJob {
   std::unique_ptr<JobConfig> config;
-  std::string text;   // what differs from the defaults, with origins, one a line
-  std::string notes;  // what the user should know; may be empty
+  std::string text;   // the settings that differ from the defaults, with origins, one per line
+  std::string notes;  // notes for the user; may be empty
 
   EffectiveJob();
   EffectiveJob(EffectiveJob&&) noexcept;
@@ -38,24 +39,25 @@ struct EffectiveJob {
   ~EffectiveJob();
 };
 
-// Puts the job together and checks it. Everything wrong goes into `diagnostics`; the job is one to
-// run only when nothing did. `file`: sources.path, already read; nullptr: flags alone.
+// Builds and checks the job. Reports all errors to `diagnostics`; the job may only run if there are
+// none. `file`: the content of sources.path; nullptr: only flags.
 EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
                       Diagnostics* diagnostics);
 
-// CheckJob of the file at sources.path. INVALID_ARGUMENT with every error found, in the shape
-// file:line:col: error: ...
+// Calls CheckJob with the file at sources.path. INVALID_ARGUMENT: the job has errors; the message
+// lists each one as file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
-// The folder of a job file, which its relative paths begin at (those of flags at the working
-// directory): "" or ends with a slash.
+// The directory of a job file, to which its paths are relative: "" or ends with a slash. Paths in
+// flags are relative to the working directory.
 std::string JobDir(const std::string& path);
-// `path` of a job in the folder `job_dir`; "" stays.
+// Resolves `path` of a job in the directory `job_dir`; "" stays "".
 std::string InJobDir(const std::string& job_dir, const std::string& path);
 
 // Samples of a step over all workers.
 int64_t GlobalBatch(const JobConfig& config, int workers);
-// How many ranks one worker is: its places. CheckJob has seen that the batch is enough for them.
+// The number of ranks (replicas) of one worker. CheckJob has checked that the batch is large
+// enough.
 int PlacesOf(const JobConfig& config);
 
 }  // namespace tandem

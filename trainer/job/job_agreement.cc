@@ -24,9 +24,9 @@ namespace gpb = google::protobuf;
 
 constexpr size_t kShownMax = 60;                     // characters of a value
 constexpr size_t kHashShown = 12;                    // hexadecimal digits
-constexpr int64_t kListBytesMax = int64_t{1} << 20;  // of a rank
-constexpr size_t kSampleBytesMax = size_t{1} << 20;  // that are looked at
-constexpr uint32_t kSamplesMax = 16;                 // the same
+constexpr int64_t kListBytesMax = int64_t{1} << 20;  // per rank
+constexpr size_t kSampleBytesMax = size_t{1} << 20;  // hashed sample bytes at most
+constexpr uint32_t kSamplesMax = 16;                 // hashed samples at most
 
 constexpr char kFolder[] = "hosts have other folders";
 constexpr char kFile[] = "hosts have other folders; what is in it is compared";
@@ -173,13 +173,13 @@ void AddFields(const gpb::Message& message, const std::string& path, const std::
   }
 }
 
-// Arguments by their names: their order says nothing.
+// Arguments are sorted by name, because their order has no effect.
 void AddArguments(const ModelConfig& model, Sorted* list) {
   for (const ModelArg& arg : model.arg()) (*list)["model." + arg.name()] = Shortened(arg.value());
 }
 
-// Numbers that all hosts read alike, which labels and ids are. Those of the first sample, the last
-// and some between.
+// Hashes values that all hosts read identically: labels and ids. Uses the first sample, the last
+// one and some between.
 StatusOr<std::string> HashOfSamples(const Dataset& train) {
   size_t bytes = 1;
   for (const SampleField& field : train.fields()) bytes += field.desc.bytes();
@@ -207,9 +207,10 @@ StatusOr<std::string> HashOfSamples(const Dataset& train) {
 
 void AddData(const DataConfig& data, const Dataset& train, Sorted* list) {
   (*list)["data.samples"] = std::to_string(train.size());
-  // What the fields say is all of the one; of the other each sample is a file to decode.
+  // For synthetic data the fields describe everything. For images each sample would be a file to
+  // decode.
   if (data.format() == "synthetic" || data.format() == "images") return;
-  // What cannot be read is told when training comes to it.
+  // An unreadable sample is no error here; training reports it when it reads the sample.
   const StatusOr<std::string> hash = HashOfSamples(train);
   (*list)["data.samples (sha256 of some)"] = hash.ok() ? *hash : "not readable";
 }
@@ -228,7 +229,7 @@ Agreement FromLines(const std::string& text) {
   return list;
 }
 
-// What ranks tell each other first: a hash of the list, then its bytes.
+// The first message between ranks: a hash of the list, then its size in bytes.
 using Digest = std::array<int64_t, 5>;
 
 Digest DigestOf(const std::string& lines) {
@@ -291,7 +292,8 @@ Status AgreeAmongRanks(Communicator& ranks, const Agreement& mine, Time deadline
   const int rank = static_cast<int>(other - all.begin());
   TD_ASSIGN_OR_RETURN(const Agreement first, ListOf(ranks, 0, all[0][4], lines, deadline));
   TD_ASSIGN_OR_RETURN(const Agreement theirs, ListOf(ranks, rank, (*other)[4], lines, deadline));
-  // Who leaves first must not break off what others still wait for; they know it all in any case.
+  // A rank that leaves early must not break the others' calls. All ranks know the result by now, so
+  // the barrier's status is ignored.
   (void)ranks.Barrier({.what = "settings of the job", .deadline = deadline})->Wait(Time::max());
   return InvalidArgument("%s [TD3011]; hint: give all ranks the same job file and flags",
                          Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));

@@ -1,7 +1,7 @@
-// What all ranks of a job must have alike for its result to make sense, in one list for all modes:
-// ranks compare it among themselves when they have met, pservers that of each trainer with the
-// first one's. It has every field of the job and of its strategy, at its default or not, but those
-// that NotCompared names; so a new field or knob is in it by itself.
+// The settings that all ranks of a job must share, as one list for all modes. Ranks compare their
+// lists after the rendezvous; pservers compare each trainer's list with the first trainer's. The
+// list has every field of the job and of its strategy, set or default, except those in NotCompared.
+// A new field or knob is therefore included automatically.
 #pragma once
 
 #include <span>
@@ -17,22 +17,23 @@ namespace tandem {
 class Dataset;
 class JobConfig;
 
-// A field that may differ from rank to rank, and all that is in it.
+// A field that may differ between ranks, with all its subfields.
 struct NotComparedField {
   const char* path;  // from JobConfig: "strategy.runtime_flags.nccl_debug"
   const char* why;
 };
 std::span<const NotComparedField> NotCompared();
 
-// The list of an effective job for `workers` workers. Beside the fields, program and data as they
-// are: a hash of the program's file, the number of training samples and a hash of whole numbers in
-// some of them. Reads these files; relative paths begin at `job_dir`. Long values are shortened,
-// with a hash.
+// The list of an effective job for `workers` workers. It also describes program and data: a hash of
+// the program's file, the number of training samples, and a hash of the integers in some samples.
+// Reads these files; relative paths start at `job_dir`. Long values are shortened and followed by a
+// hash.
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
                                 const Dataset& train);
 
-// Called by all ranks together, for host memory. INVALID_ARGUMENT on all of them, in the same
-// words, naming the first rank whose list is not that of rank 0, and the first difference.
+// All ranks must call this together, with host memory. INVALID_ARGUMENT: a rank's list differs from
+// rank 0's. All ranks return the same message; it names the first such rank and the first
+// difference.
 Status AgreeAmongRanks(Communicator& ranks, const Agreement& mine, Time deadline);
 
 }  // namespace tandem

@@ -142,7 +142,7 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
   }
 }
 
-// Remainder JOIN leaves ranks out of a mean: it is for those who take one mean over all ranks.
+// Remainder JOIN leaves ranks out of a mean, so it requires a mode with one mean over all ranks.
 void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
   if (config.data().remainder() != DataConfig::JOIN) return;
   const DistributedStrategy& s = config.strategy();

@@ -1,5 +1,4 @@
-// What is asked of a job's own settings (proto/job.proto), beside those of its strategy
-// (common/strategy/validate.h).
+// Checks a job's own settings (proto/job.proto). common/strategy/validate.h checks its strategy.
 #pragma once
 
 #include "common/base/status.h"
@@ -10,12 +9,12 @@ namespace tandem {
 class Diagnostics;
 class JobConfig;
 
-// Tells everything that is wrong with model, batch, data, optimizer and what goes with them.
+// Reports all errors in model, batch, data, optimizer and related settings.
 void CheckSettings(const JobConfig& config, const Origins& origins, int workers,
                    Diagnostics* diagnostics);
 
-// Whether this job can lose ranks and go on, as `what` promises. UNIMPLEMENTED naming the setting
-// with which it cannot: part of the state would be lost with them.
+// Checks that this job can continue after a loss of ranks, as `what` promises. UNIMPLEMENTED: a
+// setting forbids it, because part of the state would be lost; the message names the setting.
 Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
 
 }  // namespace tandem

@@ -28,8 +28,8 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// "cuda" of a host with N devices is number local_rank modulo N. Two ranks on one device is what
-// NCCL refuses, in words of its own.
+// The place "cuda" on a host with N devices means device local_rank modulo N. NCCL rejects two
+// ranks on one device with its own message.
 StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Backend& backend,
                         Place place) {
   if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;

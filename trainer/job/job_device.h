@@ -1,4 +1,4 @@
-// The device of a job's place.
+// Opens the device of a job's place.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@ class JobConfig;
 struct JobDevice {
   Backend backend;
   std::unique_ptr<Device> device;
-  // Host memory that the device copies from by itself; on the CPU any.
+  // Host memory for direct copies to the device; on the CPU any host memory.
   std::unique_ptr<Device> batch_memory;
 };
 
-// Where the job names a kind of place alone (`cuda`), the ranks of a host take its devices in turn.
-// INVALID_ARGUMENT when this machine lacks the place: a wrong setting, not a service that may come
-// back. UNIMPLEMENTED for what only the CPU has so far.
+// If the job names only a kind of place (`cuda`), the host's ranks use its devices in turn.
+// INVALID_ARGUMENT: this machine lacks the place; a retry cannot help. UNIMPLEMENTED: only the CPU
+// supports the setting so far.
 StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank);
 
 }  // namespace tandem

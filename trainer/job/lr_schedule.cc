@@ -14,7 +14,7 @@ using Config = LearningRateSchedule;
 
 bool IsNonNegative(double value) { return std::isfinite(value) && value >= 0; }
 
-// Fields that are set and have no effect with the kind.
+// Rejects fields that are set but unused by the kind.
 Status CheckUnused(const Config& config) {
   const auto kind = config.kind();
   const bool piecewise = kind == Config::PIECEWISE, exponential = kind == Config::EXPONENTIAL;

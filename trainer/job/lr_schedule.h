@@ -20,17 +20,21 @@ namespace tandem {
 
 class LearningRateSchedule;  // proto/job.pb.h
 
-// Constant once made; thread-safe.
+// Immutable; thread-safe.
 class LrSchedule {
  public:
   // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: global steps of the whole job,
-  // for decay_steps = 0; 0 when it is not known. INVALID_ARGUMENT naming the field: a value out of
-  // range, boundaries that do not ascend, a number of values other than boundaries + 1, a field
-  // that the kind does not use, decay_steps needed and not known.
+  // for decay_steps = 0; 0: unknown. INVALID_ARGUMENT, naming the field:
+  //
+  // - a value is out of range;
+  // - boundaries do not ascend;
+  // - the number of values is not boundaries + 1;
+  // - the kind does not use the field;
+  // - decay_steps is needed and unknown.
   static StatusOr<LrSchedule> Make(const LearningRateSchedule& config, double learning_rate,
                                    int64_t steps_total);
 
-  // The learning rate of global step `step` >= 0. Computed in double: the same on every machine
+  // The learning rate of global step `step` >= 0. Computed in double: identical on all machines
   // with the same math library.
   float At(int64_t step) const;
 

@@ -1,4 +1,4 @@
-// What the NCCL library reads from the environment.
+// The environment variables of the NCCL library.
 #pragma once
 
 #include <map>
@@ -8,12 +8,11 @@ namespace tandem {
 
 class RuntimeFlags;
 
-// The variables that the knobs nccl_* of a strategy stand for, of those that are set. To be put
-// into the environment before NCCL is first called; everything else that NCCL finds there is the
-// user's own.
+// The environment variables for the nccl_* knobs that a strategy sets. Set them before the first
+// call to NCCL. All other variables that NCCL finds come from the user.
 std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags);
 
-// "NCCL_DEBUG=INFO NCCL_IB_DISABLE=1": all of `environment` that NCCL reads.
+// The variables in `environment` that NCCL reads: "NCCL_DEBUG=INFO NCCL_IB_DISABLE=1".
 std::string NcclVariables(const std::map<std::string, std::string>& environment);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The optimizer of a job: from OptimizerConfig (proto/job.proto) to kernels/graph/optimizer.h.
+// The optimizer of a job: converts OptimizerConfig (proto/job.proto) for kernels/graph/optimizer.h.
 #pragma once
 
 #include "common/strategy/origins.h"
@@ -9,12 +9,12 @@ namespace tandem {
 class Diagnostics;
 class JobConfig;
 
-// An unknown type (with the nearest one), a field that the type does not use, bad numbers; a
-// strategy's lars without momentum, or lamb without adam.
+// Reports errors: an unknown type (with the nearest known one), a field that the type does not use,
+// bad numbers. Also reports a strategy's lars without momentum, and its lamb without adam.
 void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics);
 
-// The settings that the job gives; others keep the operator's defaults. The strategy's lars turns
-// momentum into lars_momentum, its lamb adam into lamb, with the settings of their own.
+// The settings that the job sets; other settings keep the operator's defaults. The strategy's lars
+// changes momentum to lars_momentum, its lamb changes adam to lamb, with their own settings.
 OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ namespace tandem {
 
 namespace {
 
-// What is wrong, and what would fit; both empty when nothing is.
+// The error and a suggestion; both are empty if there is no error.
 std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
   if (ranks % sections == 0) return {};
   const int below = ranks / sections * sections;

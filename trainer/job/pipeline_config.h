@@ -1,4 +1,4 @@
-// The sections of a job with pipeline, and whether its ranks fit to them.
+// Sets the pipeline stages (sections) of a job, and checks that its ranks fit them.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@ class Diagnostics;
 class JobConfig;
 class Origins;
 
-// INVALID_ARGUMENT, with what would fit, when `ranks` are no multiple of the sections.
+// INVALID_ARGUMENT: `ranks` is not a multiple of the sections; the message suggests a number.
 Status CheckSections(int sections, int ranks);
 
-// Sets model.sections to what the operators of the program name, else to what the job says, else to
-// `ranks`. An error when both say something else, or when ranks or batch do not divide; a job that
-// is looked at as one of a single rank may have any number. `job_dir`: as for BuildPrograms.
+// Sets model.sections to the stages that the program's operators name; else to the job's value;
+// else to `ranks`. Reports an error if program and job differ, or if ranks or batch cannot be
+// divided. A job that is checked as a job of one rank may have any number. `job_dir`: as for
+// BuildPrograms.
 void SetSections(int ranks, const std::string& job_dir, const Origins& origins,
                  Diagnostics* diagnostics, JobConfig* config);
 

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// A launcher's variables; "" where it has none.
+// The variables of one launcher; "": it has no such variable.
 struct Family {
   const char* source;
   const char* rank;
@@ -34,7 +34,7 @@ class Reader {
   StatusOr<RankInfo> Read();
 
  private:
-  // The value; nothing when absent or empty, which launchers use for "not set".
+  // The value; nullopt: absent, or empty, which launchers use for "not set".
   std::optional<std::string> Get(const std::string& name) const {
     const auto it = env_.find(name);
     if (it == env_.end() || it->second.empty()) return {};
@@ -42,7 +42,7 @@ class Reader {
   }
   bool Has(const std::string& name) const { return Get(name).has_value(); }
 
-  // A whole number in [min, max]; `fallback` when absent.
+  // A whole number in [min, max]; `fallback` if absent.
   StatusOr<int> Number(const std::string& name, int min, int max, int fallback) const;
   StatusOr<std::vector<std::string>> Endpoints(const std::string& name) const;
   StatusOr<Role> ReadRole() const;
@@ -70,7 +70,7 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   return value;
 }
 
-// "host:port", or a Unix-domain socket, which pservers may have.
+// Accepts "host:port", or a Unix-domain socket, which pservers may have.
 Status CheckAddress(const std::string& address, const std::string& what) {
   if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
   return Annotate(ParseEndpoint(address).status(), what);
@@ -99,7 +99,7 @@ StatusOr<Role> Reader::ReadRole() const {
   return InvalidArgument("environment: %s=\"%s\", expected TRAINER or PSERVER", name, role);
 }
 
-// Rank, size and their local forms.
+// Reads rank and size, global and local.
 Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   info.source = family.source;
   if (!Has(family.rank)) {
@@ -127,7 +127,8 @@ Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   return OkStatus();
 }
 
-// Fleet's trainers: the size may come from the list of endpoints, and so does the local rank.
+// Reads the variables of Fleet's trainers. The size may come from the list of endpoints, and so may
+// the local rank.
 Status Reader::ReadPaddle(RankInfo& info) const {
   info.source = kPaddle.source;
   const std::string list = "PADDLE_TRAINER_ENDPOINTS";
@@ -162,7 +163,7 @@ Status Reader::ReadPaddle(RankInfo& info) const {
   return OkStatus();
 }
 
-// A pserver finds itself in the list of pservers.
+// A pserver finds its rank in the list of pservers.
 Status Reader::ReadPaddlePserver(RankInfo& info) const {
   info.source = kPaddle.source;
   const auto ip = Get("POD_IP"), port = Get("PADDLE_PORT");
@@ -198,7 +199,7 @@ Status Reader::ReadMaster(RankInfo& info) const {
   return CheckEndpoint(info.rendezvous, "environment: MASTER_ADDR:MASTER_PORT");
 }
 
-// What holds with every launcher.
+// Reads the variables that apply to every launcher.
 Status Reader::ReadCommon(RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(info.role, ReadRole());
   TD_ASSIGN_OR_RETURN(const auto fleet, Endpoints("PADDLE_PSERVERS_IP_PORT_LIST"));
@@ -290,7 +291,7 @@ Status CheckEndpoint(const std::string& endpoint, const std::string& what) {
   const bool good =
       colon != std::string::npos && colon > 0 &&
       absl::SimpleAtoi(endpoint.substr(colon + 1), &port) && port >= 1 && port <= 65535 &&
-      // An IPv6 address stands in brackets, or its last group would be the port.
+      // An IPv6 address must have brackets, else its last group would be read as the port.
       (endpoint.find(':') == colon || (endpoint.front() == '[' && endpoint[colon - 1] == ']')) &&
       endpoint.find_first_of(" \t\r\n/,") == std::string::npos;
   if (good) return OkStatus();

@@ -1,5 +1,5 @@
-// use_dali: the samples of image lists are made in the step, by sample_image, out of the pixels
-// that the reader has decoded.
+// Implements use_dali: the step makes the samples of image lists, with the operator sample_image.
+// The reader only decodes the pixels.
 #pragma once
 
 #include "common/base/status.h"
@@ -9,12 +9,12 @@ namespace tandem {
 
 class JobConfig;
 
-// Whether the job says so.
+// Whether the job sets use_dali.
 bool SamplesInStep(const JobConfig& config);
 
-// Puts sample_image in front of a forward program: what was its data variable "img" becomes what
-// the operator writes, and the fields of a raw image list (trainer/reader/image_list.h) its data.
-// INVALID_ARGUMENT when the program reads no such images.
+// Inserts sample_image at the start of a forward program. The operator writes the former data
+// variable "img". The fields of a raw image list (trainer/reader/image_list.h) become the data
+// variables. INVALID_ARGUMENT: the program reads no such images.
 Status SampleImagesIn(const JobConfig& config, Program& program);
 
 }  // namespace tandem

@@ -1,8 +1,8 @@
-// Networks for click prediction on categorical columns, each of which is one id. With `values`
-// every id has a value that its weight and its vector are multiplied by (sparse records); with
-// `dense` there are numbers beside the ids, which go into the deep part alone.
-// Where servers have the table (distributed) weight and vector of an id are one row: it is looked
-// up, sent and updated once. With table_rules accessor=ctr the label says what was clicked.
+// Networks for click prediction on categorical columns, with one id per column. `values` adds a
+// value for every id, which scales its weight and its vector (sparse records). `dense` adds
+// numbers, which enter only the deep part. If servers have the table (distributed), weight and
+// vector of an id are one row, which is looked up, sent and updated once. With table_rules
+// accessor=ctr the label marks the clicked records.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
@@ -14,20 +14,20 @@ namespace {
 
 struct Columns {
   std::string ids, label;
-  std::string wide;     // [batch, 1]: one weight per id, added up
+  std::string wide;     // [batch, 1]: sum of one weight per id
   std::string vectors;  // [batch, fields, dim]
   std::string deep;     // [batch, 1]
 };
 
-// Vectors [batch, fields, ...], each times its value [batch, fields].
+// Multiplies the vectors [batch, fields, ...] by the values [batch, fields].
 std::string Weighted(ProgramBuilder& builder, const std::string& vectors,
                      const std::string& values) {
   if (values.empty()) return vectors;
   return builder.Layer("elementwise_mul", {{vectors}, {values}}, {{"axis", int64_t{0}}});
 }
 
-// A layer on x and, where there are numbers, on those beside it: the product with the two side by
-// side is the sum of the products.
+// A layer on x and, if present, on the numbers beside it. The product with the concatenation of
+// both is the sum of the two products.
 std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::string& dense,
                       int64_t units) {
   const std::string out = builder.Fc(x, units);
@@ -47,14 +47,14 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
   table.init = {Init::kNormal, 0.0f, 0.01f};
-  const auto rules = ParseTableRules(table.rules);  // a wrong one is the lookup's to name
+  const auto rules = ParseTableRules(table.rules);  // the lookup reports invalid rules
   const bool counted = rules.ok() && rules->counts() > 0;
   if (counted) table.click = c.label;
   std::string values, dense;
   if (args.Int("values", 0, 1) == 1) values = builder.Data("values", DType::kF32, {fields});
   const int64_t numbers = args.Int("dense", 0, 4096);
   if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
-  std::string weights, vectors;  // of the ids
+  std::string weights, vectors;  // variables of the ids' weights and vectors
   const std::string device = args.Text("device");
   if (distributed || counted) {
     table.dim = 1 + dim;
@@ -84,7 +84,7 @@ void Finish(ProgramBuilder& builder, const std::string& logits, const std::strin
   builder.Auc(builder.SigmoidLoss(logits, label), label);
 }
 
-// Products of all pairs of vectors of different fields, added up, by the identity of Rendle,
+// The sum of the products of all pairs of vectors of different fields, by the identity of Rendle,
 // "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
 std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");

@@ -1,6 +1,6 @@
 // LeNet-5 with relu and max pooling. Source: LeCun et al., "Gradient-Based Learning Applied to
-// Document Recognition", Proc. IEEE 1998; for 28x28 images the first layer pads by 2, which gives
-// the 32x32 of the paper.
+// Document Recognition", Proc. IEEE 1998. For 28x28 images the first layer pads by 2, which gives
+// the paper's 32x32.
 #include "trainer/models/zoo.h"
 
 namespace tandem {
@@ -9,7 +9,7 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
                        const std::vector<int64_t>& dims, int64_t classes) {
   const auto channels = args.Ints("channels", 2, 2, 1, 4096);
   const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
-  // conv pad 2, pool 2, conv 5x5 without padding, pool 2: one pixel must be left.
+  // conv pad 2, pool 2, conv 5x5 without padding, pool 2: at least one pixel must remain.
   if (dims[1] < 12 || dims[2] < 12) {
     args.Fail(
         InvalidArgument("model \"lenet\": images of %dx%d are too small, at least 12x12 are "

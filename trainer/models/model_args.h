@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// The values of one model's arguments, defaults filled in. The first bad value is kept as status();
-// what is returned for it is in range, so that a builder may go on and check once.
+// The values of one model's arguments, with defaults filled in. status() keeps the first bad
+// value's error. The functions return a value in range for a bad one, so a builder may continue and
+// check once.
 class ModelArgs {
  public:
   ModelArgs(std::string model, std::map<std::string, std::string> values)
@@ -19,12 +20,12 @@ class ModelArgs {
 
   // A whole number in [min, max].
   int64_t Int(const std::string& name, int64_t min, int64_t max);
-  // Whole numbers in [min, max] between commas, count_min .. count_max of them; "" is none.
+  // Whole numbers in [min, max], separated by commas; count_min .. count_max of them; "": none.
   std::vector<int64_t> Ints(const std::string& name, size_t count_min, size_t count_max,
                             int64_t min, int64_t max);
   // A number in [min, max].
   double Real(const std::string& name, double min, double max);
-  // As it is given.
+  // The value as given.
   const std::string& Text(const std::string& name) const;
   const Status& status() const { return status_; }
   // Keeps `status` unless there is one already.

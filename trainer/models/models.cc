@@ -19,15 +19,15 @@ struct ArgRow {
 struct ModelRow {
   const char* name;
   const char* doc;
-  std::vector<ArgRow> args;  // beside those of all image classifiers, or in place of them
-  // Exactly one of the two.
+  std::vector<ArgRow> args;  // added to those of all image classifiers, or instead of them
+  // Exactly one of the two is set.
   BuildLogitsFn logits = nullptr;  // an image classifier
   BuildModelFn build = nullptr;
 };
 
-constexpr int64_t kSideMax = 65536;  // of an image, and classes
+constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
 
-// Arguments that every image classifier has.
+// Arguments of every image classifier.
 const std::vector<ArgRow>& ImageArgs() {
   static const std::vector<ArgRow> kArgs = {
       {"image", "1,28,28", "channels, height and width of an image"},
@@ -171,7 +171,7 @@ StatusOr<const ModelRow*> FindModel(const std::string& name) {
                   OrDidYouMean(name, names), Joined(names));
 }
 
-// Defaults with `given` written over them.
+// The defaults, overridden by `given`.
 StatusOr<std::map<std::string, std::string>> Merge(
     const ModelRow& model, const std::map<std::string, std::string>& given) {
   std::map<std::string, std::string> values;

@@ -1,5 +1,4 @@
-// The model zoo: networks by name, with arguments. docs/contributing/recipes.md has the recipe for
-// a new one.
+// The model zoo: networks by name, with arguments. docs/adding.md explains how to add one.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +19,14 @@ struct ModelDoc {
   std::vector<ModelArgDoc> args;
 };
 
-// All models, in the order in which they are listed.
+// All models, in the order of the list.
 std::vector<ModelDoc> ListModels();
 
 // The same as text, for `--list_models`.
 std::string ListModelsText();
 
-// The names of a zoo model and of its arguments; BuildModel looks at the values. Errors as there.
+// Checks the names of a zoo model and of its arguments; BuildModel checks the values. Errors as
+// there.
 Status CheckModelNames(const std::string& name, const std::map<std::string, std::string>& args);
 
 // The forward program of zoo model `name` with its loss and metrics. Data variables and metrics:
@@ -34,11 +34,10 @@ Status CheckModelNames(const std::string& name, const std::map<std::string, std:
 //                        accuracy
 //   wide_deep, deepfm    "ids" [batch, fields], "label" [batch, 1] (i64); auc
 //   word2vec             "center", "target", "label" [batch, 1 + negatives] (i64); auc
-// The loss is the mean cross entropy of a softmax for the first, of sigmoids for the others.
-// `args`: ModelArg of proto/job.proto, by name; absent ones take their defaults. BindBatch changes
-// `batch` later.
-// NOT_FOUND for an unknown model and INVALID_ARGUMENT for an unknown argument or a bad value, with
-// the nearest name or the accepted range.
+// The loss is the mean cross entropy: of a softmax for image classifiers, of sigmoids for the
+// others. `args`: ModelArg of proto/job.proto, by name; absent ones have their defaults. BindBatch
+// changes `batch` later. NOT_FOUND: unknown model. INVALID_ARGUMENT: unknown argument or bad value;
+// the message has the nearest name or the accepted range.
 StatusOr<Program> BuildModel(const std::string& name,
                              const std::map<std::string, std::string>& args, int64_t batch);
 

@@ -1,6 +1,6 @@
-// A small residual network without batch normalisation. Shape of a block and of the stages: He et
-// al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2 (CIFAR-10), with a
-// 1x1 convolution on the shortcut where the shape changes (their option B).
+// A small residual network without batch normalisation. Blocks and stages follow He et al., "Deep
+// Residual Learning for Image Recognition", CVPR 2016, section 4.2 (CIFAR-10). If the shape
+// changes, the shortcut has a 1x1 convolution (their option B).
 #include "trainer/models/zoo.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // ResNet-18 and ResNet-50. Source: He et al., "Deep Residual Learning for Image Recognition", CVPR
-// 2016, table 1 and option B; blocks of three convolutions halve the image in their 3x3 one, as
-// PaddlePaddle's and torchvision's do ("v1.5").
+// 2016, table 1 and option B. Blocks of three convolutions halve the image in their 3x3
+// convolution, like PaddlePaddle and torchvision ("v1.5").
 #include "trainer/models/zoo.h"
 
 namespace tandem {
@@ -19,7 +19,7 @@ std::string ConvNorm(ProgramBuilder& builder, const std::string& x, const Conv& 
   return builder.BatchNorm(y, act);
 }
 
-// relu(x' + convs(x)), x' = x or, where `project`, its 1x1 convolution to the shape of the rest.
+// relu(x' + convs(x)). x' = x, or with `project` a 1x1 convolution of x to the shape of convs(x).
 std::string Block(ProgramBuilder& builder, const std::string& x, const std::vector<Conv>& convs,
                   bool project) {
   std::string y = x;
@@ -43,7 +43,8 @@ std::string Stem(ProgramBuilder& builder, ModelArgs& args, const std::string& im
   return large ? builder.Pool2d(x, {.max = true, .kernel = 3, .stride = 2, .padding = 1}) : x;
 }
 
-// `blocks` of each of the four stages; `bottleneck`: blocks of three convolutions.
+// `blocks`: number of blocks in each of the four stages; `bottleneck`: blocks of three
+// convolutions.
 std::string Build(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                   int64_t classes, const std::vector<int64_t>& blocks, bool bottleneck) {
   std::string x = Stem(builder, args, images);

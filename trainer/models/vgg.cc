@@ -1,6 +1,6 @@
 // VGG-16. Source: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
-// Recognition", ICLR 2015, configuration D; batch normalisation behind each convolution as it is
-// trained since, and without the paper's dropout.
+// Recognition", ICLR 2015, configuration D. As is usual today, it has batch normalisation after
+// each convolution, and not the paper's dropout.
 #include "trainer/models/zoo.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Skip-gram with negative sampling: Mikolov et al., "Distributed Representations of Words and
-// Phrases and their Compositionality", NIPS 2013, section 2.2. First values as in the authors'
+// Phrases and their Compositionality", NIPS 2013, section 2.2. Initial values as in the authors'
 // word2vec.c: small vectors for words, zeros for their neighbours.
 #include "trainer/models/zoo.h"
 

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Builds a whole forward program: data variables, layers, loss and metrics. Errors stay in
+// Builds a whole forward program: data variables, layers, loss and metrics. Errors are kept in
 // `builder` and `args`.
 using BuildModelFn = void (*)(ProgramBuilder& builder, ModelArgs& args);
 
@@ -20,9 +20,9 @@ void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args);
 void BuildBert(ProgramBuilder& builder, ModelArgs& args);
 void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args);
 
-// For classifiers of images: builds the layers between the image and the logits.
+// For image classifiers: builds the layers between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
-// Returns the variable of the logits [batch, classes]. Errors stay in `builder` and `args`.
+// Returns the variable of the logits [batch, classes]. Errors are kept in `builder` and `args`.
 using BuildLogitsFn = std::string (*)(ProgramBuilder& builder, ModelArgs& args,
                                       const std::string& images, const std::vector<int64_t>& dims,
                                       int64_t classes);

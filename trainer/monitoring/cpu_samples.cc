@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-// The library stays open: its signal handler must not go away under a thread.
+// The library is never unloaded: a thread may run its signal handler.
 StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path) {
   constexpr char kLibrary[] = "libprofiler.so.0";
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
@@ -12,7 +12,7 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
     return Unavailable("pe_profile_fname needs gperftools (Debian's libgoogle-perftools4): %s",
                        dlerror());
   }
-  // As gperftools/profiler.h declares them.
+  // The types are those of gperftools/profiler.h.
   const auto start = reinterpret_cast<int (*)(const char*)>(dlsym(library, "ProfilerStart"));
   const auto stop = reinterpret_cast<Stop>(dlsym(library, "ProfilerStop"));
   if (start == nullptr || stop == nullptr) {

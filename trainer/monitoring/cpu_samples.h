@@ -1,5 +1,5 @@
-// Samples of the processor's profiler in a file (pe_profile_fname), by gperftools' libprofiler,
-// which is opened when it is needed: `google-pprof PROGRAM FILE` shows them.
+// Writes samples of the processor's profiler to a file (pe_profile_fname). It uses gperftools'
+// libprofiler, which it loads at run time. `google-pprof PROGRAM FILE` shows the samples.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace tandem {
 
-// While one lives, 100 times in each second of processor time the stack of the thread that runs is
-// noted down (CPUPROFILE_FREQUENCY). One in a process.
+// Samples while the object lives: 100 times per second of processor time (CPUPROFILE_FREQUENCY) it
+// records the stack of the running thread. At most one object per process.
 class CpuSamples {
  public:
-  // UNAVAILABLE naming the package when the library is not there, PERMISSION_DENIED when `path`
+  // UNAVAILABLE: the library is missing; the message names the package. PERMISSION_DENIED: `path`
   // cannot be written.
   static StatusOr<std::unique_ptr<CpuSamples>> Start(const std::string& path);
-  // Ends the file.
+  // Completes the file.
   ~CpuSamples();
   CpuSamples(const CpuSamples&) = delete;
   CpuSamples& operator=(const CpuSamples&) = delete;

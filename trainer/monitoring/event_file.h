@@ -1,5 +1,6 @@
-// Curves, histograms and program of a training run for TensorBoard: a file of TensorFlow's events
-// (proto/event.proto) framed as TFRecord, which it finds by the "tfevents" in its name.
+// Writes curves, histograms and the program of a training run for TensorBoard. The file has
+// TensorFlow's events (proto/event.proto), framed as TFRecord. TensorBoard finds it by the
+// "tfevents" in its name.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +17,22 @@ namespace tandem {
 
 class RecordWriter;
 
-// One thread. What was added is in the file when a call returns. Nothing here ends a run: the first
-// failure (a full disk) is logged, and nothing is written behind it.
+// Not thread-safe. Each call writes its data to the file before it returns. A failure does not end
+// the run: the first one (a full disk) is logged, and nothing is written after it.
 class EventFile {
  public:
-  // A new file of `dir`, which is made where it is missing. One folder is one curve: a run that
-  // goes on from a checkpoint adds a file to the folder of the first one. PERMISSION_DENIED,
-  // ALREADY_EXISTS.
+  // Creates a new file in `dir`, and `dir` if it is missing. One directory is one curve: a resumed
+  // run adds a file to the directory of the first run. PERMISSION_DENIED, ALREADY_EXISTS.
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& dir);
   ~EventFile();
 
-  // The program that is run, once.
+  // Adds the program of the run. Call it once.
   void AddGraph(const Program& program);
 
   using Scalars = std::vector<std::pair<std::string, double>>;  // tag ("train/loss"), value
-  // `step`: so many steps of the job are done.
+  // `step`: number of steps of the job that are done.
   void Add(int64_t step, const Scalars& scalars);
-  // A histogram of each f32 tensor in host memory, tagged "parameters/NAME".
+  // Adds a histogram of each f32 tensor in host memory, with the tag "parameters/NAME".
   void AddHistograms(int64_t step, const TensorMap& tensors);
 
  private:

@@ -8,9 +8,9 @@
 namespace tandem {
 namespace {
 
-constexpr int kProducer = 22;  // the oldest version of GraphDef that has all that is used here
+constexpr int kProducer = 22;  // the oldest version of GraphDef with all features used here
 
-// The part of a variable's name that its layer has in common.
+// The prefix of a variable's name that is common to its layer.
 std::string LayerOf(const std::string& var) { return var.substr(0, var.find_first_of(".@")); }
 
 const char* KindName(VarKind kind) {
@@ -35,7 +35,8 @@ class GraphWriter {
   }
 
   void Add(const Op& op) {
-    // Sources first: whatever is there before the first operator becomes a node when it is read.
+    // Read the sources first: a variable that exists before the first operator becomes a node when
+    // it is first read.
     std::vector<std::string> sources;
     ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
     pb::NodeDef* node = NewNode(LayerOf(NamesakeOf(op)) + "/" + op.type, op.type);
@@ -51,8 +52,8 @@ class GraphWriter {
   std::string Take() const { return graph_.SerializeAsString(); }
 
  private:
-  // The variable whose layer an operator belongs to: a parameter that it reads, else what it
-  // writes.
+  // The variable that determines an operator's layer: a parameter that it reads, else a variable
+  // that it writes.
   std::string NamesakeOf(const Op& op) const {
     std::string param, written;
     ForEachRead(op, [&](const std::string& var) {
@@ -91,7 +92,7 @@ class GraphWriter {
   const Program& program_;
   pb::GraphDef graph_;
   std::set<std::string> names_;
-  std::unordered_map<std::string, std::string> sources_;  // where a variable comes from by now
+  std::unordered_map<std::string, std::string> sources_;  // the node that wrote each variable last
 };
 
 }  // namespace

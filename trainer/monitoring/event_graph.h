@@ -1,4 +1,4 @@
-// A program as TensorBoard draws it: TensorFlow's GraphDef (proto/event.proto).
+// Converts a program to TensorFlow's GraphDef (proto/event.proto), for TensorBoard.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tandem {
 
-// A GraphDef in its binary form: a node for each operator and for each variable that lies there
-// before the first one (parameters, state, data). An edge leads from the last writer of a variable,
-// in program order, and says the variable's shape. Nodes of a layer are one group: what
-// reads "fc_0.w" or writes "fc_0.out" is in "fc_0".
+// A GraphDef in its binary form. It has a node for each operator, and one for each variable that
+// exists before the first operator (parameters, state, data). An edge starts at the last writer of
+// a variable, in program order, and has the variable's shape. The nodes of a layer form a group:
+// operators that read "fc_0.w" or write "fc_0.out" are in "fc_0".
 std::string ToGraphDef(const Program& program);
 
 }  // namespace tandem

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// First and last operator that touches each temporary.
+// The first and last operator that uses each temporary.
 std::map<std::string, std::pair<size_t, size_t>> LivesOf(const Program& program) {
   std::map<std::string, std::pair<size_t, size_t>> lives;
   for (size_t i = 0; i < program.ops.size(); ++i) {

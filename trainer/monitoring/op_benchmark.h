@@ -1,5 +1,5 @@
-// What every operator of a step took, in program order: the knob `benchmark`. A device is waited
-// for before and behind each, so that its time is the operator's.
+// Measures every operator of a step, in program order: the knob `benchmark`. It synchronizes a
+// device before and after each operator, so that the time is the operator's own.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ class OpBenchmark final : public ExecObserver {
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
 
-  // A line for each operator that was run since the last call: its time, the bytes that it writes,
-  // and those of all temporaries that are alive while it runs. Then it begins anew.
+  // A line for each operator run since the last call: its time, the bytes that it writes, and the
+  // bytes of all live temporaries. Then clears the records.
   std::string TakeText();
 
  private:
   struct Row {
     int op;
-    const char* what;  // of a communication: "start ", "wait for "
+    const char* what;  // for a communication: "start ", "wait for "
     double seconds;
   };
   Status WaitForDevice() const {

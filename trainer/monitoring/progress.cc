@@ -19,7 +19,7 @@ namespace {
 constexpr Duration kRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kColumnsDefault = 80;
 constexpr int kBarColumnsMin = 10, kBarColumnsMax = 40;
-constexpr double kSmoothing = 0.3;  // weight of the newest speed, as tqdm's default
+constexpr double kSmoothing = 0.3;  // weight of the newest speed, tqdm's default
 
 struct FormatName {
   LogFormat format;
@@ -31,22 +31,24 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
-constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share, and for how long
+constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share of time spent waiting, and its
+                                                         // minimum duration
 constexpr char kStarvingHint[] =
     "; hint: more data.reader_threads, a longer data.queue_capacity, or data as records "
     "(tandem data convert)";
-constexpr double kSlowestMin = 0.05;  // less is chance
+constexpr double kSlowestMin = 0.05;  // smaller differences are noise
 
-// The rank that the others wait for: while two exchanges of the ranks' waits lay apart, the rank
-// that waits most but for it waited `more` of the time more.
+// The straggler: the rank that the others wait for. It waits least between two exchanges of the
+// ranks' waits. `more` is the extra wait of the rank with the second least wait, as a share of the
+// time.
 struct Slowest {
-  int rank = -1;  // none, or not known
+  int rank = -1;  // -1: none, or unknown
   double more = 0;
 };
 
 class SlowestFinder {
  public:
-  // `waited`: by rank, since the job began; changes with each exchange.
+  // `waited`: seconds by rank, since the job began; changes with each exchange.
   Slowest Look(const std::vector<double>& waited, Time now) {
     if (waited.size() < 2 || waited == before_) return found_;
     if (before_.size() == waited.size()) {
@@ -69,19 +71,19 @@ class SlowestFinder {
   Slowest found_;
 };
 
-// What a report says, with the speeds worked out.
+// The content of a report, with computed speeds.
 struct Line {
   StepReport report;
   int64_t steps_total = 0;
   double steps_per_s = 0, samples_per_s = 0;  // smoothed
   double samples_per_s_now = 0;               // since the last line
   double seconds = 0;                         // since the last line
-  double elapsed_s = 0, eta_s = -1;           // eta: -1 when unknown
-  double wait_share = 0;                      // of the time since the last line
+  double elapsed_s = 0, eta_s = -1;           // eta: -1: unknown
+  double wait_share = 0;                      // share of the time since the last line
   Slowest slowest;
 };
 
-// 12:05, 1:02:03
+// Formats seconds as 12:05 or 1:02:03.
 std::string ClockText(double seconds) {
   const auto s = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e9));
   if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
@@ -126,8 +128,8 @@ std::string JsonText(const Line& line) {
   return Dump(json);
 }
 
-// "lenet  38%|####      | 380/1000 [00:12<00:19, 31.4 it/s, loss=0.4100, ...]" in at most
-// `columns`: what matters least is left out first.
+// Formats "lenet  38%|####      | 380/1000 [00:12<00:19, 31.4 it/s, loss=0.4100, ...]" in at most
+// `columns` columns. The least important parts are left out first.
 std::string BarText(const Line& line, const std::string& name, int columns, int* bar_begin,
                     int* bar_end) {
   const StepReport& r = line.report;
@@ -212,7 +214,7 @@ struct Progress::Impl {
     return (step + 1) / every > (step + 1 - steps) / every;
   }
 
-  // Speeds over the time since the last line.
+  // Computes speeds over the time since the last line.
   Line Measure(const StepReport& report) TD_REQUIRES(mu) {
     const Time now = clock.Now();
     const double seconds = report.train_seconds > 0 ? report.train_seconds - last_train_seconds
@@ -241,7 +243,7 @@ struct Progress::Impl {
   }
 
   void Draw(const Line& line) TD_REQUIRES(mu) {
-    // The last column stays free: writing into it makes some terminals go to the next line.
+    // The last column stays empty: output in it makes some terminals start a new line.
     const int columns = (options.columns ? options.columns() : kColumnsDefault) - 1;
     int begin = 0, end = 0;
     std::string text = BarText(line, options.name, columns, &begin, &end);
@@ -250,7 +252,7 @@ struct Progress::Impl {
       text.insert(static_cast<size_t>(end), "\x1b[0m");
       text.insert(static_cast<size_t>(begin), "\x1b[32m");
     }
-    // What a longer line before left behind; a terminal made narrower in between is not filled.
+    // Blank out the rest of a longer previous line, unless the terminal has become narrower.
     const size_t blanks = std::min(visible_before, static_cast<size_t>(std::max(columns, 0)));
     if (blanks > visible) text.append(blanks - visible, ' ');
     sink("\r" + text);
@@ -259,7 +261,7 @@ struct Progress::Impl {
     last_draw = clock.Now();
   }
 
-  // Takes the bar away so that a line can be written in its place.
+  // Removes the bar, so that a line can be written in its place.
   std::string Cleared() TD_REQUIRES(mu) {
     if (visible_before == 0) return "";
     const std::string blank = "\r" + std::string(visible_before, ' ') + "\r";
@@ -277,7 +279,7 @@ struct Progress::Impl {
     PrintLine(json ? Dump({{"message", text}}) : Printable(text));
   }
 
-  // Once, and not of the first moments, in which everything is read for the first time.
+  // Warns once; ignores the first moments, when everything is read for the first time.
   void TellOfStarving(const Line& line) TD_REQUIRES(mu) {
     const double before = starved_s;
     starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;
@@ -296,7 +298,7 @@ struct Progress::Impl {
   double last_train_seconds = 0, last_wait_seconds = 0;
   double smoothed = 0;  // steps per second
   SlowestFinder slowest;
-  double starved_s TD_GUARDED_BY(mu) = 0;  // so long steps have been waiting for data by now
+  double starved_s TD_GUARDED_BY(mu) = 0;  // seconds for which steps have been waiting for data
   bool told_of_starving TD_GUARDED_BY(mu) = false;
   Line last TD_GUARDED_BY(mu);
   std::string last_metric TD_GUARDED_BY(mu);    // owns last.report.metric_name

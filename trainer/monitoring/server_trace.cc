@@ -40,8 +40,8 @@ std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
   for (size_t p = 0; p < calls.size(); ++p) {
     const PsCall& push = calls[p];
     if (!Timed(push) || std::string_view(push.method) != "Push") continue;
-    // The first answers from that server that tell of an update behind the push, and that bring
-    // parameters of it.
+    // Find the first replies from that server that report an update after the push, and that return
+    // its parameters.
     size_t update = calls.size(), pull = calls.size();
     const auto first = std::partition_point(ended.begin(), ended.end(),
                                             [&](size_t c) { return calls[c].end < push.begin; });
@@ -61,7 +61,7 @@ std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
 }
 
 std::vector<int> CallLanes(const std::vector<PsCall>& calls) {
-  std::map<int, std::vector<Time>> ends;  // of each server's lanes
+  std::map<int, std::vector<Time>> ends;  // end times of each server's tracks
   std::vector<int> lanes(calls.size(), 0);
   for (const size_t c : InOrder(calls, &PsCall::begin)) {
     std::vector<Time>& of_server = ends[calls[c].server];

@@ -1,4 +1,4 @@
-// What a trainer's calls tell of its pservers, as events of a timeline (step_profile.h): the calls,
+// Derives events of pservers from a trainer's calls, for a timeline (step_profile.h): the calls,
 // the updates that they waited for, and arrows push -> update -> pull.
 #pragma once
 
@@ -11,25 +11,26 @@
 
 namespace tandem {
 
-// What is to be added to a server's clock to have this process's, in microseconds: no call came
-// before it left, and no answer before it was given, so it is at least `low` and at most `high`.
+// The offset to add to a server's clock to get this process's clock, in microseconds. A call cannot
+// arrive before it was sent, and a reply cannot arrive before it was sent. The offset is therefore
+// at least `low` and at most `high`.
 struct ClockBounds {
   int64_t low = INT64_MIN, high = INT64_MAX;
   double middle() const { return (static_cast<double>(low) + static_cast<double>(high)) / 2; }
 };
-// By server.
+// The bounds by server.
 std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls);
 
-// A way of a gradient: sent by call `push`, part of the newest update that `update` tells of, and
-// back as parameters in the answer to `pull`. Indices of calls.
+// The path of a gradient, as indices of calls. Call `push` sent it, the newest update that `update`
+// reports contains it, and the reply to `pull` returned the new parameters.
 struct GradientFlow {
   size_t push = 0, update = 0, pull = 0;
 };
 
-// Of every push whose parameters came back. `calls` in any order.
+// The path of every push with returned parameters. `calls` may be in any order.
 std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls);
 
-// For each call the number of a lane of its server, so that no two in a lane overlap.
+// For each call the number of a track of its server, so that calls in one track do not overlap.
 std::vector<int> CallLanes(const std::vector<PsCall>& calls);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// What a trainer shows of itself while it runs: metrics for scrapers, facts and curves for its
-// status page (common/http/status_page.h).
+// Publishes a trainer's state while it runs: metrics for scrapers, facts and curves for its status
+// page (common/http/status_page.h).
 #pragma once
 
 #include <cstdint>
@@ -19,26 +19,26 @@ namespace tandem {
 
 struct StatusJob {
   std::string name, mode, model;
-  std::string metric;  // "accuracy", "auc"; "" without one
+  std::string metric;  // "accuracy", "auc"; "": none
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
   int64_t samples_per_step = 0;      // over all ranks
-  const Program* program = nullptr;  // of training; not kept
+  const Program* program = nullptr;  // the training program; not kept
 };
 
-// A run of steps, the last of which was `last`.
+// A run of steps; `last` is its last step.
 struct StatusSteps {
   int64_t last = 0, steps = 1;
-  double seconds = 0;                  // of all of them, without waiting for data
-  std::vector<double> waited_by_rank;  // by each rank for the others; empty: not known
+  double seconds = 0;                  // duration of its steps, without waiting for data
+  std::vector<double> waited_by_rank;  // wait of each rank for the others; empty: unknown
   double data_wait_seconds = 0;        // since the session began
-  uint32_t batches_ready = 0;          // by the reader
+  uint32_t batches_ready = 0;          // batches ready in the reader
   CommTimes comm = {};                 // since the session began
-  int64_t repeated = 0;  // of `steps`, the first ones: the job had done them before it died
+  int64_t repeated = 0;  // the first of `steps`, which the job had done before its loss
 };
 
-// A curve of bounded size: when it is full, every second point is left out and from then on only
-// every second one is taken. The newest point is always there.
+// A curve of bounded size. If it is full, it drops every second point, and from then on keeps every
+// second new point. It always has the newest point.
 class Curve {
  public:
   static constexpr size_t kPointsMax = 1024;
@@ -54,24 +54,25 @@ class Curve {
 // Thread-safe.
 class StatusReporter {
  public:
-  // `events`: where curves go too; nullptr: nowhere. All must outlive the board.
+  // `events`: a file that gets the curves too; nullptr: none. All arguments must outlive the
+  // reporter.
   StatusReporter(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
   void Steps(StatusSteps run);
-  // From now on curves go there, too (nullptr: nowhere).
+  // From now on writes curves to `events` too (nullptr: to none).
   void WriteEvents(EventFile* events);
-  // When they are known.
+  // Called once the values are known.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
-  // At an evaluation, where somebody wants to see them.
+  // Whether an evaluation should call Parameters.
   bool wants_parameters() const {
     MutexLock lock(mu_);
     return events_ != nullptr;
   }
   void Parameters(int64_t step, const TensorMap& params);
   void Checkpoint(int64_t step);
-  void End(const std::string& how);  // "done", or the error
+  void End(const std::string& how);  // `how`: "done", or the error
 
   StatusDocument Document() const;
 
@@ -93,7 +94,7 @@ class StatusReporter {
   StatusJob job_ TD_GUARDED_BY(mu_);
   bool begun_ TD_GUARDED_BY(mu_) = false;
   std::string ended_ TD_GUARDED_BY(mu_);
-  int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // of the whole job
+  int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // by the whole job
   int64_t steps_here_ TD_GUARDED_BY(mu_) = 0;
   double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
   CommTimes comm_ TD_GUARDED_BY(mu_);
@@ -103,7 +104,8 @@ class StatusReporter {
   Time begin_ TD_GUARDED_BY(mu_);
   Curve loss_curve_ TD_GUARDED_BY(mu_), metric_curve_ TD_GUARDED_BY(mu_);
   Curve speed_curve_ TD_GUARDED_BY(mu_), eval_curve_ TD_GUARDED_BY(mu_);
-  double speed_seconds_ TD_GUARDED_BY(mu_) = 0;  // steps since the last point of the speed curve
+  double speed_seconds_ TD_GUARDED_BY(mu_) = 0;  // time of the steps since the last point of the
+                                                 // speed curve
   int64_t speed_steps_ TD_GUARDED_BY(mu_) = 0;
 };
 

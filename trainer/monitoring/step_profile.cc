@@ -49,9 +49,9 @@ const char* NameOf(OpRole role) {
   return "";
 }
 
-constexpr int kServerLane = 16;  // of the first server: behind those of the trainer itself
+constexpr int kServerLane = 16;  // track of the first server, after those of the trainer
 
-// Streams of a device have a thread each.
+// Each stream of a device has its own thread in the trace.
 int ThreadOf(const Span& span) {
   return std::min(static_cast<int>(span.lane) + span.stream, kServerLane - 1);
 }
@@ -83,7 +83,7 @@ Status WriteText(const std::string& path, const std::string& text) {
 
 namespace {
 
-// Events of one rank's trace. Times are steady ones, in microseconds since `first`.
+// The events of one rank's trace. Times come from the steady clock, in microseconds since `first`.
 class TraceEvents {
  public:
   TraceEvents(Time first, int rank) : first_us_(Microseconds(first)), rank_(rank) {}
@@ -100,7 +100,7 @@ class TraceEvents {
                        {"name", what},
                        {"args", {{"name", value}}}});
   }
-  // One after another in its lane.
+  // Adds a span; the spans of a track must not overlap.
   void AddSpan(json event, Time begin, Time end) {
     AddSpan(std::move(event), Microseconds(begin), Microseconds(end));
   }
@@ -110,7 +110,7 @@ class TraceEvents {
     event["dur"] = end_us - begin_us;
     events_.push_back(std::move(event));
   }
-  // Beside others in its lane.
+  // Adds a span that may overlap others in its track.
   void AddAsync(json event, Time begin, Time end) {
     event["ph"] = "b";
     event["id"] = id_++;
@@ -120,7 +120,7 @@ class TraceEvents {
     event["ts"] = Microseconds(end) - first_us_;
     events_.push_back(std::move(event));
   }
-  // A point of an arrow, inside a span: phase s begins it, t goes on, f ends it.
+  // Adds a point of an arrow inside a span: phase s starts the arrow, t continues it, f ends it.
   void AddArrow(const char* phase, int64_t id, json event, double at_us) {
     event["ph"] = phase;
     event["id"] = (int64_t{rank_} << 32) + id;
@@ -166,7 +166,7 @@ void AddCalls(const std::vector<PsCall>& calls, const std::vector<int>& lanes, i
   }
 }
 
-// Updates of the servers, each once, by this process's clock; and the ways of the gradients.
+// Adds each update of the servers once, by this process's clock, and the paths of the gradients.
 void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
                 TraceEvents* events) {
   const std::map<int, ClockBounds> clocks = ServerClocks(calls);
@@ -200,7 +200,7 @@ void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes,
   }
 }
 
-// What `tandem profile` needs to put timelines of several processes together.
+// The data that `tandem profile` needs to combine timelines of several processes.
 json ClocksOf(const std::vector<PsCall>& calls, double first_us, const std::string& job, int rank) {
   const double unix_us =
       std::chrono::duration<double, std::micro>(std::chrono::system_clock::now().time_since_epoch())
@@ -217,7 +217,7 @@ json ClocksOf(const std::vector<PsCall>& calls, double first_us, const std::stri
           {"boot", boot},         {"pserver_clocks", servers}};
 }
 
-// When the profiled steps began and ended.
+// The times at which the profiled steps began and ended.
 std::pair<Time, Time> Extent(const Profiler& profiler) {
   std::pair<Time, Time> extent = {Time::max(), Time::min()};
   for (const Span& span : profiler.spans()) {
@@ -297,7 +297,7 @@ StatusOr<std::string> StepProfile::Write() {
   table += ToString(overlap);
   table += ToString(BusyOf(profiler_.spans()));
   if (place_.bubble > 0) {
-    double total = 0;  // waits among it
+    double total = 0;  // includes waits
     for (const Span& span : profiler_.spans()) {
       if (span.lane == TraceTrack::kCompute) total += Seconds(span.end - span.begin);
     }

@@ -1,5 +1,4 @@
-// The profile of some steps of a job: which steps, and the files that come out (ProfileConfig in
-// proto/job.proto).
+// Profiles some steps of a job and writes the result files (ProfileConfig in proto/job.proto).
 #pragma once
 
 #include <memory>
@@ -16,27 +15,27 @@ class RpcLog;
 struct PsCall;
 
 struct ProfilePlace {
-  std::string dir;  // is made
+  std::string dir;  // output directory; created if missing
   std::string job;
   int rank = 0;
-  int threads = 1;                // of the kernels, for what they are measured against
-  const RpcLog* calls = nullptr;  // to pservers; must outlive the profile. nullptr: none are shown
-  double bubble = 0;              // of a pipeline: share of a step that its ranks should wait
+  int threads = 1;                // kernel threads, for the reference speed
+  const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: none
+  double bubble = 0;              // for a pipeline: expected share of a step that ranks wait
 };
 
-// One thread.
+// Not thread-safe.
 class StepProfile {
  public:
-  // `plan` must outlive it. INVALID_ARGUMENT unless there is a step to profile.
+  // `plan` must outlive the profile. INVALID_ARGUMENT: there is no step to profile.
   static StatusOr<std::unique_ptr<StepProfile>> Make(const ProfileConfig& config,
                                                      ProfilePlace place, const Plan& plan);
   ~StepProfile();
 
-  // Whether step `step` of this run (from 0) is one of them; then its observer.
+  // The profiler for step `step` of this run (from 0); nullptr: the step is not profiled.
   Profiler* At(int64_t step);
-  // Writes the files once, behind the last of its steps or at the end of the run, and returns what
-  // to tell the user; "" when it is not yet time. PERMISSION_DENIED naming a file that cannot be
-  // written.
+  // Writes the files once, after the last profiled step or at the end of the run. Returns a message
+  // for the user; "": not written yet. PERMISSION_DENIED: a file cannot be written; the message
+  // names it.
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:
@@ -46,18 +45,20 @@ class StepProfile {
   const std::unique_ptr<const ProfileConfig> config_;
   const ProfilePlace place_;
   Profiler profiler_;
-  Status traced_;  // why the device is not seen
+  Status traced_;  // the reason why the device is not traced
   bool written_ = false;
 };
 
-// The process of the first server in a timeline: behind all ranks, which are processes too.
+// The process number of the first server in a timeline; it comes after all ranks, which are
+// processes too.
 inline constexpr int kServerProcess = 1'000'000;
 
-// Chrome's trace event format, timestamps in microseconds since the first span. A process for the
-// rank, with a thread for each lane and threads for the calls to each server; communications, which
-// overlap, as asynchronous events. A process for each server with its updates, by the rank's clock,
-// and arrows from pushes to the updates and on to the answers with the parameters. "otherData" has
-// what tells the clocks of several timelines apart (deploy/cli/tools/profile.cc).
+// Makes a trace in Chrome's trace event format, with timestamps in microseconds since the first
+// span. The rank is a process, with a thread for each track, and threads for the calls to each
+// server. Communications overlap, so they are asynchronous events. Each server is a process with
+// its updates, by the rank's clock. Arrows lead from pushes to updates and to the replies with the
+// parameters. "otherData" has the clock data to align several timelines
+// (deploy/cli/tools/profile.cc).
 std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
                         const std::string& job, int rank);
 

@@ -13,7 +13,7 @@ void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The first push of fewer than `max` `steps`; a new one, from `first` on, where there is none.
+// The first push with fewer than `max` `steps`; a new push that begins with `first` if there is none.
 GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps,
                       const GradientSet& first) {
   for (GradientSet& push : pushes) {
@@ -211,7 +211,7 @@ void AsyncCommunicator::SendLoop() {
     bool pull = false;
     {
       MutexLock lock(mu_);
-      if (!status_.ok()) continue;  // the queue is emptied
+      if (!status_.ok()) continue;  // drain the queue
       if (!options_.recv_thread) {
         sent_ += steps;
         pull = WantsPull();

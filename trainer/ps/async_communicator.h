@@ -1,6 +1,7 @@
-// Gradients out and parameters back behind a trainer's back, as Fleet's Communicator does it:
-// the trainer lays the gradients of a step into a queue and goes on; senders merge what waits there
-// and push it; parameters that came meanwhile are taken between two steps, all together.
+// Pushes gradients and pulls parameters in the background, like Fleet's Communicator. The trainer
+// puts the gradients of a step into a queue and continues. Sender threads merge the queued
+// gradients and push them. Between two steps the trainer takes all parameters that were pulled
+// meanwhile.
 #pragma once
 
 #include <functional>
@@ -15,70 +16,71 @@
 
 namespace tandem {
 
-// The fields of a_sync_configs of which the names remind.
+// The fields of a_sync_configs with corresponding names.
 struct AsyncOptions {
-  int merge_max = 1;         // steps that a sender takes together
-  int dense_merge_max = 12;  // of them, those whose dense gradients are one push,
-  int rows_merge_max = 12;   // ... and those whose rows are
-  int queue_max = 16;        // steps that wait
-  int senders = 1;           // threads that push
-  int merge_waits = 1;       // times 10 ms that a sender waits for one more step to merge
-  bool recv_thread = false;  // parameters are pulled by a thread of their own
-  int sent_before_recv = 1;  // steps to send before the next pull
-  bool sum = true;           // merged gradients are added up; false: averaged
-  Duration timeout = std::chrono::seconds(60);  // for a place in the queue
+  int merge_max = 1;                            // steps that a sender merges at most
+  int dense_merge_max = 12;                     // steps per push of dense gradients, at most
+  int rows_merge_max = 12;                      // steps per push of rows, at most
+  int queue_max = 16;                           // capacity of the queue, in steps
+  int senders = 1;                              // threads that push
+  int merge_waits = 1;                          // waits of 10 ms for one more step to merge
+  bool recv_thread = false;                     // a separate thread pulls parameters
+  int sent_before_recv = 1;                     // steps to send before the next pull
+  bool sum = true;                              // add merged gradients up; false: average them
+  Duration timeout = std::chrono::seconds(60);  // to wait for space in the queue
 };
 
 // Values of all variables, in their order.
 using ValueSets = std::vector<std::vector<float>>;
-// A gradient of some rows of a table: ascending ids, and `dim` values for each, of which the first
-// `counts` count something and so are added up in any case.
+// The gradient of some rows of a table: ascending ids and `dim` values for each. The first `counts`
+// values of a row are counters, which are always added up, never averaged.
 struct RowSet {
   std::vector<int64_t> ids;
   std::vector<float> values;
   int64_t dim = 0, counts = 0;
 };
-// Adds `more` to `sum`.
+// Adds the rows of `more` to `sum`.
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
-  uint64_t step = 0;        // the newest of those merged
-  uint64_t version = 0;     // of the parameters of the oldest; 0: those from which it began
-  float learning_rate = 0;  // its own
-  // Merged in `values` and in `rows`; 0: there are none.
+  uint64_t step = 0;        // the newest of the merged steps
+  uint64_t version = 0;     // parameters of the oldest merged step; 0: the first values
+  float learning_rate = 0;  // rate of the newest step
+  // Steps merged into `values` and into `rows`; 0: none.
   int dense_steps = 1, row_steps = 1;
   ValueSets values;
   std::vector<RowSet> rows;  // by table
 };
 
-// Send, Receive and Finish: one thread, that of the trainer.
+// Send, Receive and Finish must be called by one thread, the trainer's.
 class AsyncCommunicator {
  public:
-  // Pushes `push` and pulls into `pull` (either may be null); blocking; gives the version pulled.
-  // Called by several threads at once. `pull` has the sizes of the variables.
+  // Pushes `push` and pulls into `pull` (either may be null); blocks; returns the pulled version.
+  // Several threads call it concurrently. `pull` has the sizes of the variables.
   using Exchange = std::function<StatusOr<uint64_t>(const GradientSet* push, ValueSets* pull)>;
 
   // `sizes`: elements of each variable.
   AsyncCommunicator(AsyncOptions options, std::vector<int64_t> sizes, Exchange exchange);
-  // Throws away what was not sent; waits for exchanges under way.
+  // Discards gradients that were not sent; waits for exchanges in progress.
   ~AsyncCommunicator();
 
-  // Copies the gradients of a step into the queue, blocking while it is full: DEADLINE_EXCEEDED
-  // after the timeout. The first error of an exchange is given back here, and nothing is sent any
-  // more.
+  // Copies the gradients of a step into the queue; blocks while the queue is full.
+  // DEADLINE_EXCEEDED: it stayed full for the timeout. Returns the first error of an exchange;
+  // nothing is sent after that error.
   Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients,
               std::vector<RowSet> rows = {});
-  // Copies parameters that came since the last call to `params`; false when none did.
+  // Copies parameters pulled since the last call into `params`; false: there are none.
   bool Receive(std::span<float* const> params);
-  // Sends what waits, and ends the threads. The first error.
+  // Sends the queued gradients and ends the threads. Returns the first error.
   Status Finish();
 
  private:
   void SendLoop();
   void ReceiveLoop();
-  // Takes steps from the queue and merges them into pushes; gives their number, 0 at the end.
+  // Takes steps from the queue and merges them into pushes. Returns the number of steps; 0: the
+  // queue has ended.
   int Take(std::vector<GradientSet>* pushes);
-  // Adds `step` to the pushes, of which the last may take more.
+  // Adds `step` to the pushes; the last push may have room for it.
   void Merge(GradientSet step, std::vector<GradientSet>* pushes);
   void Average(GradientSet* push) const;
   bool WantsPull() TD_REQUIRES(mu_);
@@ -90,14 +92,14 @@ class AsyncCommunicator {
   const std::vector<int64_t> sizes_;
   const Exchange exchange_;
   BoundedQueue<GradientSet> queue_;
-  BoundedQueue<GradientSet> spare_;  // memory of sent ones, to be used again
+  BoundedQueue<GradientSet> spare_;  // memory of sent sets, for reuse
   Mutex mu_;
   CondVar sent_cv_;
   int sent_ TD_GUARDED_BY(mu_) = 0;  // steps since the last pull began
   bool ending_ TD_GUARDED_BY(mu_) = false;
   Status status_ TD_GUARDED_BY(mu_);
-  uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // of fresh_
-  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // of what Receive gave last
+  uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // version of fresh_
+  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // version that Receive returned last
   bool has_fresh_ TD_GUARDED_BY(mu_) = false;
   ValueSets fresh_ TD_GUARDED_BY(mu_);
   std::vector<std::thread> senders_;

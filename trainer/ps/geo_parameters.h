@@ -1,6 +1,6 @@
 // The parameters of a trainer that steps alone and exchanges differences with the servers (geo).
-// With the parameters s of the servers: delta = (local - base) / trainers is added to s, then
-// local += s - (base + delta), base = s. Source: Paddle 1.6's GeoSgdCommunicator.
+// Let s be the servers' parameters. The trainer adds delta = (local - base) / trainers to s. Then
+// local += s - (base + delta) and base = s. Source: Paddle 1.6's GeoSgdCommunicator.
 #pragma once
 
 #include <vector>
@@ -10,24 +10,25 @@
 
 namespace tandem {
 
-// An exchange is Differences, then the servers' values into Pulled, then Take; none overlap.
+// An exchange has three calls: Differences, a pull of the servers' values into Pulled, Take.
+// Exchanges must not overlap. Not thread-safe.
 class GeoParameters {
  public:
   GeoParameters() = default;
-  // `local`: the trainer's parameters, of which base is what they hold now. Not owned; must outlive
-  // this.
+  // `local`: the trainer's parameters; base starts with their current values. Not owned; must
+  // outlive this object.
   GeoParameters(std::vector<PsTensor> local, int trainers);
 
-  // What to add to the servers' parameters: there until the next call.
+  // The differences to add to the servers' parameters; valid until the next call.
   std::vector<PsConstTensor> Differences();
-  // Where the servers' parameters go.
+  // Memory for the servers' parameters.
   std::vector<PsTensor> Pulled();
-  // They are there: what others have changed goes into the trainer's.
+  // Applies the pulled parameters: adds the changes of other trainers to the local ones.
   void Take();
 
  private:
   std::vector<PsTensor> local_;
-  float share_ = 1;  // of each trainer
+  float share_ = 1;  // weight of each trainer
   ValueSets base_, delta_, pulled_;
 };
 

@@ -1,4 +1,4 @@
-// The data of the step behind the present one, as far as the reader has it already.
+// The data of the next step, as far as the reader has it already.
 #pragma once
 
 #include <utility>
@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-// Where the plan has a data variable, and where in host memory its next values lie, which stay
-// until that step begins. Empty: nobody knows them.
+// Pairs of addresses: a data variable of the plan, and its next values in host memory. The values
+// stay valid until that step begins. Empty: the values are unknown.
 using NextBatchHint = std::vector<std::pair<const void*, const void*>>;
 
 }  // namespace tandem

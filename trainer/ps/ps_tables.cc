@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// Why the optimizer does not fit a table; empty when it does.
+// The reason why the optimizer does not fit a table; empty: it fits.
 StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach != UpdateScope::kElement) return std::string("needs norms of whole parameters");
@@ -36,7 +36,7 @@ bool AllAre(const float* values, int64_t n, float value) {
                      [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
 }
 
-// Puts the counts of each row, two in `counts` from row `first` on, in front of its values.
+// Inserts the counts of each row before its values: two per row in `counts`, from row `first` on.
 void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
   RowSet counted{set->ids, {}, set->dim + 2, 2};
   counted.values.reserve(set->ids.size() * static_cast<size_t>(counted.dim));
@@ -184,7 +184,7 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
   return all;
 }
 
-// An id that is no row is said in the step that has it.
+// An id outside the table is not an error here: the step that uses the id reports it.
 void PsTables::Foresee(const NextBatchHint& next) {
   foreseen_.clear();
   for (Table& table : tables_) {
@@ -210,7 +210,7 @@ bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows,
 }
 
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
-  const Table& table = tables_[i];  // InsertTables keeps their order
+  const Table& table = tables_[i];  // InsertTables keeps the order
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
   const auto height =
       table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];
@@ -246,7 +246,7 @@ std::string PsTables::Distributed() const {
 std::vector<PsTable> PsTables::Definitions(uint64_t seed) const {
   std::vector<PsTable> all;
   for (const Table& t : tables_) {
-    // The numbers of the kinds are the same.
+    // Both enums have the same numbers.
     all.push_back({t.name, t.shape[0], t.shape[1], static_cast<PsTable::InitKind>(t.init.kind),
                    t.init.a, t.init.b, seed, t.rules});
   }
@@ -338,7 +338,7 @@ Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) co
       const auto values = whole.span<float>();
       std::fill(values.begin(), values.end(), rows.slot_start[s]);
       for (size_t i = 0; i < rows.ids.size(); ++i) {
-        if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;  // Gather refuses it
+        if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;  // Gather rejects it
         std::copy_n(rows.content.data() + static_cast<int64_t>(i) * width +
                         static_cast<int64_t>(1 + s) * dim,
                     dim, values.data() + static_cast<int64_t>(rows.ids[i]) * dim);

@@ -1,7 +1,7 @@
-// The tables of a trainer in pserver mode: parameters with sparse gradients, of which the servers
-// hold the rows. Before a step the rows of its batch come from there, behind it their gradients are
-// pushed. The trainer keeps a whole copy, as Fleet's is_sparse does, in which those rows are
-// brought up to date; of tables that are is_distributed it has the rows of the batch alone.
+// The tables of a trainer in pserver mode: parameters with sparse gradients, with rows stored on
+// the servers. Before a step the trainer pulls the rows of its batch; after the step it pushes
+// their gradients. The trainer keeps a whole copy, like Fleet's is_sparse, and updates those rows
+// in it. For is_distributed tables it has only the rows of the batch.
 #pragma once
 
 #include <map>
@@ -23,56 +23,55 @@
 
 namespace tandem {
 
-// The optimizer as the client speaks of it. INVALID_ARGUMENT for an attribute that is a list.
+// Converts the optimizer to the client's type. INVALID_ARGUMENT: an attribute is a list.
 StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
 
 // Not thread-safe.
 class PsTables {
  public:
-  // Takes those of `grads` that can be tables with this optimizer out of them and puts their
-  // pull_rows and push_rows into the program. `log`: says what it found.
+  // Removes the gradients of `grads` that can be tables with this optimizer. Adds their pull_rows
+  // and push_rows to the program. `log`: log the tables found.
   static StatusOr<PsTables> Take(Program& program, const OptimizerSpec& optimizer, bool log,
                                  std::vector<ParamGrad>& grads);
 
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
 
-  // ---- The plan
+  // ---- The plan ---------------------------------------------------------------------------------
   Status RegisterPull(const CommNode& node);
   Status RegisterPush(const CommNode& node);
-  // The rows of the batch, each once. INVALID_ARGUMENT for an id that is no row.
+  // The rows of the batch, each once. INVALID_ARGUMENT: an id is outside its table.
   StatusOr<std::vector<PsRows>> Batch();
-  // Looks which rows the next batch has, where that is known and all tables are distributed. Behind
-  // Batch.
+  // Determines the rows of the next batch if its data is known and all tables are distributed. Call
+  // it after Batch.
   void Foresee(const NextBatchHint& next);
-  // Asks for those that were foreseen last, if any were, as they are in `version`.
+  // Prefetches the rows of the last Foresee, if there are any, at version `version`.
   void AskAhead(PsClient& client, uint64_t version);
-  // RowPrefetcher::Give
+  // As RowPrefetcher::Give.
   bool GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
-  // The gradient of the table whose push_rows was registered as number `i`, of the last Batch.
+  // Copies the gradient of the last Batch for the table with push_rows number `i`.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<PsConstRows> View(const std::vector<RowSet>& rows) const;
 
-  // ---- Parameters and optimizer slots
+  // ---- Parameters and optimizer slots -----------------------------------------------------------
   std::vector<PsTable> Definitions(uint64_t seed) const;
-  // Name of a table that lies on the servers alone; "" when there is none.
+  // Name of a table that is stored only on the servers; "": there is none.
   std::string Distributed() const;
-  // Rows that are otherwise than at first, from the scope and from a checkpoint's slots; their
-  // slots of one number.
+  // Rows: the rows that differ from their initial values, from `scope`, and their slots from
+  // `state` of a checkpoint. Scalars: the slots that are one number per table.
   StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
                                           uint64_t seed) const;
   std::vector<PsSlot> Scalars(const TensorMap& state) const;
-  // Brings the copies of the tables in the scope up to date once the servers' version is at least
-  // `version`.
+  // Updates the tables' copies in the scope once the servers' version is at least `version`.
   Status Gather(PsClient& client, uint64_t version, Scope& scope) const;
   // Writes the rows of distributed tables to a file (trainer/ps/table_file.h) once the servers'
   // version is at least `version`.
   Status Write(PsClient& client, uint64_t version, const std::string& path) const;
-  // Adds the slots of rows, as whole tensors, to `state`.
+  // Adds the rows' slots to `state`, as whole tensors.
   Status AddState(PsClient& client, Device& device, TensorMap& state) const;
-  // Asks the servers what they hold of them; AddCounts tells. Where a server does not answer, a
-  // warning says so, and there are no counts.
+  // Requests the servers' counters of the tables; AddCounts returns them. If a server does not
+  // reply, it logs a warning, and there are no counters.
   void Count(PsClient& client);
   void AddCounts(std::map<std::string, double>* counts) const;
 
@@ -88,16 +87,16 @@ class PsTables {
     Init init;
     std::vector<Slot> slots;
     bool distributed = false;
-    std::string rules;  // TableRules
-    // Of the plan:
-    std::optional<PrefetchNode> prefetch;  // distributed
-    std::vector<int64_t> batch;            // ids of its rows, ascending
+    std::string rules;  // serialized TableRules
+    // Set by the plan:
+    std::optional<PrefetchNode> prefetch;  // for a distributed table
+    std::vector<int64_t> batch;            // ids of the batch's rows, ascending
     float* weights = nullptr;
     std::vector<std::span<const int64_t>> ids;
-    RowIndex index;  // of them, not distributed
+    RowIndex index;  // rows of `ids`, if not distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
-    std::optional<CommTensor> click;  // of a table with counts
+    std::optional<CommTensor> click;  // for a table with counts
   };
 
   StatusOr<Table*> Find(const std::string& name);
@@ -107,7 +106,7 @@ class PsTables {
   std::vector<Table> tables_;
   std::vector<PsRows> foreseen_;
   RowPrefetcher ahead_;
-  int64_t given_ahead_ = 0;  // times
+  int64_t given_ahead_ = 0;  // batches with prefetched rows
   std::map<std::string, double> counts_;
 };
 

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kDigitBits = 11;  // the counters of a digit fit in the first cache
+constexpr int kDigitBits = 11;  // the counters of a digit fit in the L1 cache
 constexpr uint64_t kDigits = uint64_t{1} << kDigitBits;
 
 }  // namespace

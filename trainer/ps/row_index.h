@@ -1,6 +1,6 @@
-// The different rows that the ids of a batch ask for, and which of them each id means. By radix
-// sort from the lowest digit (Knuth, The Art of Computer Programming 3, 5.2.5), so the time is
-// linear in the number of ids.
+// Finds the distinct rows that the ids of a batch refer to, and the row of each id. The time is
+// linear in the number of ids: a radix sort from the lowest digit (Knuth, The Art of Computer
+// Programming 3, 5.2.5).
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,22 @@
 
 namespace tandem {
 
-// Not thread-safe; keeps its memory from batch to batch.
+// Not thread-safe; reuses its memory for each batch.
 class RowIndex {
  public:
-  // `ids` in some pieces, none of them negative; those that are `padding` ask for no row.
+  // Indexes `ids`, which come in several pieces; none is negative. Ids equal to `padding` refer to
+  // no row.
   void Set(std::span<const std::span<const int64_t>> ids, int64_t padding);
 
-  // Ascending.
+  // The distinct rows, ascending.
   const std::vector<int64_t>& rows() const { return rows_; }
-  // Of each id, piece behind piece, its place in rows(); -1 for padding.
+  // The index in rows() of each id, in the order of the pieces; -1: padding.
   const std::vector<int32_t>& places() const { return places_; }
 
  private:
   struct Entry {
     uint64_t id;
-    uint32_t at;  // in places_
+    uint32_t at;  // index in places_
   };
   void Sort(uint64_t bits_used);
 

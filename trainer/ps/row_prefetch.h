@@ -1,4 +1,4 @@
-// Rows of tables that lie on pservers alone, for one batch (the operator prefetch_rows).
+// The rows for one batch from tables that are stored only on pservers (the operator prefetch_rows).
 #pragma once
 
 #include <functional>
@@ -14,21 +14,22 @@
 
 namespace tandem {
 
-// One prefetch_rows of a plan.
+// One prefetch_rows operator of a plan.
 class PrefetchNode {
  public:
   explicit PrefetchNode(const CommNode& node);
 
-  // The rows that the ids in memory now ask for, and where they go; writes Index, and zeros behind
-  // the rows. INVALID_ARGUMENT for an id that is no row.
+  // Reads the current ids; returns the rows to pull and their destinations. Writes Index, and zeros
+  // after the rows. INVALID_ARGUMENT: an id is outside the table.
   StatusOr<PsRows> Ask();
-  // What the next Ask gives, but for the places, if it is for the ids that `next` tells; and makes
-  // that one short. Nullopt: they are not told, or one of them is no row. Behind Ask.
+  // Predicts the rows of the next Ask from the ids in `next`, without their destinations. Makes
+  // that Ask cheaper if its ids are the same. Nullopt: `next` lacks the ids, or an id is outside
+  // the table. Call it after Ask.
   std::optional<PsRows> Foresee(const NextBatchHint& next);
-  // Where in Rows the first id of PsRows lies.
+  // The index in Rows of the first id of PsRows.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
-  // Of each row of the last Ask how often it was asked for, and how often by a record that was
-  // clicked: [rows, 2]. `click`: a number for each record.
+  // Two counts for each row of the last Ask, as [rows, 2]: its uses, and its uses by records with a
+  // click. `click`: one number per record.
   std::vector<float> Counts(const CommTensor& click) const;
 
  private:
@@ -37,19 +38,19 @@ class PrefetchNode {
   std::string table_;
   int64_t height_, dim_, padding_;
   std::vector<std::span<const int64_t>> ids_;
-  std::vector<size_t> ids_of_record_;  // as many as ids_
-  std::vector<int64_t*> index_;        // as many as ids_
+  std::vector<size_t> ids_of_record_;  // same size as ids_
+  std::vector<int64_t*> index_;        // same size as ids_
   std::span<float> rows_;
   RowIndex batch_;
-  std::vector<std::vector<int64_t>> next_ids_;  // as many as ids_, or none
-  RowIndex next_;                               // of these
+  std::vector<std::vector<int64_t>> next_ids_;  // same size as ids_, or empty
+  RowIndex next_;                               // rows of next_ids_
 };
 
-// The prefetches of plans that train nothing. Nodes of plans that are gone stay, unused.
+// Prefetches rows for plans without training. Nodes of destroyed plans remain, unused.
 class PrefetchHandler final : public CommHandler {
  public:
   using Pull = std::function<void(PsRows rows, CommDone* done)>;
-  // `pull` completes `done` once the rows are there.
+  // `pull` completes `done` once the rows have arrived.
   PrefetchHandler(Duration timeout, Pull pull) : timeout_(timeout), pull_(std::move(pull)) {}
 
   StatusOr<int> Register(const CommNode& node) override;

@@ -9,14 +9,14 @@ namespace tandem {
 
 struct RowPrefetcher::Pull {
   uint64_t version = 0;
-  std::vector<PsRows> rows;  // to places in `values`
+  std::vector<PsRows> rows;  // destinations point into `values`
   std::vector<int64_t> dims;
   std::vector<std::vector<float>> values;  // by table
 
   Mutex mu;
   bool ended TD_GUARDED_BY(mu) = false;
   Status status TD_GUARDED_BY(mu);
-  std::function<void(const Status&)> then TD_GUARDED_BY(mu);  // waits for the end
+  std::function<void(const Status&)> then TD_GUARDED_BY(mu);  // callback of a waiting Give
 
   void End(const Status& how) {
     std::function<void(const Status&)> waits;
@@ -44,7 +44,7 @@ void RowPrefetcher::Ask(PsClient& client, uint64_t version, std::vector<PsRows> 
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
     MutexLock lock(pull_->mu);
-    if (pull_->ended) pull->values = std::move(pull_->values);  // the memory
+    if (pull_->ended) pull->values = std::move(pull_->values);  // reuse the memory
   }
   pull->version = version;
   pull->rows = std::move(rows);

@@ -1,5 +1,5 @@
-// Rows of the next batch, asked for behind the push whose changes they are to have: servers answer
-// as soon as the step is complete, while the trainer still ends its own.
+// Prefetches the rows of the next batch. The request follows the push that changes these rows. The
+// servers reply as soon as the step is complete, while the trainer still finishes its own step.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace tandem {
 
-// One thread; pulls end on others.
+// Must be used by one thread; pulls end on other threads.
 class RowPrefetcher {
  public:
   using Done = std::function<void(const Status&)>;
 
-  // Asks for `rows`, of which the places are left out, as they are in exactly this version. `dims`:
-  // their lengths.
+  // Requests `rows` at exactly this version. The rows have no destinations yet. `dims`: their
+  // lengths.
   void Ask(PsClient& client, uint64_t version, std::vector<PsRows> rows,
            const std::vector<int64_t>& dims);
-  // False when it was not these rows that were asked for, or not of this version. Else they go to
-  // their places, and `done` is called, once they have come, on a thread of the client or before
-  // this returns; or with what became of the pull.
+  // Returns false if the last Ask had other rows or another version. Otherwise copies the rows to
+  // their destinations once they have arrived, and calls `done` with the pull's status. `done` runs
+  // on a client thread, or before this call returns.
   bool Give(uint64_t version, const std::vector<PsRows>& rows, Done done);
 
  private:
   struct Pull;
-  std::shared_ptr<Pull> pull_;  // the last one
+  std::shared_ptr<Pull> pull_;  // the last Ask
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// The calls that a trainer made to its pservers: how much they carried, and, for the profile
-// (enable_rpc_profiler), each of them.
+// The calls of a trainer to its pservers: their total bytes, and each call for the profile
+// (enable_rpc_profiler).
 #pragma once
 
 #include <map>
@@ -15,11 +15,11 @@ namespace tandem {
 class RpcLog {
  public:
   explicit RpcLog(bool keep) : keep_(keep) {}
-  // Kept, when calls are, until there are too many.
+  // Keeps the call if `keep` is set, up to kCallsMax calls.
   void Add(const PsCall& call);
   // ps.calls, ps.sent_bytes and ps.received_bytes (trainer/session/run_counts.h).
   void AddBytes(std::map<std::string, double>* counts) const;
-  // Those that began in [begin, end), in the order in which they ended.
+  // The calls that began in [begin, end), in the order in which they ended.
   std::vector<PsCall> Between(Time begin, Time end) const;
 
  private:
@@ -31,7 +31,7 @@ class RpcLog {
   std::vector<PsCall> calls_ TD_GUARDED_BY(mu_);
 };
 
-// A row for each method and server: calls, times in ms, bytes a call. "" without calls.
+// A table with a row per method and server: calls, times in ms, bytes per call. "": no calls.
 std::string RpcTable(const std::vector<PsCall>& calls);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ void ServerWaits::BeginStep(int64_t step, PsClient& client) {
   client.AskWaits([this](const StatusOr<std::vector<double>>& seconds) {
     MutexLock lock(mu_);
     asking_ = false;
-    if (seconds.ok()) seconds_ = *seconds;  // else the step's own calls say what is wrong
+    if (seconds.ok()) seconds_ = *seconds;  // on an error the step's own calls report the cause
   });
 }
 

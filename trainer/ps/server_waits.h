@@ -1,5 +1,5 @@
-// How long each trainer of a job has waited for the others, which a pserver knows and is asked now
-// and then: who hardly waits is who is waited for.
+// How long each trainer of a job has waited for the others. A pserver knows these times, and the
+// trainer requests them periodically. The trainer with the shortest wait is the straggler.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace tandem {
 
-// Seconds is thread-safe, BeginStep is the step's thread's.
+// Seconds is thread-safe; only the step's thread may call BeginStep.
 class ServerWaits {
  public:
-  static constexpr int64_t kStepsEach = 50;  // between two questions
+  static constexpr int64_t kStepsEach = 50;  // steps between two requests
 
-  // Before each step: every kStepsEach-th asks, unless an answer is under way. Waits for nothing.
-  // `client` must be gone before this is: its destructor waits for the answer.
+  // Call it before each step. Every kStepsEach-th call sends a request, unless one is in progress.
+  // Does not block. `client` must be destroyed before this object; its destructor waits for the
+  // reply.
   void BeginStep(int64_t step, PsClient& client);
 
-  // By trainer, as of the last answer; empty: there was none.
+  // Seconds by trainer, from the last reply; empty: no reply yet.
   std::vector<double> Seconds() const;
 
  private:

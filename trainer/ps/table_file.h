@@ -1,11 +1,12 @@
-// The file `tables.rows` of a trainer's checkpoint: rows of tables that lie on pservers alone,
-// bucket by bucket (common/tensor/row_buckets.h), so that it is the same whatever the number of
-// servers, and never whole in memory.
+// The file `tables.rows` of a trainer's checkpoint: the rows of tables that are stored only on
+// pservers. The rows are stored by row bucket (common/tensor/row_buckets.h). The file therefore
+// does not depend on the number of servers, and is never whole in memory.
 //
 //   file    ::= record*
 //   record  ::= its bytes, 8 bytes little-endian; a TableRecord (proto/pserver.proto)
 //
-// Table after table, in each the buckets that have rows, ascending. The manifest holds its SHA-256.
+// The records are sorted by table, then by row bucket; empty row buckets are left out. The manifest
+// holds the file's SHA-256.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ namespace tandem {
 class TableFileWriter {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
-  // Whole buckets of `table`, in their order.
+  // Adds whole row buckets of `table`; they must come in ascending order.
   Status Add(const PsTableRows& rows, const PsTable& table);
   Status SyncAndClose() { return file_.SyncAndClose(); }
 
@@ -29,10 +30,10 @@ class TableFileWriter {
   FileWriter file_;
 };
 
-// Of `table` name, dim and rules are known.
+// Receives the rows. In `table` only name, dim and rules are set.
 using TableSink = std::function<Status(const PsTableRows& rows, const PsTable& table)>;
-// Gives `take` the records of the file. DATA_LOSS naming file and record when one is damaged, or
-// what `take` says.
+// Calls `take` with each record of the file. DATA_LOSS: a record is damaged; the message names file
+// and record. Returns an error of `take`.
 Status ReadTableFile(const std::string& path, const TableSink& take);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Damaged records of a file: left out, counted and named, up to a number. Internal to the readers.
+// Damaged records of a file: skipped, counted and reported, up to a limit. Internal to the readers.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace tandem {
 
 class BadRecords {
  public:
-  // `warnings`: gets the first ones and their number; must outlive this.
+  // `warnings` receives the first bad records and their number; must outlive this object.
   BadRecords(std::string path, int64_t max, std::vector<std::string>* warnings)
       : path_(std::move(path)), max_(max), warnings_(warnings) {}
 
-  // `what` names file and place. DATA_LOSS when it is one too many.
+  // `what` names file and location. DATA_LOSS: more than `max` bad records.
   Status Add(const std::string& what) {
     if (++count_ > max_) {
       return DataLoss("%s; that is bad record %d of this file, and max_bad_records is %d [TD2003]",
@@ -24,7 +24,7 @@ class BadRecords {
     if (count_ <= kNamed) warnings_->push_back(what);
     return OkStatus();
   }
-  // At the end of the file.
+  // Call it at the end of the file.
   void Finish() {
     if (count_ == 0) return;
     warnings_->push_back(absl::StrFormat("%s: %d bad records left out", path_, count_));

@@ -50,7 +50,7 @@ class Cifar10 final : public Dataset {
   const std::vector<uint8_t> records_;
   const std::vector<SampleField> fields_ = {{"img", {DType::kF32, {kColours, 32, 32}}},
                                             {"label", {DType::kI64, {1}}, kClasses}};
-  std::array<std::array<float, 256>, kColours> scaled_;  // of every pixel value
+  std::array<std::array<float, 256>, kColours> scaled_;  // scaled value of every pixel value
 };
 
 // Appends the records of one file.

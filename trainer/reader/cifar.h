@@ -1,6 +1,6 @@
-// CIFAR-10 in its binary version: data_batch_1.bin to data_batch_5.bin and test_batch.bin, records
-// of one byte label and 3 planes (red, green, blue) of 32x32 bytes.
-// Source: https://www.cs.toronto.edu/~kriz/cifar.html
+// CIFAR-10 in its binary version: data_batch_1.bin to data_batch_5.bin and test_batch.bin. A record
+// has one byte for the label and 3 planes (red, green, blue) of 32x32 bytes. Source:
+// https://www.cs.toronto.edu/~kriz/cifar.html
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@ namespace tandem {
 
 struct Cifar10Options {
   std::string dir;
-  bool train = true;         // else test_batch.bin
-  uint32_t samples_max = 0;  // the first so many samples; 0: all
+  bool train = true;         // false: test_batch.bin
+  uint32_t samples_max = 0;  // uses only the first samples_max samples; 0: all
 };
 
-// Fields: "img" f32 [3, 32, 32], (pixel / 255 - mean) / stddev with mean and stddev of each colour
-// over the 50,000 training images, and "label" i64 [1] in [0, 10). The files are held in memory
-// (154 MB). NOT_FOUND naming the file that is absent; DATA_LOSS naming file and offset for one that
-// is no whole number of records, or empty, and for a label above 9.
+// Fields: "img" f32 [3, 32, 32] and "label" i64 [1] in [0, 10). A pixel becomes (pixel / 255 -
+// mean) / stddev, with mean and stddev of each colour over the 50,000 training images. The files
+// are held in memory (154 MB). NOT_FOUND: a file is absent; the message names it. DATA_LOSS: a file
+// is empty, its size is not a whole number of records, or a label is above 9; the message names
+// file and offset.
 StatusOr<std::unique_ptr<Dataset>> OpenCifar10(const Cifar10Options& options);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Records of click prediction in memory: ids of columns, numbers, and a label of two values. What
-// the csv and criteo readers make of their files.
+// Records for click prediction in memory: ids of columns, numbers, and a label of two values. The
+// csv and criteo readers produce them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// Records that were read together, back to back. Ids and numbers are in memory().
+// Records that were read together, stored consecutively. Ids and numbers are in memory().
 struct ClickPiece {
   std::pmr::vector<uint32_t> ids;  // [records, columns], each in the range of its column
   std::pmr::vector<float> dense;   // [records, numbers]
@@ -20,8 +20,8 @@ struct ClickPiece {
 };
 
 struct ClickColumns {
-  std::vector<int64_t> ids;  // of each column: ranges follow each other
-  size_t dense = 0;          // numbers of a record
+  std::vector<int64_t> ids;  // number of ids by column; the ranges follow each other
+  size_t dense = 0;          // numbers per record
 
   int64_t all_ids() const;
 };
@@ -34,9 +34,9 @@ class ClickRecords {
   void Add(ClickPiece piece);
   uint64_t size() const { return index_.size(); }
 
-  // Records [begin, begin + size) of `records` as fields "ids" i64 [columns], "dense" f32 [numbers]
-  // where there are numbers, and "label" i64 [1]. `name` is told in messages.
-  // REQUIRES: they are there; size in [1, 2^32).
+  // Makes a dataset of records [begin, begin + size) of `records`. Fields: "ids" i64 [columns],
+  // "dense" f32 [numbers] if there are numbers, and "label" i64 [1]. `name` is used in messages.
+  // REQUIRES: the records exist; size in [1, 2^32).
   static std::unique_ptr<Dataset> View(std::shared_ptr<const ClickRecords> records, uint64_t begin,
                                        uint64_t size, std::string name);
 

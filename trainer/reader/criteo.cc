@@ -15,9 +15,9 @@ namespace {
 
 constexpr size_t kFields = 1 + kCriteoNumbers + kCriteoCategories;
 constexpr int64_t kIdsMax = int64_t{1} << 32;
-constexpr size_t kRecordBytes = 128;  // about the shortest: what memory is reserved by
+constexpr size_t kRecordBytes = 128;  // near the shortest record; used to reserve memory
 
-// What numbers become: looked up where they are small, as most are.
+// Converts numbers to ids; a table holds the small numbers, which are most.
 class Transform {
  public:
   explicit Transform(const CriteoOptions& options)
@@ -34,11 +34,11 @@ class Transform {
 
  private:
   static constexpr size_t kSmall = 4096;
-  static constexpr double kLowest = -2, kPlain = 2;  // whole numbers with an id of their own
+  static constexpr double kLowest = -2, kPlain = 2;  // whole numbers with a separate id
 
   static bool IsSmall(double x) { return x >= 0 && x < static_cast<double>(kSmall); }
   static size_t Small(double x) { return static_cast<size_t>(x); }
-  // Of a whole number.
+  // The id of a whole number.
   uint32_t ComputeId(double x) const {
     double id = std::max(x, kLowest) - kLowest + 1;
     if (x > kPlain) id = kPlain - kLowest + 1 + std::floor(std::log(x) * std::log(x));
@@ -53,7 +53,7 @@ class Transform {
 
 class CriteoSink final : public LineSink {
  public:
-  // What is kept goes to `memory`.
+  // Stores kept data in `memory`.
   CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes,
              DatasetArena* memory)
       : separator_(options.separator),

@@ -15,16 +15,16 @@
 namespace tandem {
 namespace {
 
-// Where the columns that are read stand in a line.
+// The positions of the used columns in a line.
 struct CsvPlaces {
-  size_t fields = 0;  // of a line
+  size_t fields = 0;  // per line
   size_t label = 0;
-  std::vector<size_t> columns;  // of options.columns
+  std::vector<size_t> columns;  // by index in options.columns
 };
 
 class CsvSink final : public LineSink {
  public:
-  // What is kept goes to `memory`.
+  // Stores kept data in `memory`.
   CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, DatasetArena* memory)
       : options_(options),
         places_(places),
@@ -49,10 +49,10 @@ class CsvSink final : public LineSink {
 
   const CsvOptions& options_;
   const CsvPlaces& places_;
-  const size_t bytes_;  // of the piece
+  const size_t bytes_;  // size of the piece
   DatasetArena* const memory_;
   std::vector<std::string_view> fields_;
-  std::string quoted_;  // texts of fields_
+  std::string quoted_;  // unquoted texts of fields_
   std::vector<uint32_t> values_;
   std::vector<uint8_t> labels_;
   std::vector<TextCodes> texts_;
@@ -65,7 +65,7 @@ LinePiece CsvSink::Finish() {
   return {std::make_shared<CsvPiece>(std::move(piece)), records};
 }
 
-// For lines as long as the first one, and some shorter.
+// Reserves for lines as long as the first one, plus one eighth.
 void CsvSink::Reserve(size_t line_bytes) {
   const size_t records = (bytes_ + bytes_ / 8) / (line_bytes + 1) + 1;
   values_.reserve(records * places_.columns.size());
@@ -84,7 +84,7 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   const bool missing = Missing(value);
   if (column.kind == CsvColumn::kHash) {
     const auto buckets = static_cast<uint64_t>(column.ids - 1);
-    // The upper bits of FNV-1a are the better mixed ones.
+    // The upper bits of FNV-1a are mixed better.
     out = missing ? 0 : static_cast<uint32_t>((StableHash(value) >> 16) % buckets) + 1;
   } else if (column.kind == CsvColumn::kNumeric) {
     float number = std::numeric_limits<float>::quiet_NaN();
@@ -103,8 +103,8 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   return OkStatus();
 }
 
-// The values of fields_, but for kVocabulary: their texts are counted when the whole record is
-// known to be good.
+// Converts fields_, except for kVocabulary: their texts are counted once the whole record is known
+// to be good.
 Status CsvSink::ConvertAll(uint32_t* record) const {
   for (size_t c = 0; c < places_.columns.size(); ++c) {
     TD_RETURN_IF_ERROR(Convert(options_.columns[c], fields_[places_.columns[c]], record[c]));
@@ -112,7 +112,7 @@ Status CsvSink::ConvertAll(uint32_t* record) const {
   return OkStatus();
 }
 
-// Into fields_; the number of fields.
+// Splits into fields_; returns the number of fields.
 StatusOr<size_t> CsvSink::Split(std::string_view line) {
   const bool plain = IsPlain(line);
   if (!plain && line.find('"') != std::string_view::npos) {
@@ -120,7 +120,7 @@ StatusOr<size_t> CsvSink::Split(std::string_view line) {
   }
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
   if (plain) return count;
-  // The others are those of a line before, whose text may be gone.
+  // The other fields are from an earlier line, and their text may be invalid.
   const auto end = fields_.begin() + static_cast<ptrdiff_t>(std::min(count, fields_.size()));
   std::transform(fields_.begin(), end, fields_.begin(), Trimmed);
   return count;
@@ -149,7 +149,7 @@ Status CsvSink::Add(std::string_view line) {
   return OkStatus();
 }
 
-// The names in the first line.
+// The column names in the first line.
 StatusOr<std::vector<std::string>> ColumnNames(const std::string& path, char separator) {
   TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
   if (line.empty()) return DataLoss("%s:1: the file is empty", path);
@@ -171,7 +171,7 @@ class Opener {
   StatusOr<std::vector<CsvPiece>> Read(const std::string& path);
 
   const CsvOptions& options_;
-  std::vector<std::string> names_;  // of the training file
+  std::vector<std::string> names_;  // column names of the training file
   CsvPlaces places_;
   ClickColumns columns_;
   std::shared_ptr<ClickRecords> records_;

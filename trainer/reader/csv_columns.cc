@@ -11,11 +11,11 @@
 namespace tandem {
 namespace {
 
-// Unsigned numbers in the order of the floats whose bits they are made of, and back.
+// Converts the bits of a float to an unsigned number with the same order, and back.
 uint32_t Ordered(uint32_t bits) { return bits ^ ((bits >> 31) != 0 ? ~uint32_t{0} : 1u << 31); }
 uint32_t FromOrdered(uint32_t key) { return key ^ ((key >> 31) != 0 ? 1u << 31 : ~uint32_t{0}); }
 
-// Ascending, by radix: columns are long, and comparing takes longer than reading them.
+// Sorts ascending, by radix: columns are long, and comparisons take longer than reads.
 void RadixSort(std::vector<uint32_t>& keys) {
   constexpr int kBits = 11, kDigits = 3;
   constexpr uint32_t kMask = (1u << kBits) - 1;
@@ -34,8 +34,8 @@ void RadixSort(std::vector<uint32_t>& keys) {
   }
 }
 
-// The numbers of each kNumeric column in all pieces, as Ordered() has them: in one go, for a
-// record's values lie side by side.
+// The numbers of each kNumeric column in all pieces, as Ordered() keys. One pass for all columns,
+// because a record's values are adjacent.
 std::vector<std::vector<uint32_t>> NumbersOf(std::span<const CsvColumn> columns,
                                              std::span<const CsvPiece> pieces) {
   size_t records = 0;
@@ -101,8 +101,8 @@ void ColumnIds::LearnTexts(std::span<const CsvPiece> pieces) {
 
 void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
   RadixSort(numbers);
-  // A bucket takes its share of what is left and all that equals its last number, so that a number
-  // that most records have takes one bucket and leaves the others to the rest.
+  // A bucket takes its share of the remaining numbers, and all that equal its last number. A number
+  // that most records have therefore fills one bucket, and leaves the other buckets to the rest.
   const size_t n = numbers.size();
   for (size_t at = 0, left = static_cast<size_t>(column_.ids - 1); left > 1 && at < n; --left) {
     at += std::max<size_t>((n - at) / left, 1);
@@ -113,7 +113,8 @@ void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
 }
 
 uint32_t ColumnIds::Search(float number) const {
-  // How many bounds are not above it, by halves and without branches, which nobody could predict.
+  // Counts the bounds that are not above the number: binary search without branches, which would be
+  // unpredictable.
   size_t below = 0;
   for (size_t left = bounds_.size(); left > 0;) {
     const size_t half = (left + 1) / 2;

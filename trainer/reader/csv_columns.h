@@ -1,5 +1,5 @@
-// Internal to the csv reader: what the values of a column are while a file is read, and the ids
-// that they become when it is known as a whole.
+// Internal to the csv reader: the values of a column while a file is read, and the ids that they
+// become once the whole column is known.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 
 namespace tandem {
 
-// A text of up to 15 bytes as two numbers: faster to hash and to compare than the bytes.
+// A text of up to 15 bytes as two numbers, which are faster to hash and compare than the bytes.
 struct ShortText {
   static constexpr size_t kBytesMax = 15;
   uint64_t low, high;  // the last byte is the length
 
-  // REQUIRES: at most kBytesMax bytes; kTextSlack bytes can be read behind them.
+  // REQUIRES: at most kBytesMax bytes; kTextSlack bytes after them are readable.
   explicit ShortText(std::string_view text) {
     const auto load = [&text](size_t from) {
       uint64_t word;
@@ -36,7 +36,7 @@ struct ShortText {
     high = load(8) | uint64_t{text.size()} << 56;
   }
   bool operator==(const ShortText&) const = default;
-  // By one product, whose halves are xored (the "mum" of wyhash).
+  // One product; its halves are xored (the "mum" of wyhash).
   struct Hash {
     size_t operator()(const ShortText& text) const {
       const auto product = static_cast<unsigned __int128>(text.low ^ 0xa0761d6478bd642f) *
@@ -46,15 +46,15 @@ struct ShortText {
   };
 };
 
-// Texts numbered from 1 in the order of their first appearance, and how often each appeared.
+// Numbers texts from 1 in the order of their first appearance, and counts them.
 class TextCodes {
  public:
   TextCodes() = default;
-  TextCodes(TextCodes&&) = default;  // texts stay where they are
+  TextCodes(TextCodes&&) = default;  // keeps the texts at their addresses
   TextCodes(const TextCodes&) = delete;
   TextCodes& operator=(const TextCodes&) = delete;
 
-  // Counts the text. REQUIRES: kTextSlack bytes can be read behind it.
+  // Counts the text. REQUIRES: kTextSlack bytes after it are readable.
   uint32_t Code(std::string_view text) {
     const uint32_t code =
         text.size() <= ShortText::kBytesMax ? CodeOfShort(text) : CodeOfLong(text);
@@ -75,39 +75,39 @@ class TextCodes {
   uint32_t Append(std::string_view text);
 
   absl::flat_hash_map<ShortText, uint32_t, ShortText::Hash> short_;
-  absl::flat_hash_map<std::string_view, uint32_t> long_;  // of texts_
-  std::deque<std::string> texts_;                         // which do not move
+  absl::flat_hash_map<std::string_view, uint32_t> long_;  // keys point into texts_
+  std::deque<std::string> texts_;                         // a deque, so that elements do not move
   std::vector<int64_t> counts_;
 };
 
-// The records of a piece of a file. Values are what their column's kind makes of them: kVocabulary
-// a code of `texts`, 0 when missing; kNumeric the bits of a float, NaN when missing; kHash the id.
+// The records of a piece of a file. A value depends on its column's kind: kVocabulary: a code of
+// `texts`, 0 if missing; kNumeric: the bits of a float, NaN if missing; kHash: the id.
 struct CsvPiece {
   std::pmr::vector<uint32_t> values;  // [records, columns]
   std::vector<uint8_t> labels;
   std::vector<TextCodes> texts;  // [columns]
 };
 
-// A number's value in a CsvPiece, and back.
+// Converts a number to its value in a CsvPiece, and back.
 inline uint32_t NumberBits(float number) {
   return std::bit_cast<uint32_t>(number == 0 ? 0.0f : number);
 }
 inline float NumberOf(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// The ids of a column, learned from training data. Constant.
+// The ids of a column, learned from training data. Immutable.
 class ColumnIds {
  public:
-  // Of all columns. The pieces must outlive the call alone.
+  // Learns the ids of all columns. The pieces need to live only during the call.
   static std::vector<ColumnIds> Learn(std::span<const CsvColumn> columns,
                                       std::span<const CsvPiece> pieces);
 
-  // Turns the values of the column in `piece` into ids of [0, column.ids).
+  // Replaces the values of the column in `piece` by ids in [0, column.ids).
   void Encode(CsvPiece& piece) const;
 
  private:
   ColumnIds(const CsvColumn& column, size_t index) : column_(column), index_(index) {}
   void LearnTexts(std::span<const CsvPiece> pieces);
-  void LearnNumbers(std::vector<uint32_t> numbers);  // each as its key in their order
+  void LearnNumbers(std::vector<uint32_t> numbers);  // sort keys of the numbers
   uint32_t Search(float number) const;
   uint32_t BucketOf(uint32_t bits) const;
 
@@ -116,7 +116,8 @@ class ColumnIds {
   absl::flat_hash_map<std::string, uint32_t> ids_;  // kVocabulary
   std::vector<float> bounds_;                       // kNumeric, ascending
   static constexpr size_t kSmall = 4096;
-  std::vector<uint32_t> small_;  // kNumeric: the ids of whole numbers below, which most are
+  std::vector<uint32_t> small_;  // kNumeric: ids of whole numbers below kSmall, the most frequent
+                                 // case
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Memory for what a reader keeps as long as its data. Internal to the readers.
+// Memory for data that a reader keeps for its whole life. Internal to the readers.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace tandem {
 
-// Taken in blocks that grow, which the system may back with huge pages: one fault for 2 MiB instead
-// of one for 4 KiB. Nothing is given back before the object goes. Thread-safe.
+// Allocates in growing blocks, which the system may back with huge pages: one page fault for 2 MiB
+// instead of one for 4 KiB. Frees memory only in its destructor. Thread-safe.
 class DatasetArena final : public std::pmr::memory_resource {
  public:
-  // A copy of `values`, which are cleared: their own memory serves again.
+  // Copies `values`, and clears them so that their memory can be reused.
   template <typename T>
   std::pmr::vector<T> Keep(std::vector<T>& values) {
     std::pmr::vector<T> kept(values.begin(), values.end(), this);
@@ -34,8 +34,8 @@ class DatasetArena final : public std::pmr::memory_resource {
 
   Mutex mu_;
   std::vector<std::unique_ptr<std::byte, Free>> blocks_ TD_GUARDED_BY(mu_);
-  size_t block_bytes_ TD_GUARDED_BY(mu_) = 0;  // of the last block
-  size_t used_ TD_GUARDED_BY(mu_) = 0;         // of these
+  size_t block_bytes_ TD_GUARDED_BY(mu_) = 0;  // size of the last block
+  size_t used_ TD_GUARDED_BY(mu_) = 0;         // bytes used in the last block
 };
 
 }  // namespace tandem

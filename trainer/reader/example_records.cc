@@ -14,12 +14,12 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kValuesMax = int64_t{1} << 28;  // of a feature
+constexpr int64_t kValuesMax = int64_t{1} << 28;  // per feature
 
 struct Field {
   ExampleFeature feature;
   Shape shape;
-  size_t values = 0;  // of a sample
+  size_t values = 0;  // per sample
 };
 
 const char* KindName(const pb::Feature& feature) {
@@ -41,7 +41,7 @@ Status NeedValues(const Field& field, int64_t got) {
                   field.values);
 }
 
-// The feature's values, checked. `out` is where they go; nullptr: nowhere.
+// Checks the feature's values and copies them to `out`; nullptr: only checks.
 Status Decode(const pb::Example& example, const Field& field, void* out) {
   const auto& features = example.features().feature();
   const auto found = features.find(field.feature.name);
@@ -83,7 +83,7 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
-  // Else protobuf prints a line for each name that is no UTF-8, without saying where.
+  // Without this protobuf logs a line for each name that is not UTF-8, without its location.
   const google::protobuf::LogSilencer quiet;
   if (record.size() <= INT32_MAX &&
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
@@ -101,7 +101,7 @@ struct Place {
 struct Store {
   std::vector<Field> fields;
   std::vector<InputFile> files;
-  std::vector<Place> places;  // of the good records, all files' one behind the other
+  std::vector<Place> places;  // good records, in the order of the files
 };
 
 class Examples final : public Dataset {
@@ -172,7 +172,7 @@ StatusOr<std::vector<Field>> Check(const std::vector<ExampleFeature>& features) 
   return fields;
 }
 
-// Places of the good records of a file; no more than `records_max` of them are needed.
+// Finds the positions of the good records of a file; at most `records_max` of them are needed.
 StatusOr<uint64_t> Index(const std::string& path, uint64_t records_max, int64_t bad_max,
                          Store& store, std::vector<std::string>* warnings) {
   TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));

@@ -26,7 +26,7 @@ bool IsGzip(std::span<const uint8_t> file) {
 
 size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
 
-// What a wrong magic most likely is.
+// The most likely cause of a wrong magic.
 std::string MagicHint(uint32_t magic, uint32_t expected) {
   if (magic >> 16 == 0x1f8b) return "the file was compressed twice: gunzip it once";
   if (__builtin_bswap32(magic) == expected) return "its bytes are swapped; idx is big-endian";
@@ -45,7 +45,7 @@ Status CheckMagic(std::span<const uint8_t> head, const std::string& name, int ra
       magic, expected, rank, rank == 1 ? "dimension" : "dimensions", MagicHint(magic, expected));
 }
 
-// Dimensions behind the magic. `head` holds HeaderBytes(rank) bytes.
+// The dimensions after the magic. `head` has HeaderBytes(rank) bytes.
 StatusOr<std::vector<uint32_t>> ParseDims(std::span<const uint8_t> head, const std::string& name,
                                           int rank) {
   std::vector<uint32_t> dims;
@@ -70,7 +70,7 @@ uint64_t Product(const std::vector<uint32_t>& dims) {
   return n;
 }
 
-// Unpacks gzip data (RFC 1952, one or more members) piece by piece.
+// Unpacks gzip data (RFC 1952, one or more members) in pieces.
 class Gunzip {
  public:
   Gunzip(std::span<const uint8_t> file, const std::string& name) : file_(file), name_(name) {}
@@ -87,8 +87,8 @@ class Gunzip {
     return OkStatus();
   }
 
-  // Appends up to `bytes_max` bytes to `out`; fewer only at the end of the data, whose checksum has
-  // then been checked.
+  // Appends up to `bytes_max` bytes to `out`. Appends fewer only at the end of the data, after its
+  // checksum was verified.
   Status Read(size_t bytes_max, std::vector<uint8_t>& out) {
     while (bytes_max > 0 && !done_) {
       const size_t before = out.size(), want = std::min(bytes_max, kChunkBytes);
@@ -108,7 +108,7 @@ class Gunzip {
   Status Step() {
     if (z_.avail_in == 0) {
       const size_t n = std::min(file_.size() - fed_, kChunkBytes);
-      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib reads only
+      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib only reads it
       z_.avail_in = static_cast<uInt>(n);
       fed_ += n;
     }
@@ -147,7 +147,7 @@ class Gunzip {
   std::span<const uint8_t> file_;
   const std::string& name_;
   z_stream z_{};
-  size_t fed_ = 0;  // bytes of file_ that zlib was given
+  size_t fed_ = 0;  // bytes of file_ passed to zlib
   bool open_ = false, done_ = false;
 };
 
@@ -169,7 +169,7 @@ StatusOr<IdxArray> ParseGzip(std::span<const uint8_t> file, const std::string& n
   IdxArray array;
   TD_ASSIGN_OR_RETURN(array.dims, ParseDims(head, name, rank));
   const uint64_t bytes = Product(array.dims);
-  // One byte more than expected, so that the end of the data is seen and its checksum compared.
+  // One byte more than expected, to detect the end of the data and verify its checksum.
   TD_RETURN_IF_ERROR(gz.Read(bytes + 1, array.data));
   if (array.data.size() < bytes) {
     return TooShort(name, header + array.data.size(), header + bytes, "unpacked ");

@@ -22,8 +22,8 @@ namespace tandem {
 namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
-constexpr uint64_t kDraws = 16;  // a sample's numbers in its epoch's stream
-constexpr uint64_t kTries = 10;  // of a rectangle; the draw behind them is for the mirror
+constexpr uint64_t kDraws = 16;  // random numbers per sample in its epoch's stream
+constexpr uint64_t kTries = 10;  // tries for a rectangle; the next number is for the mirror
 
 struct ListEntry {
   std::string path;
@@ -61,7 +61,7 @@ class ListSink final : public LineSink {
 
 double Unit(uint32_t word) { return word * 0x1p-32; }
 
-// A rectangle of the image for sample `id`, as ImageListOptions says.
+// The rectangle of the image for sample `id`; see ImageListOptions.
 ImageRect RandomRect(const ImageSize& image, const ImageListOptions& options, uint64_t key,
                      uint64_t id) {
   const double log_min = std::log(3.0 / 4), log_max = std::log(4.0 / 3);
@@ -90,7 +90,7 @@ ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
   return {(image.width - side) / 2, (image.height - side) / 2, side, side};
 }
 
-// What a thread that makes samples keeps from one to the next.
+// State of a thread that makes samples, kept between samples.
 struct Workbench {
   JpegDecoder decoder;
   ImageResampler resampler;
@@ -132,9 +132,9 @@ class ImageList final : public Dataset {
  private:
   struct Job;
   void Work(Job& job) const;
-  // Sample i of the job, or the next one of the list that can be read.
+  // Makes sample i of the job; uses the next readable image of the list.
   Status Make(Job& job, size_t i, Workbench& bench) const;
-  // Sample i of the job out of image `id`.
+  // Makes sample i of the job from image `id`.
   Status MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) const;
   void Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const;
   Status NoteBad(uint32_t id, const Status& status) const;
@@ -145,12 +145,12 @@ class ImageList final : public Dataset {
   const size_t threads_;
   std::vector<SampleField> fields_;
   mutable Mutex mu_;
-  mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);  // not in use
+  mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);  // unused ones
   mutable std::set<uint32_t> bad_ TD_GUARDED_BY(mu_);
-  mutable ThreadPool pool_;  // last: its threads end before what they use
+  mutable ThreadPool pool_;  // last member: its threads end before the other members are destroyed
 };
 
-// One call of FillEpoch, which several threads work on.
+// One call of FillEpoch, shared by several threads.
 struct ImageList::Job {
   uint64_t key;
   std::span<const uint32_t> ids;
@@ -159,11 +159,11 @@ struct ImageList::Job {
   std::atomic<size_t> packed{0};  // bytes of pixels
   Mutex mu;
   CondVar changed;
-  size_t helpers TD_GUARDED_BY(mu) = 0;  // that may still use this
+  size_t helpers TD_GUARDED_BY(mu) = 0;  // threads that may still use this object
   Status first_error TD_GUARDED_BY(mu);
 };
 
-// Samples take the room that they need, one behind the other as they become ready.
+// Stores a sample right after the previous one, in the order in which samples become ready.
 void ImageList::Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const {
   const auto size = static_cast<int>(options_.size);
   const auto count = static_cast<size_t>(size) * 2;
@@ -278,7 +278,7 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
       --job.helpers;
       job.changed.NotifyAll();
     });
-    if (posted.ok()) ++job.helpers;  // else the others do it
+    if (posted.ok()) ++job.helpers;  // otherwise the other threads do its work
   }
   Work(job);
   MutexLock lock(job.mu);

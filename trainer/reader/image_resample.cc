@@ -18,13 +18,13 @@ void FillTaps(double begin, double length, int pixels, std::span<int32_t> taps) 
   }
 }
 
-// Row or column `i` of what is packed, which is the image's own or one of a tap's two.
+// The image's row or column for packed row or column `i`: the same one, or one of a tap's two.
 int Origin(std::span<const int32_t> taps, int pixels, int i) {
   if (pixels <= 2 * static_cast<int>(taps.size())) return i;
   return std::min(TapOf(taps[static_cast<size_t>(i / 2)]).at + i % 2, pixels - 1);
 }
 
-// Has taps say so.
+// Updates the taps for packed pairs.
 void Pair(std::span<int32_t> taps, int pixels) {
   const auto size = static_cast<int>(taps.size());
   if (pixels <= 2 * size) return;

@@ -1,5 +1,5 @@
-// A rectangle of decoded pixels as a square input of a network: made here, or packed for
-// sample_image, which makes the same of it in the step.
+// Converts a rectangle of decoded pixels to a square network input: either here, or packed for
+// sample_image, which makes the same input in the step.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace tandem {
 
-// Where the pixels that are made lie in those of image.rect_*: `taps` [2, size] of sample_image,
-// rows and then columns, those from right to left with `flip`. Between the centres of pixels,
-// weights of 8 bits.
+// Computes the source pixels of each output pixel in image.rect_*. `taps` is the input [2, size] of
+// sample_image: rows, then columns; `flip` reverses the columns. Positions lie between pixel
+// centres, with weights of 8 bits.
 void PlaceTaps(const ImagePixels& image, int size, bool flip, std::span<int32_t> taps);
 
-// The pixels that taps read: image's own, or of more than 2 * size rows or columns the two of each
-// tap alone.
+// The pixels that the taps read: the whole image, or only the two pixels of each tap if there are
+// more than 2 * size rows or columns.
 ImageSize PackedSize(const ImagePixels& image, int size);
-// Copies them, PackedSize() of them, to `out`, and has the taps say where they are now.
+// Copies these pixels, PackedSize() of them, to `out`, and updates the taps to their new positions.
 void PackPixels(const ImagePixels& image, int size, std::span<int32_t> taps, uint8_t* out);
 
-// Keeps its memory from image to image. One thread.
+// Reuses its memory for each image. Not thread-safe.
 class ImageResampler {
  public:
-  // Bilinear interpolation of image.rect_* to `out` [3, size, size] or [size, size, 3].
+  // Interpolates image.rect_* bilinearly to `out` [3, size, size] or [size, size, 3].
   void Run(const ImagePixels& image, const ImageForm& form, bool flip, float* out);
 
  private:

@@ -10,7 +10,7 @@
 namespace tandem {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // O_NONBLOCK: a named pipe is told as such, instead of waiting for somebody to write to it.
+  // O_NONBLOCK: a named pipe is detected and reported, instead of a wait for its writer.
   InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0) {
     const int error = errno;

@@ -1,4 +1,4 @@
-// A file that is read at any offset. Internal to the readers.
+// A file with reads at any offset. Internal to the readers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace tandem {
 // Thread-safe.
 class InputFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is no file.
+  // NOT_FOUND, PERMISSION_DENIED. INVALID_ARGUMENT: `path` is not a regular file.
   static StatusOr<InputFile> Open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
@@ -21,8 +21,8 @@ class InputFile {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // when it was opened
 
-  // As many of `bytes` bytes from `offset` on as there are; a file may have become shorter.
-  // DATA_LOSS naming file and offset when reading fails.
+  // Reads up to `bytes` bytes from `offset` on. Returns fewer at the end of the file, which may
+  // have been shortened. DATA_LOSS: the read fails; the message names file and offset.
   StatusOr<size_t> Read(uint64_t offset, char* to, size_t bytes) const;
 
  private:

@@ -15,11 +15,11 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kPixelsMax = int64_t{1} << 27;
-constexpr int kScansMax = 500;  // more are an attack on the reader's time
+constexpr int kScansMax = 500;  // more scans are treated as an attack on the reader's time
 
-// The library's errors end in a jump over its own frames to where it was called.
+// On an error the library jumps (longjmp) over its own frames to the caller.
 struct Errors {
-  jpeg_error_mgr manager;  // first: the library knows it by this address
+  jpeg_error_mgr manager;  // first member: the library has its address
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };
@@ -30,7 +30,7 @@ void OnError(j_common_ptr info) {
   std::longjmp(errors->jump, 1);
 }
 
-// Warnings that mean that pixels are not what they were.
+// Warnings that mean that pixels are wrong.
 bool IsDamage(int code) {
   switch (code) {
     case JWRN_ADOBE_XFORM:
@@ -60,10 +60,10 @@ struct JpegDecoder::State {
   Errors errors;
   jpeg_progress_mgr progress;
   std::vector<uint8_t> pixels;
-  std::vector<uint8_t> cmyk;                                   // a row
-  int first_row = 0, rows = 0, first_column = 0, columns = 0;  // that are decoded
+  std::vector<uint8_t> cmyk;                                   // one row
+  int first_row = 0, rows = 0, first_column = 0, columns = 0;  // the decoded part
 
-  // The library is called by these alone. False: errors.message says why.
+  // Only these functions call the library. False: errors.message has the cause.
   bool ReadHeader(std::string_view file);
   bool Start(int denominator);
   bool ReadRows();
@@ -84,8 +84,8 @@ bool JpegDecoder::State::Start(int denominator) {
   info.scale_denom = static_cast<unsigned>(denominator);
   info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
   info.dct_method = JDCT_ISLOW;
-  // Without it libjpeg-turbo 2.1 upsamples and converts colours in one step, which crashes now and
-  // then (in jcopy_sample_rows) where rows are skipped and columns cut off.
+  // Without it libjpeg-turbo 2.1 upsamples and converts colours in one step. That step sometimes
+  // crashes (in jcopy_sample_rows) if rows are skipped and columns cropped.
   info.do_fancy_upsampling = TRUE;
   jpeg_start_decompress(&info);
   return true;
@@ -147,7 +147,7 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
   if (!state.Start(scale)) return DataLoss("a damaged JPEG image: %s", state.errors.message);
   const int width = static_cast<int>(state.info.output_width);
   const int height = static_cast<int>(state.info.output_height);
-  // One pixel around for interpolation.
+  // A margin of one pixel for interpolation.
   state.first_row = std::clamp(rect.y / scale - 1, 0, height - 1);
   state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
   state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);

@@ -1,4 +1,4 @@
-// JPEG images, decoded where and as finely as needed (libjpeg-turbo).
+// Decodes JPEG images (libjpeg-turbo), only the needed part and at the needed resolution.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct ImageRect {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// RGB pixels of a part of an image, and where in them what was asked for lies.
+// RGB pixels of a part of an image, with the position of the requested rectangle in them.
 struct ImagePixels {
-  const uint8_t* rgb = nullptr;  // rows of width * 3 bytes, back to back
+  const uint8_t* rgb = nullptr;  // rows of width * 3 bytes, without gaps
   int width = 0, height = 0;
   double x = 0, y = 0, rect_width = 0, rect_height = 0;
 };
 
-// Keeps its memory from image to image. One thread.
+// Reuses its memory for each image. Not thread-safe.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -32,15 +32,15 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // Reads the header. `file` must stay until the next Open(). DATA_LOSS for what is no JPEG image
-  // of at most 2^27 pixels.
+  // Reads the header. `file` must stay valid until the next Open(). DATA_LOSS: not a JPEG image of
+  // at most 2^27 pixels.
   StatusOr<ImageSize> Open(std::string_view file);
 
-  // Decodes the rectangle, and little around it, scaled down in the transform by the largest of 1,
-  // 2, 4 and 8 that leaves the rectangle at least as large as `wanted`. Grey images become RGB,
-  // CMYK ones (as Adobe writes them, inverted) by the product with black. The pixels are valid
-  // until the next call. DATA_LOSS for a damaged image, as far as it was read. REQUIRES: Open(),
-  // for each call; the rectangle lies in the image and is not empty.
+  // Decodes the rectangle with a small margin. The transform scales it down by 1, 2, 4 or 8: the
+  // largest factor that leaves the rectangle at least as large as `wanted`. Grey images become RGB.
+  // CMYK images (inverted, as Adobe writes them) become RGB by multiplication with black. The
+  // pixels are valid until the next call. DATA_LOSS: the part that was read is damaged. REQUIRES: a
+  // call of Open() before each call; the rectangle is not empty and lies in the image.
   StatusOr<ImagePixels> Decode(const ImageRect& rect, const ImageSize& wanted);
 
  private:

@@ -15,10 +15,10 @@ namespace {
 constexpr int64_t kIdsMax = int64_t{1} << 32;
 constexpr int64_t kFeaturesMax = 1 << 20;
 constexpr int64_t kClassesMax = 1 << 20;
-constexpr size_t kFeatureBytes = 6;  // about the shortest: what memory is reserved by
+constexpr size_t kFeatureBytes = 6;  // near the shortest feature; used to reserve memory
 
 struct LibSvmPiece {
-  std::vector<uint64_t> ends;    // [records]: of each record's features
+  std::vector<uint64_t> ends;    // [records]: end of each record's features
   std::vector<uint32_t> labels;  // [records]
   std::pmr::vector<uint32_t> ids;
   std::pmr::vector<float> values;
@@ -26,7 +26,7 @@ struct LibSvmPiece {
 
 class LibSvmSink final : public LineSink {
  public:
-  // What is kept goes to `memory`.
+  // Stores kept data in `memory`.
   LibSvmSink(const LibSvmOptions& options, size_t bytes, DatasetArena* memory)
       : options_(options), memory_(memory) {
     ids_.reserve(bytes / kFeatureBytes + 1);
@@ -61,7 +61,7 @@ const char* SkipBlanks(const char* at, const char* end) {
   return at;
 }
 
-// Takes what stands before the next blank off `text`, and the blanks behind it.
+// Removes and returns the text before the next blank of `text`, and removes the blanks after it.
 std::string_view NextWord(std::string_view& text) {
   const auto blank = std::ranges::find_if(text, IsBlank);
   const std::string_view word(text.begin(), blank);
@@ -81,11 +81,11 @@ StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
   return DataLoss("label \"%s\" is none of %d classes", std::string(text), options_.classes);
 }
 
-// One "index:value"; `stop` is behind it, nullptr where there is none.
+// One "index:value"; `stop` points after it; nullptr: there is none.
 struct Feature {
   int64_t index = 0;
   float value = 0;
-  size_t digits = 0;  // of the index, as it is written
+  size_t digits = 0;  // digits of the index in the text
   const char* stop = nullptr;
 };
 
@@ -112,7 +112,7 @@ Feature ScanFeature(const char* at, const char* end) {
 
 Status LibSvmSink::AddFeatures(std::string_view text) {
   const size_t before = ids_.size();
-  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // of hashed indices
+  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // for hashed indices
   int64_t last = -1;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at != end;) {
@@ -162,7 +162,7 @@ Status LibSvmSink::Add(std::string_view line) {
 }
 
 struct LibSvmRecords {
-  DatasetArena memory;  // of the pieces
+  DatasetArena memory;  // holds the pieces
   PieceIndex index;
   std::vector<LibSvmPiece> pieces;
 };

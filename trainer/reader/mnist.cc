@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
 
-// What to do about a folder that lacks something. Only Fashion-MNIST's own folder has a package.
+// A hint for a directory with missing files. A Debian package exists only for Fashion-MNIST.
 std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
@@ -71,9 +71,9 @@ class Mnist final : public Dataset {
   const MnistOptions options_;
   const IdxArray images_, labels_;
   const uint32_t samples_;
-  const size_t pixels_;  // of one image
+  const size_t pixels_;  // per image
   std::vector<SampleField> fields_;
-  std::array<float, 256> scaled_;  // of every pixel value
+  std::array<float, 256> scaled_;  // scaled value of every pixel value
 };
 
 bool Exists(const std::string& path) {
@@ -81,7 +81,7 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &st) == 0;
 }
 
-// The file `dir`/`base`, plain or .gz.
+// Finds `dir`/`base`, plain or .gz.
 StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) {
   const std::string plain = dir + "/" + base;
   for (const std::string& path : {plain, plain + ".gz"}) {

@@ -54,7 +54,7 @@ LineReading ReadingOf(const DataConfig& config) {
   return {.threads = config.reader_threads(), .bad_records_max = config.max_bad_records()};
 }
 
-// Of the formats with train_file, test_file and test_share.
+// For formats with train_file, test_file and test_share.
 template <typename Config>
 RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::string& dir,
                     bool with_test) {
@@ -112,7 +112,7 @@ ExampleFeature::Kind KindOf(const ExampleFeatureConfig& feature) {
   }
 }
 
-// Files of either format; each says itself which one it is.
+// Opens files of either format; each file identifies its format.
 StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
   ExampleOptions options;
   options.files = FilesOf(config, config.examples(), dir, with_test);
@@ -127,7 +127,7 @@ StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir
   return Opened("examples", OpenExamples(options), with_test);
 }
 
-// One value a channel, or none.
+// Reads one value per channel, or none.
 Status Channels(const char* field, const google::protobuf::RepeatedField<float>& values,
                 std::array<float, 3>& out) {
   if (values.empty()) return OkStatus();
@@ -138,7 +138,7 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
   return OkStatus();
 }
 
-// `raw`: ImageListOptions::raw.
+// `raw`: see ImageListOptions::raw.
 StatusOr<TrainAndTest> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
                                   bool raw) {
   TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
@@ -232,7 +232,7 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
 struct FormatRow {
   const char* name;
   StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
-  const char* fields;  // between spaces; "" where the job names them
+  const char* fields;  // separated by spaces; "": the job names them
 };
 constexpr FormatRow kFormats[] = {{"mnist", Mnist, "img label"},
                                   {"csv", CsvFiles, "ids label"},
@@ -319,7 +319,7 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
     TD_ASSIGN_OR_RETURN(TrainAndTest data, row.open(config, dir, with_test));
-    // Of some formats a share is test data whether anybody evaluates or not.
+    // Some formats always split off a share as test data.
     if (!with_test) data.test = nullptr;
     return data;
   }

@@ -1,5 +1,5 @@
-// The data of a job: from its configuration (proto/job.proto) to datasets, of which there is one
-// list of formats, and to readers.
+// Opens the data of a job: converts its configuration (proto/job.proto) to datasets and readers.
+// The list of formats is in this file's source.
 #pragma once
 
 #include <memory>
@@ -15,35 +15,33 @@ class DataConfig;
 class JobConfig;
 struct ImageListOptions;
 
-// "mnist", "csv", ...: what data.format may be.
+// The values of data.format: "mnist", "csv", ...
 std::vector<std::string> DataFormats();
 
-// Names of the fields that samples of the job's format have, in their order; empty for a format
-// that there is not.
+// Names of the sample fields of the job's format, in order; empty: unknown format.
 std::vector<std::string> FieldNames(const DataConfig& config);
 
-// Whether the job names data to evaluate on. INVALID_ARGUMENT naming the field that is not set.
+// Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names it.
 Status CheckTestData(const DataConfig& config);
 
-// `job_dir`: where relative paths of the job begin. The test data is opened only `with_test`.
-// `raw_images`: of format "images" pixels, of which the program makes the samples
-// (trainer/job/sample_images.h). INVALID_ARGUMENT for a format that there is not, with the nearest
-// one.
+// `job_dir`: base of the job's relative paths. The test data is opened only with `with_test`.
+// `raw_images`: format "images" returns pixels, and the program makes the samples
+// (trainer/job/sample_images.h). INVALID_ARGUMENT: unknown format; the message has the nearest one.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 
-// The training samples of format "images" in folder `dir`. INVALID_ARGUMENT for a mean or stddev
-// that is not one value a channel.
+// The options of the training samples of format "images" in directory `dir`. INVALID_ARGUMENT: mean
+// or stddev does not have one value per channel.
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir);
 
-// Whose part of each global batch is read.
+// The part of each global batch that one rank reads.
 struct ReadShare {
   int64_t global_batch = 0;
   int ranks = 1, rank = 0;
 };
 
-// Reads `dataset` as the job says: shuffled or not, ahead or not. `dataset` and `device` must
-// outlive it.
+// Opens a reader of `dataset` with the job's settings for shuffling and prefetching. `dataset` and
+// `device` must outlive it.
 StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const Dataset& dataset,
                                                  const ReadShare& share, Device& device);
 

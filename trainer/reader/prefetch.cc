@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr int32_t kCapacityMax = 65536;
-// How long the reading thread waits at a time; closing the queue wakes it at once.
+// Longest single wait of the reading thread; closing the queue wakes it immediately.
 constexpr Duration kPatience = std::chrono::seconds(10);
 
 }  // namespace
@@ -27,7 +27,7 @@ StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                   [](const SampleField& field) { return field.packed; });
   std::unique_ptr<Prefetcher> out(
       new Prefetcher(dataset, sampler, capacity, mode, packed ? static_cast<uint32_t>(parts) : 1));
-  // One being filled, `capacity` waiting, one at the consumer.
+  // One is being filled, `capacity` are queued, one is at the consumer.
   const int32_t count = mode == ReadMode::kOnDemand ? 1 : capacity + 2;
   for (int32_t i = 0; i < count; ++i) {
     auto batch = std::make_unique<Batch>();
@@ -162,7 +162,7 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
     return handed_out_;
   }
   if (handed_out_ != nullptr) {
-    free_->TryPush(std::move(handed_out_));  // has room for every batch there is
+    free_->TryPush(std::move(handed_out_));  // has space for every batch
     handed_out_ = nullptr;
   }
   if (!error_.ok()) return error_;

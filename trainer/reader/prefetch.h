@@ -1,4 +1,4 @@
-// Reads batches ahead on a thread of its own, so that a step finds its data ready.
+// Reads batches ahead on a separate thread, so that a step does not wait for its data.
 #pragma once
 
 #include <algorithm>
@@ -22,61 +22,60 @@ struct Batch {
   uint64_t epoch = 0;
   uint64_t step = 0;  // in its epoch, from 0
   bool last_of_epoch = false;
-  uint32_t real_samples = 0;   // the first so many are no padding
-  double weight = 1;           // Sampler::Weight
-  std::vector<Tensor> fields;  // as Dataset::fields(), each [batch, sample dims...]
+  uint32_t real_samples = 0;   // the other samples, at the end, are padding
+  double weight = 1;           // see Sampler::Weight
+  std::vector<Tensor> fields;  // in the order of Dataset::fields(), each [batch, sample dims...]
 };
 
 struct ReadRange {
-  uint64_t epoch = 0;      // where to begin
-  uint64_t step = 0;       // in that epoch; may be steps_per_epoch(): the next epoch's first
-  uint64_t epoch_end = 1;  // the first epoch that is not read
+  uint64_t epoch = 0;  // first epoch
+  uint64_t step = 0;   // first step in that epoch; steps_per_epoch() means the next epoch's first
+  uint64_t epoch_end = 1;  // the first epoch after the range
 };
 
 enum class ReadMode : uint8_t {
-  kAhead,     // by a thread of its own, up to the capacity of the queue
+  kAhead,     // on a separate thread, up to the capacity of the queue
   kOnDemand,  // in Next()
-  // Ahead, but Next() leaves the first batch where it is and gives it again and again: what steps
-  // cost without reading.
+  // Ahead, but Next() returns the first batch again and again: measures steps without reading.
   kRepeat
 };
 
-// A queue of at most `capacity` batches between a reading thread and one consumer. Memory for
-// capacity + 2 batches is taken once; nothing is allocated per batch.
-// The consumer's calls come from one thread; queue_size() and stats() from any.
+// A queue of at most `capacity` batches between a reading thread and one consumer. It allocates
+// memory for capacity + 2 batches once, and nothing per batch. Only one thread may make the
+// consumer's calls; queue_size() and stats() are thread-safe.
 class Prefetcher {
  public:
   struct Stats {
-    uint64_t batches = 0;     // handed out
-    uint64_t ready = 0;       // of these: those that were there before they were asked for
-    double wait_seconds = 0;  // the consumer waited in Next()
-    double fill_seconds = 0;  // the reading thread filled batches
+    uint64_t batches = 0;     // returned by Next()
+    uint64_t ready = 0;       // batches that were ready when Next() was called
+    double wait_seconds = 0;  // waits of the consumer in Next()
+    double fill_seconds = 0;  // reading thread's time to fill batches
   };
 
-  // `dataset` and `device` (which gives host memory) must outlive the prefetcher. The thread starts
-  // with the first Reset(). INVALID_ARGUMENT unless capacity is 1 .. 65536.
-  // `parts`: a batch is as many batches of the dataset, one behind the other, where a field of it
-  // is packed: each with its places from its own begin on. REQUIRES: at least 1.
+  // `dataset` and `device` (which provides host memory) must outlive the prefetcher. The thread
+  // starts with the first Reset(). INVALID_ARGUMENT: capacity is not in 1 .. 65536. `parts`: if a
+  // field is packed, a batch consists of this number of consecutive batches of the dataset, each
+  // with positions from its own start. REQUIRES: parts >= 1.
   static StatusOr<std::unique_ptr<Prefetcher>> Make(const Dataset& dataset, const Sampler& sampler,
                                                     int32_t capacity, Device& device,
                                                     ReadMode mode = ReadMode::kAhead,
                                                     int parts = 1);
-  // Stops the thread after the batch it is filling; waits for no consumer.
+  // Stops the thread after the batch in progress; does not wait for a consumer.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Throws away what was read ahead and starts reading at `range`. May be called at any time, also
-  // after an error or the end. Batches handed out before become invalid.
+  // Discards the batches read ahead and starts to read at `range`. May be called at any time, also
+  // after an error or the end. Invalidates batches returned before.
   Status Reset(const ReadRange& range);
 
-  // The next batch in order, valid until the next call of Next() or Reset(); nullptr at the end of
-  // the range, again and again. The error of the dataset once the batches before it are consumed,
-  // again and again until Reset(). DEADLINE_EXCEEDED when nothing came; then Next() may be called
-  // again. FAILED_PRECONDITION before the first Reset().
+  // Returns the next batch in order, valid until the next call of Next() or Reset(); nullptr at the
+  // end of the range. An error of the dataset is returned after the batches before it. The end and
+  // the error are returned repeatedly until Reset(). DEADLINE_EXCEEDED: no batch is ready in time;
+  // Next() may be called again. FAILED_PRECONDITION: no Reset() yet.
   StatusOr<const Batch*> Next(Time deadline);
 
-  // Batches that are ready; one that waits for room in a full queue is not counted.
+  // The number of ready batches, without one that waits for space in a full queue.
   uint32_t queue_size() const { return std::min(queued_.load(), static_cast<uint32_t>(capacity_)); }
   int32_t capacity() const { return capacity_; }
   uint32_t batch() const { return sampler_.batch(); }  // samples of a step on this rank
@@ -95,23 +94,23 @@ class Prefetcher {
 
   void Stop();
   void ReadLoop(ReadRange range);
-  // False when the queue was closed.
+  // False: the queue is closed.
   bool Read(uint64_t epoch, uint64_t step);
   Status Fill(uint64_t epoch, uint64_t step, Batch& batch);
   StatusOr<const Batch*> ReadNow();
   bool Push(Item item);
 
   const Dataset& dataset_;
-  Sampler sampler_;  // the reading thread's while it runs
+  Sampler sampler_;  // owned by the reading thread while it runs
   const int32_t capacity_;
   const ReadMode mode_;
   const uint32_t parts_;
   std::vector<std::unique_ptr<Batch>> batches_;
-  Batch* handed_out_ = nullptr;  // the consumer's
+  Batch* handed_out_ = nullptr;  // held by the consumer
   bool finished_ = false;
   Status error_;
-  ReadRange left_;  // with kOnDemand: what is still to be read
-  // New ones at every Reset(): a closed queue does not open again.
+  ReadRange left_;  // kOnDemand: the part still to read
+  // Each Reset() makes new queues, because a closed queue cannot be reopened.
   std::unique_ptr<BoundedQueue<Item>> ready_;
   std::unique_ptr<BoundedQueue<Batch*>> free_;
   std::thread thread_;

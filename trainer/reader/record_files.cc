@@ -19,7 +19,7 @@ Status Check(const RecordFiles& files) {
   return OkStatus();
 }
 
-// Records of `paths`, of which no more than `records_max` are needed. 0: all.
+// Reads the records of `paths`; at most `records_max` are needed; 0: all.
 StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t records_max,
                            const ReadRecordFile& read) {
   uint64_t records = 0;
@@ -37,7 +37,7 @@ StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t recor
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read) {
   TD_RETURN_IF_ERROR(Check(files));
   RecordSplit split;
-  // A share is one of all records, however many of them are trained with.
+  // The share is of all records, even if training uses fewer.
   const uint64_t needed = files.test_share > 0 ? 0 : files.samples_max;
   TD_ASSIGN_OR_RETURN(split.records, ReadAll(files.train, needed, read));
   split.test = static_cast<uint64_t>(static_cast<double>(split.records) * files.test_share);

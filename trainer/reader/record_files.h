@@ -1,5 +1,5 @@
-// Records of several files, one behind the other, as training and test data. Internal to the
-// readers of such formats.
+// Reads records of several files, in order, as training and test data. Internal to the readers of
+// such formats.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,33 @@ namespace tandem {
 
 struct RecordFiles {
   std::vector<std::string> train, test;  // paths
-  double test_share = 0;     // of the training records, at their end, are the test data instead
-  uint32_t samples_max = 0;  // the first so many training records; 0: all
-  LineReading reading;       // of each file; records_max is not used
+  double test_share = 0;     // share of the training records, at their end, used as test data
+  uint32_t samples_max = 0;  // uses only the first samples_max training records; 0: all
+  LineReading reading;       // for each file; records_max is unused
 };
 
-// Which records are whose: training data are the first `train`, test data the last `test`. Those
-// between are left out.
+// The split of the records: the first `train` are training data, the last `test` are test data.
+// Records between them are unused.
 struct RecordSplit {
   uint64_t train = 0, test = 0, records = 0;
 };
 
-// Reads one file, of which no more than `records_max` records are needed (0: all); returns how many
-// it had.
+// Reads one file, of which at most `records_max` records are needed (0: all). Returns the number of
+// its records.
 using ReadRecordFile =
     std::function<StatusOr<uint64_t>(const std::string& path, uint64_t records_max)>;
 
-// Reads all files, one behind the other. INVALID_ARGUMENT for no training file, for test files
-// beside a share, for a share that is not in [0, 1) or leaves nothing to test with, for more than
-// 2^32 records; else as `read`.
+// Reads all files in order. INVALID_ARGUMENT:
+//
+// - no training file;
+// - test files as well as a share;
+// - a share outside [0, 1), or one that leaves no test data;
+// - more than 2^32 records.
+//
+// Other errors: as `read`.
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read);
 
-// The same of text files, as ReadLines().
+// The same for text files, with ReadLines().
 struct LineRecords {
   std::vector<LinePiece> pieces;
   RecordSplit split;
@@ -44,7 +49,7 @@ struct LineRecords {
 };
 StatusOr<LineRecords> ReadLineFiles(const RecordFiles& files, const MakeLineSink& make);
 
-// Where a record lies in pieces of different sizes.
+// Finds a record in pieces of different sizes.
 class PieceIndex {
  public:
   struct Place {
@@ -60,7 +65,7 @@ class PieceIndex {
   std::vector<uint64_t> ends_;
 };
 
-// A dataset of records [begin, begin + size) of those that were read. `name` is told in messages.
+// Makes a dataset of records [begin, begin + size) of the records read. `name` is used in messages.
 using MakeView =
     std::function<std::unique_ptr<Dataset>(uint64_t begin, uint64_t size, const std::string& name)>;
 

@@ -20,8 +20,9 @@ constexpr uint32_t kChunkMagic = 0x01020304;
 constexpr size_t kChunkHeaderBytes = 20;
 constexpr size_t kTfHeaderBytes = 12, kTfFooterBytes = 4;
 constexpr size_t kReadBytes = 1 << 20;
-constexpr uint64_t kFrameBytesMax = INT32_MAX;  // of a record, or of a chunk; messages end there
-// A chunk is closed at so many records or bytes, whichever comes first.
+constexpr uint64_t kFrameBytesMax = INT32_MAX;  // limit of a record or chunk: the largest protobuf
+                                                // message
+// A chunk ends at the first of these two limits.
 constexpr uint32_t kChunkRecordsMax = 1000;
 constexpr size_t kChunkBytesMax = 1 << 20;
 
@@ -38,7 +39,7 @@ void Append(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// TensorFlow masks checksums, so that a checksum of bytes that hold checksums stays a good one.
+// TensorFlow masks checksums, so that the checksum of data with embedded checksums stays reliable.
 uint32_t MaskedCrc(std::string_view bytes) {
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
@@ -149,7 +150,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   return std::optional(RecordFrame{bytes, offset});
 }
 
-// at_ is behind the header of a chunk whose payload is whole.
+// at_ is after the header of a chunk with a complete payload.
 Status RecordScanner::OpenChunk() {
   TD_ASSIGN_OR_RETURN(const std::string_view head, Peek(kChunkHeaderBytes));
   if (head.size() < kChunkHeaderBytes)
@@ -218,7 +219,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextRecordIo() {
 
 namespace {
 
-// Where the frames of both formats go.
+// Output file of both formats.
 class FrameFile {
  public:
   static StatusOr<FrameFile> Create(const std::string& path) {

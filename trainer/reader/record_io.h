@@ -1,9 +1,9 @@
-// Files of records in frames with checksums, read and written.
+// Reads and writes files of framed records with checksums.
 //   tfrecord  TensorFlow's: length u64, masked CRC32C of the length, the record, its masked CRC32C.
 //             Source: TensorFlow's guide "TFRecord and tf.train.Example".
 //   recordio  PaddlePaddle's: chunks of a header (magic 0x01020304, records, CRC32 of the payload,
 //             compressor, payload bytes; u32 each) and a payload of lengths (u32) and records.
-//             Source: PaddlePaddle 1.x, paddle/fluid/recordio. Compressed chunks are refused.
+//             Source: PaddlePaddle 1.x, paddle/fluid/recordio. Compressed chunks are rejected.
 // All numbers are little-endian.
 #pragma once
 
@@ -26,30 +26,30 @@ std::vector<std::string> RecordFormatNames();
 
 struct RecordFrame {
   std::string_view bytes;
-  uint64_t offset = 0;  // of the bytes in the file
+  uint64_t offset = 0;  // offset of the bytes in the file
 };
 
-// Reads a file from its begin to its end. One thread.
+// Reads a file from start to end. Not thread-safe.
 class RecordScanner {
  public:
-  // The format is told by the first bytes. DATA_LOSS when they are of neither, and as
-  // InputFile::Open(). An empty file is a tfrecord without records.
+  // Detects the format from the first bytes. An empty file is a tfrecord without records.
+  // DATA_LOSS: neither format. Other errors: as InputFile::Open().
   static StatusOr<std::unique_ptr<RecordScanner>> Open(const std::string& path);
 
   RecordFormat format() const { return format_; }
   uint64_t file_bytes() const { return file_.size(); }
 
-  // The next record, valid until the next call; none at the end. DATA_LOSS naming file and offset
-  // for a record (recordio: chunk) that is damaged or longer than 2^31 - 1 bytes; then the next
-  // call goes on behind it, unless lost().
+  // Returns the next record, valid until the next call; nullopt at the end. DATA_LOSS: a record
+  // (recordio: a chunk) is damaged or longer than 2^31 - 1 bytes; the message names file and
+  // offset. The next call then continues after the damage, unless lost().
   StatusOr<std::optional<RecordFrame>> Next();
-  // What is behind the damage cannot be found.
+  // Whether the position of the records after the damage is unknown.
   bool lost() const { return lost_; }
 
  private:
   RecordScanner(InputFile file, RecordFormat format) : file_(std::move(file)), format_(format) {}
 
-  // `bytes` bytes of the file from at_ on; fewer where it ends.
+  // The next `bytes` bytes of the file from at_ on; fewer at its end.
   StatusOr<std::string_view> Peek(uint64_t bytes);
   StatusOr<std::optional<RecordFrame>> NextTfRecord();
   StatusOr<std::optional<RecordFrame>> NextRecordIo();
@@ -60,26 +60,26 @@ class RecordScanner {
   InputFile file_;
   const RecordFormat format_;
   bool lost_ = false;
-  uint64_t at_ = 0;  // of what is read next
+  uint64_t at_ = 0;  // file offset of the next read
   std::vector<char> buffer_;
-  uint64_t buffer_at_ = 0;  // of the buffer's first byte
+  uint64_t buffer_at_ = 0;  // file offset of the buffer's first byte
   size_t buffered_ = 0;
-  uint64_t chunk_end_ = 0;   // recordio
-  uint32_t chunk_left_ = 0;  // records of the chunk
+  uint64_t chunk_end_ = 0;   // recordio only
+  uint32_t chunk_left_ = 0;  // remaining records of the chunk
 };
 
-// Writes a new file. One thread.
+// Writes a new file. Not thread-safe.
 class RecordWriter {
  public:
   virtual ~RecordWriter() = default;
-  // ALREADY_EXISTS when the file is there, PERMISSION_DENIED when it cannot be made.
+  // ALREADY_EXISTS: the file exists. PERMISSION_DENIED: it cannot be created.
   static StatusOr<std::unique_ptr<RecordWriter>> Create(const std::string& path,
                                                         RecordFormat format);
-  // INVALID_ARGUMENT for a record too large for the format.
+  // INVALID_ARGUMENT: the record is too large for the format.
   virtual Status Add(std::string_view record) = 0;
-  // What was added is there for who reads the file, or DATA_LOSS says why not.
+  // Makes the added records visible to readers of the file. DATA_LOSS: the write fails.
   virtual Status Flush() = 0;
-  // Everything is in the file, or DATA_LOSS says why not. Nothing may be added behind it.
+  // Completes the file; nothing may be added afterwards. DATA_LOSS: the write fails.
   virtual Status Finish() = 0;
 };
 

@@ -1,6 +1,6 @@
-// Pairs of words that stand near each other in a text, with words drawn at random beside them: what
-// skip-gram with negative sampling trains on. Source: Mikolov et al., "Distributed Representations
-// of Words and Phrases and their Compositionality", NIPS 2013.
+// Pairs of neighbouring words in a text, with randomly drawn words: training data for skip-gram
+// with negative sampling. Source: Mikolov et al., "Distributed Representations of Words and Phrases
+// and their Compositionality", NIPS 2013.
 #pragma once
 
 #include <string>
@@ -10,20 +10,24 @@
 namespace tandem {
 
 struct SkipGramOptions {
-  std::string path;          // text; words are runs of letters, without case
-  int64_t vocabulary = 0;    // the most frequent words so many; all others are left out of the text
-  int64_t window = 5;        // words on each side
-  int64_t negatives = 5;     // drawn for each pair, with probability ~ count^0.75
-  double test_share = 0.05;  // of the text, at its end
-  uint32_t samples_max = 0;  // the first so many training pairs; 0: all
+  std::string path;        // text file; words are runs of letters, case ignored
+  int64_t vocabulary = 0;  // number of words, the most frequent ones; other words are removed from
+                           // the text
+  int64_t window = 5;      // words on each side
+  int64_t negatives = 5;   // drawn for each pair, with probability ~ count^0.75
+  double test_share = 0.05;  // share of the text, at its end
+  uint32_t samples_max = 0;  // uses only the first samples_max training pairs; 0: all
 };
 
-// A sample is one pair. Fields: "center" i64 [1 + negatives], the same word in every element,
-// "target" i64 [1 + negatives], the neighbour and then the drawn words, none of which is the
-// neighbour, and "label" i64 [1 + negatives], 1 and then 0. Words are numbered by frequency from 0.
-// What is drawn depends on the number of the sample alone, so every epoch draws the same.
-// INVALID_ARGUMENT for options out of range, NOT_FOUND for the file, DATA_LOSS for a text of fewer
-// than three words of the vocabulary, or one of which either part has no pair.
+// A sample is one pair. Words are numbered by frequency from 0. Fields, each i64 [1 + negatives]:
+//
+// - "center": the same word in every element;
+// - "target": the neighbour, then the drawn words, never the neighbour itself;
+// - "label": 1, then 0.
+//
+// The drawn words depend only on the sample number, so every epoch draws the same.
+// INVALID_ARGUMENT: options out of range. NOT_FOUND: no such file. DATA_LOSS: the text has fewer
+// than three words of the vocabulary, or one of its parts has no pair.
 StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options);
 
 }  // namespace tandem

@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// Normal numbers drawn once; patterns and noise are pieces of them from different places on, which
-// costs a sample two additions a pixel.
+// Normal numbers drawn once. Patterns and noise are parts of this pool from different offsets, so a
+// sample costs two additions per pixel.
 constexpr uint32_t kPool = 1 << 16;
 
 class Synthetic final : public Dataset {
@@ -65,7 +65,7 @@ class Synthetic final : public Dataset {
 
   const SyntheticOptions options_;
   const int64_t plane_;
-  const std::vector<uint32_t> class_at_;  // where in the pool each class begins
+  const std::vector<uint32_t> class_at_;  // offset of each class in the pool
   const uint64_t samples_key_;
   std::vector<float> pool_;
   std::vector<SampleField> fields_;

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBytes = 256;  // different tokens; the next one is the mask
+constexpr int64_t kBytes = 256;  // number of byte tokens; token 256 is the mask
 constexpr int64_t kNotPredicted = -100;
 constexpr uint64_t kSeed = 1;
 constexpr int64_t kSequenceMax = 1 << 20;
@@ -65,7 +65,7 @@ class Windows final : public Dataset {
 
  private:
   void Mask(uint32_t id, int64_t* tokens, int64_t* labels) const {
-    // Train and test have their own part of the numbers.
+    // Training and test samples use different random streams.
     const auto sample = static_cast<uint64_t>(begin_) + id;
     const uint64_t key = StreamKey(kSeed, absl::StrFormat("masked:%d", sample));
     const auto order = Permutation(key, static_cast<uint32_t>(options_.sequence));

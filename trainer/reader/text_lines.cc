@@ -20,10 +20,10 @@
 namespace tandem {
 namespace {
 
-// A piece and what is made of it stay in the cache of a processor.
+// A piece and its records fit in a processor's cache.
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr size_t kMoreBytes =
-    1 << 16;  // read at a time behind a piece, to the end of its last line
+    1 << 16;  // read at a time after a piece, to find the end of its last line
 
 struct BadRecord {
   int64_t line = 0;  // in its piece, from 0
@@ -31,15 +31,15 @@ struct BadRecord {
   std::string what;
 };
 
-// What became of a piece.
+// The result of reading a piece.
 struct PieceResult {
   LinePiece piece;
   int64_t lines = 0;
   std::vector<BadRecord> bad;
-  Status status;  // of reading
+  Status status;  // error of the read
 };
 
-// Reads pieces one after the other; memory is kept from one to the next. One thread.
+// Reads one piece after another; reuses its memory. Not thread-safe.
 class PieceReader {
  public:
   PieceReader(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
@@ -48,7 +48,7 @@ class PieceReader {
   PieceResult Read(uint64_t index);
 
  private:
-  // Lines that begin in [begin, end) of the file, and nothing else, into text_.
+  // Loads exactly the lines that begin in [begin, end) of the file into text_.
   Status Load(uint64_t begin, uint64_t end);
   void AddLine(std::string_view line, uint64_t offset, PieceResult& result) const;
 
@@ -57,11 +57,11 @@ class PieceReader {
   const std::unique_ptr<LineSink> sink_;
   std::vector<char> buffer_;
   std::string_view text_;
-  uint64_t offset_ = 0;  // of text_ in the file
+  uint64_t offset_ = 0;  // offset of text_ in the file
 };
 
 Status PieceReader::Load(uint64_t begin, uint64_t end) {
-  // One byte before: a line begins at `begin` when it is the end of one.
+  // Start one byte earlier: a line begins at `begin` if the previous byte ends a line.
   const uint64_t from = begin == 0 ? 0 : begin - 1;
   const size_t whole = static_cast<size_t>(end - from);
   if (buffer_.size() < whole + kLineSlack) buffer_.resize(whole + kLineSlack);
@@ -73,7 +73,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
                 ? size
                 : static_cast<size_t>(static_cast<const char*>(line_end) - buffer_.data()) + 1;
   }
-  // The last line goes on behind the piece.
+  // The last line continues after the piece.
   while (first < size && size >= whole && buffer_[size - 1] != '\n') {
     if (size - whole > kLineMax) break;
     if (buffer_.size() < size + kMoreBytes + kLineSlack) {
@@ -95,7 +95,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
   return OkStatus();
 }
 
-// A message with text of a file in it: fit for a terminal, and not all of a long line.
+// Makes a message with text of the file safe for a terminal, and shortens it.
 std::string Shown(std::string message) {
   constexpr size_t kShownMax = 300;
   if (message.size() > kShownMax) message.replace(kShownMax, std::string::npos, "...");
@@ -125,7 +125,7 @@ PieceResult PieceReader::Read(uint64_t index) {
     result.status = DataLoss("%s: is compressed by gzip; unpack it first", file_.path());
     return result;
   }
-  // With one bad record too many the file is refused, whatever follows.
+  // One bad record too many rejects the file, whatever follows.
   const auto too_many = [&] {
     return std::cmp_greater(result.bad.size(), reading_.bad_records_max);
   };
@@ -145,8 +145,8 @@ PieceResult PieceReader::Read(uint64_t index) {
   return result;
 }
 
-// All pieces of a file, as many at a time as there are threads. Pieces are begun in order, so that
-// when no more are needed, those that are done are the first ones.
+// Reads all pieces of a file, concurrently on the threads. Pieces start in order, so that once no
+// more are needed, the finished ones are the first ones.
 class Reading {
  public:
   Reading(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
@@ -227,7 +227,7 @@ StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineRe
     lines += result.lines;
     records += result.piece.records;
     if (result.piece.records > 0) pieces.push_back(std::move(result.piece));
-    // How far the other threads were by now must not be seen.
+    // The result must not depend on the progress of the other threads.
     if (reading.records_max > 0 && records >= reading.records_max) break;
   }
   bad.Finish();
@@ -246,7 +246,7 @@ StatusOr<std::string> FirstLine(const std::string& path) {
 
 namespace {
 
-// Bit i: byte i of the 64 at `text` is `c` or, where `or_less`, a byte below it.
+// Bit i: byte i of the 64 at `text` is `c` or, with `or_less`, a smaller byte.
 template <bool or_less = false>
 uint64_t MaskOf(const char* text, char c) {
   uint64_t mask = 0;
@@ -267,7 +267,7 @@ uint64_t MaskOf(const char* text, char c) {
   return mask;
 }
 
-// The first `bytes` bits, or all.
+// A mask of the first `bytes` bits, or all.
 uint64_t FirstBits(size_t bytes) { return bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0}; }
 
 }  // namespace
@@ -305,7 +305,7 @@ StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::str
     while (at < line.size() && line[at] != separator && (line[at] == ' ' || line[at] == '\t')) ++at;
     return at;
   };
-  for (size_t at = 0;; ++at) {  // behind a separator, or at the begin
+  for (size_t at = 0;; ++at) {  // after a separator, or at the start
     std::string_view field;
     at = skip_blanks(at);
     if (at < line.size() && line[at] == '"') {

@@ -1,5 +1,5 @@
-// What formats share that make samples of one text: it is cut in two, the beginning for training
-// and the end for tests. Internal to the readers.
+// Splits a text in two parts: the beginning for training and the end for tests. Internal to the
+// readers that make samples of one text.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,14 @@ namespace tandem {
 // NOT_FOUND, PERMISSION_DENIED.
 StatusOr<std::ifstream> OpenTextFile(const std::string& path);
 
-// How many samples a dataset has that could have so many. `samples_max`: the first so many; 0: all.
+// The number of samples of a dataset with `samples` possible ones. `samples_max`: upper limit; 0:
+// none.
 inline uint32_t SampleCount(int64_t samples, uint32_t samples_max) {
   const uint32_t most = samples_max > 0 ? samples_max : std::numeric_limits<uint32_t>::max();
   return static_cast<uint32_t>(std::min<int64_t>(samples, most));
 }
 
-// A text of so many items: bytes, words.
+// A text of `items` items: bytes or words.
 class TextParts {
  public:
   // REQUIRES: test_share in (0, 1).
@@ -29,8 +30,8 @@ class TextParts {
       : items_(items),
         train_(static_cast<int64_t>(static_cast<double>(items) * (1 - test_share))) {}
 
-  int64_t shorter() const { return std::min(train_, items_ - train_); }  // of the two
-  // `make(begin, end, samples_max)` gives a dataset of the items [begin, end).
+  int64_t shorter() const { return std::min(train_, items_ - train_); }  // size of the shorter part
+  // `make(begin, end, samples_max)` returns a dataset of the items [begin, end).
   template <typename Make>
   TrainAndTest Open(uint32_t samples_max, const Make& make) const {
     return {.train = make(0, train_, samples_max), .test = make(train_, items_, 0), .warnings = {}};

@@ -29,8 +29,9 @@ ScannedNumber ScanAnyNumber(const char* at, const char* end) {
 
 }  // namespace
 
-// A mantissa and a power of ten that doubles hold exactly have the nearest double as their quotient
-// (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). That is most numbers.
+// If doubles hold a mantissa and a power of ten exactly, their quotient is the nearest
+// double (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). Most numbers have
+// this form.
 ScannedNumber ScanNumber(const char* const begin, const char* const end) {
   const bool minus = begin < end && *begin == '-';
   const char* const first = begin + (minus ? 1 : 0);
@@ -63,7 +64,8 @@ std::optional<double> ParseNumber(std::string_view text) {
 }
 
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
-  constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;  // of wyhash
+  // Wyhash's constants
+  constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;
   uint64_t hash = Mix(seed ^ kFirst, text.size() ^ kSecond);
   const char* at = text.data();
   size_t left = text.size();

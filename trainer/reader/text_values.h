@@ -1,4 +1,4 @@
-// Values in text fields. Internal to the readers of text formats.
+// Parses values in text fields. Internal to the readers of text formats.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 
 namespace tandem {
 
-// So many bytes can be read behind every text here: it is loaded in vectors.
+// Bytes that must be readable after every text here: texts are loaded as vectors.
 inline constexpr size_t kTextSlack = 32;
 
-// Not in the function: compilers would copy it to its stack at each call.
+// Not in the function: compilers would copy it to the stack at each call.
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
 inline constexpr double kExactPowersOfTen[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-// The value of eight bytes in [0, 9], the first the highest digit: they are added up pairwise in
-// one word (Lemire, "Quickly parsing eight digits", 2018).
+// The value of eight bytes in [0, 9], the first one the highest digit. The bytes are added pairwise
+// in one word (Lemire, "Quickly parsing eight digits", 2018).
 inline uint64_t ValueOfWord(uint64_t word) {
   word = word * 10 + (word >> 8);
   return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
@@ -32,7 +32,7 @@ inline uint64_t ValueOfWord(uint64_t word) {
          32;
 }
 
-// The value of the first `count` of eight digits, 0 for none. REQUIRES: count <= 8.
+// The value of the first `count` of eight digits; 0 if count is 0. REQUIRES: count <= 8.
 inline uint64_t ValueOfDigits(const char* at, size_t count) {
   uint64_t word;
   std::memcpy(&word, at, sizeof(word));
@@ -40,21 +40,21 @@ inline uint64_t ValueOfDigits(const char* at, size_t count) {
   return ValueOfWord(count == 0 ? 0 : word << (64 - 8 * count));
 }
 
-// The value of a text of one to eight digits; none for any other text.
+// The value of a text of one to eight digits; nullopt for any other text.
 inline std::optional<uint32_t> ParseDigits(std::string_view text) {
   if (text.size() - 1 >= 8) return std::nullopt;
   uint64_t word;
   std::memcpy(&word, text.data(), sizeof(word));
   word = (word ^ 0x3030303030303030) << (64 - 8 * text.size());
-  // A byte above 9 is above 15, or gets there with 6 more.
+  // A byte above 9 is above 15, or exceeds 15 after adding 6.
   if (((word | (word + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0) != 0) return std::nullopt;
   return static_cast<uint32_t>(ValueOfWord(word));
 }
 
-// Bit i: the byte at[i] is no digit; 32 bytes.
+// Reads 32 bytes. Bit i: the byte at[i] is not a digit.
 inline uint32_t NonDigits(const char* at) {
 #if defined(__SSE2__)
-  // As signed bytes, moved so that the digits are the ten least.
+  // Shifts signed bytes so that the digits are the ten smallest values.
   const auto digits = [](const char* from) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     const __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8(static_cast<char>('0' - 128)));
@@ -68,8 +68,7 @@ inline uint32_t NonDigits(const char* at) {
 #endif
 }
 
-// Reads digits at `at` (before `end`) into `number`, behind those it has; returns what follows
-// them.
+// Reads digits at `at` (before `end`) and appends them to `number`; returns the address after them.
 inline const char* ScanDigits(const char* at, const char* end, uint64_t& number) {
   for (;;) {
     const auto left = static_cast<size_t>(end - at);
@@ -81,19 +80,19 @@ inline const char* ScanDigits(const char* at, const char* end, uint64_t& number)
   }
 }
 
-// A finite decimal number, with or without sign, fraction and exponent, to the nearest double.
-// `stop` is behind it; nullptr where `at` begins none.
+// A finite decimal number, with optional sign, fraction and exponent, rounded to the nearest
+// double. `stop` is the address after it; nullptr: no number begins at `at`.
 struct ScannedNumber {
   double value = 0;
   const char* stop = nullptr;
 };
 ScannedNumber ScanNumber(const char* at, const char* end);
-// All of `text`.
+// Parses all of `text`.
 std::optional<double> ParseNumber(std::string_view text);
 
-// A number of at most eight digits before its point and seven behind it, without sign and exponent:
-// most numbers. `others`: NonDigits of where it begins, the upper bits may be missing. length 0: it
-// is none of these, or goes on beyond `others`.
+// A number of at most eight digits before its point and seven after it, without sign and exponent:
+// the most frequent case. `others`: NonDigits of its start; upper bits may be missing. length 0:
+// not such a number, or it extends beyond `others`.
 struct PlainNumber {
   double value = 0;
   size_t length = 0;
@@ -110,7 +109,7 @@ inline PlainNumber ScanPlainNumber(const char* at, uint32_t others) {
   return {static_cast<double>(static_cast<int64_t>(digits)) / kExactPowersOfTen[fraction], end};
 }
 
-// A whole number in [0, 10^18), digits alone.
+// A whole number in [0, 10^18), digits only.
 struct ScannedIndex {
   int64_t value = 0;
   const char* stop = nullptr;
@@ -122,11 +121,11 @@ inline ScannedIndex ScanIndex(const char* at, const char* end) {
   return {static_cast<int64_t>(value), stop};
 }
 
-// `text` hashed to [0, range), the same on every machine: words of 8 bytes (the last filled with
-// zeros), each xored in and then mixed by a 64x64 bit product whose halves are xored (the "mum" of
-// Wang Yi's wyhash), begun with `seed` and the length; scaled to the range by the high half of a
-// product (Lemire, "Fast Random Integer Generation in an Interval", 2019).
-// REQUIRES: range >= 1.
+// Hashes `text` to [0, range), identically on every machine. It starts with `seed` and the length.
+// Each word of 8 bytes (the last padded with zeros) is xored in, then mixed: the halves of a 64x64
+// bit product are xored (the "mum" of Wang Yi's wyhash). The high half of a product scales the hash
+// to the range (Lemire, "Fast Random Integer Generation in an Interval", 2019). REQUIRES: range >=
+// 1.
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range);
 
 }  // namespace tandem

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Behind the step before, too.
+// Includes the wait for the previous step.
 constexpr Duration kCopyTimeout = std::chrono::minutes(10);
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
 
@@ -82,7 +82,7 @@ Status BatchFeed::WaitForCopy() {
   if (side_ == nullptr) return OkStatus();
   const Time begin = SteadyNow();
   Mutex mu;
-  CondVar nobody;  // calls: a stream does not say when it is done
+  CondVar nobody;  // never notified; a stream does not report its end, so the wait polls
   MutexLock lock(mu);
   while (true) {
     TD_ASSIGN_OR_RETURN(const bool over, side_->Idle());
@@ -96,10 +96,10 @@ Status BatchFeed::WaitForCopy() {
   }
 }
 
-// What comes behind `part` of this batch, as far as the reader has it ready.
+// Starts the copy of the part after `part` of this batch, if the reader has it ready.
 Status BatchFeed::CopyAhead(int part) {
   staged_.reset();
-  // The memory beside the variables is in use until then.
+  // The previous step uses the memory beside the variables until then.
   TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->RecordComputeEvent());
   TD_RETURN_IF_ERROR(side_->WaitOn(mark));
   if (part + 1 < parts_) return StartCopy({batch_, part + 1});

@@ -1,8 +1,8 @@
-// Brings batches from a reader to the data variables of a plan.
+// Copies batches from a reader to the data variables of a plan.
 //
-// On a device with a double buffer the next batch, or the next part of one, is copied while the
-// present one is computed: by a stream of its own, out of memory that stays where it is, to memory
-// beside the variables. What is then left for a step is a copy inside the device.
+// A device can have a double buffer. The next batch, or the next part of one, is then copied while
+// the current one is computed. A separate stream copies it from pinned host memory to device memory
+// beside the variables. The step itself then only copies inside the device.
 #pragma once
 
 #include <memory>
@@ -18,29 +18,29 @@ namespace tandem {
 
 class JobConfig;
 
-// One thread.
+// Not thread-safe.
 class BatchFeed {
  public:
-  // The job says whether there is a double buffer, and how many batches of the plan are in one of
-  // `reader`, which reads `dataset` into place.batch_memory. All but `config` must outlive it.
-  // INVALID_ARGUMENT as BindFields.
+  // The job says whether there is a double buffer, and how many batches of the plan one batch of
+  // `reader` holds. `reader` reads `dataset` into place.batch_memory. All arguments but `config`
+  // must outlive the feed. Errors: as BindFields.
   static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const Plan& plan,
                                                    const Dataset& dataset, Prefetcher& reader,
                                                    const JobDevice& place);
-  // Waits for the copy that is under way.
+  // Waits for the copy in progress.
   ~BatchFeed();
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
   Status Reset(const ReadRange& range);        // Prefetcher::Reset
   StatusOr<const Batch*> Next(Time deadline);  // Prefetcher::Next
-  // Part `part` of the batch that Next() gave last is what the plan's next run reads. The last part
-  // invalidates that batch.
+  // Makes part `part` of the batch that Next() returned last the input of the plan's next run. The
+  // last part invalidates that batch.
   Status Bring(int part);
-  // The batch behind the present one, as far as the reader has it ready: behind the last Bring of
-  // this one. Empty with several parts.
+  // The batch after the current one, as far as the reader has it ready. Call it after the last
+  // Bring of the current batch. Empty if a batch has several parts.
   NextBatchHint LookAhead();
-  int64_t bytes() const { return bytes_; }  // brought until now
+  int64_t bytes() const { return bytes_; }  // bytes copied so far
 
  private:
   // A part of a batch.
@@ -58,7 +58,7 @@ class BatchFeed {
         place_(place),
         parts_(parts) {}
 
-  // Where a piece lies in host memory, and how long it is, by field.
+  // Where a piece is in host memory, and its size, by field.
   struct Source {
     std::vector<void*> at;
     std::vector<size_t> bytes;
@@ -70,18 +70,18 @@ class BatchFeed {
 
   const Dataset& dataset_;
   Prefetcher& reader_;
-  const std::vector<Tensor> inputs_;  // of the plan, by field
+  const std::vector<Tensor> inputs_;  // the plan's, by field
   const JobDevice& place_;
   const int parts_;
   const Batch* batch_ = nullptr;
   int64_t bytes_ = 0;
-  // With a double buffer on a device:
-  std::unique_ptr<SideStream> side_;            // nullptr: none
-  Buffer room_;                                 // beside the variables
-  std::vector<std::byte*> beside_;              // in it, by field
-  std::optional<Piece> staged_;                 // what is copied there, or has been
-  Source source_;                               // of it
-  std::optional<StatusOr<const Batch*>> next_;  // taken from the reader ahead of Next()
+  // Used with a double buffer on a device:
+  std::unique_ptr<SideStream> side_;            // nullptr: no double buffer
+  Buffer room_;                                 // device memory beside the variables
+  std::vector<std::byte*> beside_;              // addresses in room_, by field
+  std::optional<Piece> staged_;                 // the piece copied there or in copy
+  Source source_;                               // location of staged_
+  std::optional<StatusOr<const Batch*>> next_;  // read ahead of Next()
 };
 
 }  // namespace tandem

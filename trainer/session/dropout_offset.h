@@ -1,4 +1,4 @@
-// Where a run's samples lie in the job, for dropout (kernels/ops/elementwise/dropout.h).
+// The position of a run's samples in the job, for dropout (kernels/ops/elementwise/dropout.h).
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// Tells dropout which samples of which step are run: the same ones are dropped on any ranks. The
-// rank's share of the batch is run in `parts`, of which this is number `part`; or one run has it in
-// `micro_batches` (kernels/graph/passes/micro_batches.h). Nothing to do for programs without
-// dropout.
+// Tells dropout which samples of which step run next, so that any number of ranks drops the same
+// elements. The rank's share of the batch runs in `parts` parts, and this run is number `part`.
+// Alternatively one run holds the share in `micro_batches` (kernels/graph/passes/micro_batches.h).
+// Does nothing for programs without dropout.
 struct DropoutOffset {
   uint64_t seed = 0;
   int64_t step = 0;

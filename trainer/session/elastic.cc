@@ -19,15 +19,15 @@ namespace tandem {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
-constexpr int kLooksPerWord = 50;  // from one word to the launcher to the next
+constexpr int kLooksPerWord = 50;  // looks between two reports to the launcher
 
-// A job as it is among so many ranks.
+// A job divided among `ranks` ranks.
 struct Division {
   int ranks = 0;
   EffectiveJob job;
 };
 
-// Among as many of the members as possible.
+// Divides the job among as many of the members as possible.
 StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
   Status status = Internal("world %d has no members", world.version);
@@ -39,7 +39,7 @@ StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) 
   return status;
 }
 
-// `member` in that world; nothing when it does not train there.
+// The rank of `member` in that world; nullopt if it does not train there.
 std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
   const auto at = std::find(world.members.begin(), world.members.end(), process.rank);
   const int number = static_cast<int>(at - world.members.begin());
@@ -64,7 +64,7 @@ std::vector<int> Without(const std::vector<int>& members, const std::vector<int>
   return rest;
 }
 
-// What became of the world, for people.
+// A message for the user about the change of the world.
 std::string News(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
   const std::vector<int> lost = Without(before, world.members);
   const std::vector<int> came = Without(world.members, before);
@@ -109,15 +109,15 @@ class ElasticRun {
   StopSwitch& stop_;
   const Clock& clock_;
   TrainAndTest data_;
-  std::unique_ptr<EventFile> events_;  // once this process has been rank 0
+  std::unique_ptr<EventFile> events_;  // set once this process has been rank 0
   std::shared_ptr<const ElasticState> kept_;
-  std::vector<int> members_;  // of the world that this process knew last
-  std::string news_;          // what has changed in it
+  std::vector<int> members_;  // members of the last world that this process knew
+  std::string news_;          // changes of that world
 };
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {
   if (data_.train != nullptr) return OkStatus();
-  // With the test data, as everybody may come to be rank 0.
+  // Any process may become rank 0, so each opens the test data too.
   TD_ASSIGN_OR_RETURN(data_, OpenData(config.data(), job_.options.job_dir, /*with_test=*/true,
                                       SamplesInStep(config)));
   for (const std::string& warning : data_.warnings) {
@@ -126,7 +126,7 @@ Status ElasticRun::OpenOnce(const JobConfig& config) {
   return OkStatus();
 }
 
-// Each rank 0 has a file of its own, of which TensorBoard makes one curve.
+// Each rank 0 has a separate file. TensorBoard merges them into one curve.
 Status ElasticRun::WriteEvents(bool leads) {
   if (job_.event_dir.empty()) return OkStatus();
   if (leads && events_ == nullptr) {
@@ -156,7 +156,8 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   return result;
 }
 
-// Who is in no world says that it is ready. It is the launcher that ends this, at the latest.
+// A process outside the world reports that it is ready, then waits. At the latest the launcher ends
+// the wait.
 Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   const RankInfo& process = job_.options.rank;
   const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
@@ -168,7 +169,7 @@ Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
 }
 
 StatusOr<ElasticResult> ElasticRun::Run() {
-  bool trained = false;  // in the world before this
+  bool trained = false;  // in the previous world
   while (true) {
     TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(file_));
     TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));

@@ -1,8 +1,9 @@
-// The life of one process of a job whose ranks may change while it runs (strategy elastic). In each
-// world (collective/rendezvous/world_file.h) it is another rank, with programs, plans and shares of
-// the data of its own; from one to the next it takes parameters and optimizer state along in
-// memory. Samples, dropout and learning rates follow from a step's number, so who does it changes
-// nothing.
+// Runs one process of an elastic job: its ranks may change while it runs (strategy elastic).
+//
+// The process has a different rank in each world (collective/rendezvous/world_file.h), with
+// separate programs, plans and shares of the data. It carries parameters and optimizer state from
+// one world to the next in memory. Samples, dropout and learning rates depend only on the step
+// number, so a change of ranks does not change the result.
 #pragma once
 
 #include "common/base/clock.h"
@@ -15,7 +16,7 @@ namespace tandem {
 
 struct ElasticJob {
   JobSources sources;
-  // As for LocalReplicas::Make; `rank` as the process was started: its number, the number of
+  // As for LocalReplicas::Make. `rank` is the rank at process start: its number, the number of
   // processes and the world file.
   SessionOptions options;
   ModeSecrets secrets;
@@ -24,17 +25,17 @@ struct ElasticJob {
 
 struct ElasticResult {
   SessionResult result;
-  bool leads = false;  // rank 0 of the last world
+  bool leads = false;  // whether this process is rank 0 of the last world
 };
 
-// Whether this job, elastic or started as one, and one for `rank.size` ranks, can be one for the
-// fewest that the world file allows. UNIMPLEMENTED naming a setting with which ranks cannot change;
-// INVALID_ARGUMENT.
+// Checks that the job can run elastically: with `rank.size` ranks and with the fewest ranks that
+// the world file allows. UNIMPLEMENTED: a setting forbids a change of ranks; the message names it.
+// INVALID_ARGUMENT: the job is invalid.
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank);
 
-// Trains in one world after another until the job's end. Those members of a world train that are
-// the first of it, as many as the job can be divided among; the others wait until they are needed.
-// The result of a process that was not needed is empty. Otherwise as LocalReplicas::Run.
+// Trains in one world after another until the job ends. The first members of a world train, as many
+// as the job can be divided among. The other members wait until they are needed. The result is
+// empty if the process was never needed. Otherwise as LocalReplicas::Run.
 StatusOr<ElasticResult> RunElastic(const ElasticJob& job, StopSwitch& stop, const Clock& clock);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// What a rank keeps in memory when the world of its job changes (trainer/session/elastic.h), to go
-// on from with another program.
+// The state that a rank keeps in memory when the world of its job changes
+// (trainer/session/elastic.h). The rank continues from it with another program.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace tandem {
 
 struct ElasticState {
-  // What the process has done until then.
+  // The process's progress so far.
   struct Done {
     int64_t first_step = 0;
     RunHistory history;
@@ -25,18 +25,18 @@ struct ElasticState {
     Time until{};
   };
 
-  CpuDevice host;     // of the tensors
-  TensorMap tensors;  // parameters and saved state, as they are before step `step`
+  CpuDevice host;     // device of the tensors
+  TensorMap tensors;  // parameters and saved state before step `step`
   int64_t step = 0;
   Done done;
 };
 
-// Copies of what `program` has in `scope`, once what was done since `point` is undone. nullptr:
-// that is nothing yet.
+// Undoes the steps since `point`, then copies the state of `program` from `scope`. nullptr: there
+// is no state to keep yet.
 StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, Scope& scope,
                                                         StepRollback& point,
                                                         ElasticState::Done done);
-// Puts them where a scope has variables of their names.
+// Copies the tensors into the variables of `scope` that have the same names.
 Status TakeUp(const ElasticState& kept, Scope& scope);
 
 }  // namespace tandem

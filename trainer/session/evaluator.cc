@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// The operator that gives the program's first metric.
+// The operator of the program's first metric.
 const Op* MetricOp(const Program& program) {
   if (program.metrics.empty()) return nullptr;
   for (const Op& op : program.ops) {
@@ -114,7 +114,8 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   return &sized;
 }
 
-// Where the data is read to: the field's own memory, or host memory to be copied from.
+// Chooses the memory that the data is read into: the field's own memory, or host memory to copy
+// from.
 Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   if (field.place().kind == PlaceKind::kCpu) {
     sized->inputs.push_back(field.data());
@@ -126,12 +127,12 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   return OkStatus();
 }
 
-// Few of large samples: their activations must fit into memory.
+// The batch is small if samples are large: the activations must fit into memory.
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
   for (const SampleField& field : dataset_->fields()) {
-    // Of bytes four are made into an element at most (sample_image).
+    // sample_image makes one element from up to four bytes.
     const bool bytes = field.desc.dtype == DType::kU8;
     elements += field.desc.shape.numel() / (bytes ? 4 : 1);
   }
@@ -171,7 +172,7 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   return result;
 }
 
-// In the order of the data. All plans are made before any is run.
+// Returns the results in the order of the data. Makes all plans before it runs any.
 StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
   const uint32_t at_once = Batch(), batches = static_cast<uint32_t>(this->batches());
   const auto size = [&](uint32_t i) { return std::min(at_once, dataset_->size() - i * at_once); };
@@ -198,12 +199,12 @@ StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
 }
 
 StatusOr<Evaluation> Evaluator::Run() {
-  // A metric that runs over batches has state that training continues too: it begins at 0 here and
-  // is put back behind.
+  // A metric with state over batches shares that state with training. The state starts at 0 here
+  // and is restored afterwards.
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const std::string& name : MetricState(forward_)) {
     const Tensor* tensor = scope_.Find(name);
-    if (tensor == nullptr) continue;  // another section's
+    if (tensor == nullptr) continue;  // belongs to another pipeline stage
     std::vector<std::byte> bytes(tensor->bytes());
     const std::vector<std::byte> zeros(tensor->bytes());
     TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));

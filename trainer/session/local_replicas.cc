@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Place `index` of `places` as a rank.
+// Replica `index` of `places` as a rank.
 RankInfo RankOf(RankInfo worker, int index, int places) {
   worker.rank = worker.rank * places + index;
   worker.size *= places;
@@ -22,8 +22,8 @@ RankInfo RankOf(RankInfo worker, int index, int places) {
   return worker;
 }
 
-// Whether the places meet in memory: those of a local job for their gradients, those of a trainer
-// of pservers before each push.
+// Whether the replicas reduce in memory: in a local job their gradients, in a trainer of pservers
+// before each push.
 bool Meet(const JobConfig& config) {
   if (PlacesOf(config) == 1) return false;
   const DistributedStrategy& strategy = config.strategy();
@@ -40,7 +40,7 @@ StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const R
   options.tls = secrets.tls;
   options.insecure_allow_network = secrets.insecure_allow_network;
   if (communicator == nullptr) return MakeMode(config, options);
-  // A world of its own: the places of this worker.
+  // A separate world: the replicas of this worker.
   ModeOptions within = options;
   within.ranks = PlacesOf(config);
   within.rank = place.rank - worker.rank * within.ranks;
@@ -57,7 +57,7 @@ StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const R
   return MakeMeetingMode(within, std::move(places), std::move(servers));
 }
 
-// What went wrong first. When one place fails, the others fail because of it.
+// Keeps the first failure. If one replica fails, the others fail because of it.
 class FirstFailure {
  public:
   void Add(const Status& status) {
@@ -82,7 +82,7 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
                                                              const Clock& clock) {
   std::unique_ptr<LocalReplicas> places(new LocalReplicas());
   const bool leader = options.rank.rank == 0;
-  const bool section =  // of the replica that evaluates
+  const bool section =  // pipeline stage of the replica that evaluates
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
   if (options.train == nullptr) {
@@ -112,7 +112,7 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
   for (int i = 0; i < count; ++i) {
     SessionOptions own = options;
     own.rank = RankOf(worker, i, count);
-    if (i > 0) {  // the first place speaks for all
+    if (i > 0) {  // the first replica reports for all
       own.sink = [](std::string_view) {};
       own.board = nullptr;
     }

@@ -1,7 +1,7 @@
-// The places of one worker (execution_strategy.cpu_num): replicas of the program in one process,
-// each on a thread of its own with a share of the batch. A place is a rank like any other: worker w
-// of W with P places each has the ranks w*P to w*P + P-1 of W*P. So P places of a local job, and P
-// workers of a collective one, train the same parameters, bit for bit.
+// The replicas of one worker (execution_strategy.cpu_num): copies of the program in one process.
+// Each replica has its own thread and a share of the batch. A replica is a rank like any other:
+// worker w of W with P replicas each has the ranks w*P to w*P + P-1 of W*P. A local job with P
+// replicas and a collective job with P workers therefore train the same parameters, bit for bit.
 #pragma once
 
 #include <memory>
@@ -18,30 +18,30 @@
 
 namespace tandem {
 
-// What a worker shows of itself to others.
+// The credentials that a worker presents to its peers.
 struct ModeSecrets {
   std::string job;                      // the job's secret; empty: none
-  TlsFiles tls;                         // towards pservers
-  bool insecure_allow_network = false;  // without TLS, pservers at addresses of a network
+  TlsFiles tls;                         // for connections to pservers
+  bool insecure_allow_network = false;  // allow pservers at network addresses without TLS
 };
 
-// One thread, but RequestStop.
+// Not thread-safe, except RequestStop.
 class LocalReplicas {
  public:
-  // Opens the data, which all places share, unless the options have them, and makes their sessions.
-  // `options.rank` is the worker; batch and data of the options are filled in here. `config`,
-  // `clock` and the options' board must outlive the places.
+  // Opens the data, which all replicas share, unless the options have them. Then makes the
+  // sessions. `options.rank` is the worker; Make fills in batch and data of the options. `config`,
+  // `clock` and the options' status reporter must outlive the replicas.
   static StatusOr<std::unique_ptr<LocalReplicas>> Make(const JobConfig& config,
                                                        SessionOptions options,
                                                        const ModeSecrets& secrets,
                                                        const Clock& clock);
   ~LocalReplicas();
 
-  // Runs all of them to the end: the result of the first place, or what failed first.
+  // Runs all replicas to the end. Returns the result of the first replica, or the first failure.
   StatusOr<SessionResult> Run();
-  // Session::RequestStop of each.
+  // Calls Session::RequestStop on each replica.
   void RequestStop();
-  // Session::TakeKept of the first.
+  // Session::TakeKept of the first replica.
   std::shared_ptr<const ElasticState> TakeKept() { return places_[0].session->TakeKept(); }
 
  private:
@@ -50,25 +50,25 @@ class LocalReplicas {
     std::unique_ptr<Session> session;
   };
   LocalReplicas() = default;
-  // Place `index` of `worker`. `communicator` connects places that reduce in memory; nullptr: they
-  // do not.
+  // Adds replica `index` of `worker`. `communicator` connects replicas that reduce in memory;
+  // nullptr: they do not.
   Status AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
                   const RankInfo& worker, std::unique_ptr<Communicator> communicator,
                   const Clock& clock);
 
   TrainAndTest data_;
-  Agreement agreement_;  // of jobs whose ranks are processes
+  Agreement agreement_;  // for jobs with processes as ranks
   std::vector<Place> places_;
 };
 
-// Runs places one after another and stops those that run, from any thread: then they and all later
-// ones end with CANCELLED.
+// Runs replicas one after another. Stop, from any thread, stops the running replicas: these and all
+// later ones end with CANCELLED.
 class StopSwitch {
  public:
   StatusOr<SessionResult> Run(LocalReplicas& places);
   void Stop();
   bool stopped() { return WaitFor(Duration::zero()); }
-  // Until Stop is called, or so long: whether it was.
+  // Waits until Stop is called, at most `time`. Returns whether Stop was called.
   bool WaitFor(Duration time);
 
  private:

@@ -20,14 +20,17 @@
 namespace tandem {
 namespace {
 
-// What the gradient of the loss begins with, so that the sum over all ranks is what the strategy
-// asks for: the mean over all samples (CoeffNumDevice; with equal shares 1 / ranks), the sum of the
-// ranks' means (One), or what the job says (Customized; CheckJob has seen that it does).
+// The initial gradient of the loss. The sum over all ranks must be what the strategy asks for:
+//
+// - CoeffNumDevice: the mean over all samples (with equal shares 1 / ranks);
+// - One: the sum of the ranks' means;
+// - Customized: the job's value, which CheckJob has checked to be set.
 float LossScale(const JobConfig& config, double share) {
   switch (config.strategy().build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice: {
       const DistributedStrategy& strategy = config.strategy();
-      const bool alone = strategy.localsgd() || strategy.adaptive_localsgd();  // no sum is taken
+      // Gradients are not summed over ranks
+      const bool alone = strategy.localsgd() || strategy.adaptive_localsgd();
       return alone ? 1.0f : static_cast<float>(share);
     }
     case BuildStrategy::One:
@@ -64,7 +67,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                                   : "batch_merge_repeats";
     return InvalidArgument("%s: a batch of %d does not divide into %d parts", what, batch, parts);
   }
-  // With geo a trainer steps alone, and the exchange takes the mean.
+  // In geo mode a trainer steps alone, and the exchange computes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
   const double share = alone ? 1.0 : static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;
@@ -103,8 +106,8 @@ bool Sequential(const DistributedStrategy& strategy) {
   return strategy.build_strategy().enable_sequential_execution() || strategy.recompute();
 }
 
-// 0 stands for the reference's formula, per place. In sequence operators never meet: one thread
-// runs them, and their kernels have all of the place's.
+// 0 means the reference's formula, per replica. Operators in sequence never overlap: one thread
+// runs them, and their kernels use all threads of the replica.
 int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
   if (Sequential(strategy)) return 1;
   const int asked = strategy.execution_strategy().num_threads();
@@ -189,7 +192,8 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
 
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   if (config.threads() > 0) return config.threads();
-  if (config.strategy().deterministic()) return 1;  // the bits of some kernels depend on them
+  // The results of some kernels depend on the number of threads.
+  if (config.strategy().deterministic()) return 1;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, rank.local_size));
 }
@@ -198,7 +202,7 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
   const DistributedStrategy& strategy = config.strategy();
   if (!strategy.deterministic() || config.threads() > 0 || PlacesOf(config) > 1) return "";
   const int own = cores / std::max(1, rank.local_size);
-  int places = 1;  // a power of two, as parts are
+  int places = 1;  // a power of two, as the parts are
   while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
   if (places == 1) return "";
   return absl::StrFormat(
@@ -228,8 +232,8 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   options.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
   options.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  // The reference drops into a pool of its own; here pages go back to the system and come back one
-  // by one. Its limit is one of device memory. So on CPU both count when they are set.
+  // The reference frees memory into a pool; here pages return to the system one by one. The
+  // reference's limit applies to device memory. On CPU therefore both apply if they are set.
   const RuntimeFlags& flags = strategy.runtime_flags();
   const ExecutionStrategy& execution = strategy.execution_strategy();
   if (place.kind != PlaceKind::kCpu || execution.has_num_iteration_per_drop_scope()) {
@@ -258,7 +262,7 @@ ProgramObserver DrawInto(const std::string& dir) {
 
 namespace {
 
-// BindFields (trainer/session/evaluator.h) as far as the files of the data are not needed.
+// The checks of BindFields (trainer/session/evaluator.h) that do not need the data files.
 Status CheckDataNames(const Program& program, const DataConfig& data) {
   const std::vector<std::string> fields = FieldNames(data);
   std::vector<std::string> variables;

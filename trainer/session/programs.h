@@ -1,4 +1,4 @@
-// From a job to its programs.
+// Builds the programs of a job.
 #pragma once
 
 #include "common/base/status.h"
@@ -14,47 +14,47 @@ class DistributedStrategy;
 class JobConfig;
 
 struct JobPrograms {
-  Program train;                   // forward, backward, and what the mode puts behind
-  Program forward;                 // for evaluation; its loss and metrics are those of `train`
-  std::vector<PassReport> passes;  // what the strategy's passes did to `train`
+  Program train;                   // forward, backward and the operators of the mode
+  Program forward;                 // for evaluation; has the same loss and metrics as `train`
+  std::vector<PassReport> passes;  // changes of `train` by the strategy's passes
 };
 
-// `batch` samples a step on this rank, of `global_batch` over all; with batch_merge_repeats and
-// micro_batch the programs are bound to that part of them. `job_dir`: where relative paths of the
-// job begin. `observer` sees `train` at each point of its making.
+// `batch`: samples per step on this rank; `global_batch`: over all ranks. With batch_merge_repeats
+// and micro_batch the programs are bound to the corresponding part. `job_dir`: base of the job's
+// relative paths. `observer` sees `train` after each stage of the build.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, ModeDriver& mode,
                                     const ProgramObserver& observer = nullptr);
 
-// Threads of the kernels on one rank: the job's, else its share of this host's cores.
+// Kernel threads of one rank: the job's setting, else the rank's share of this host's cores.
 int ThreadsOf(const JobConfig& config, const RankInfo& rank);
-// For people: what uses the cores, of `cores` on this host, that deterministic leaves idle with its
-// one thread; "" where nothing does.
+// A note for the user if `deterministic`, with its one thread, leaves cores idle: how to use them
+// with cpu_num. `cores`: cores of this host. "": nothing to say.
 std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
-// For people: of which samples the losses of steps are; "" where they are of all.
+// A note for the user: which samples the printed losses cover; "": all samples.
 std::string ShareNote(const JobConfig& config, int workers);
 
-// How the job wants its plans: threads of the kernels, use of oneDNN. NOT_FOUND naming an operator
-// type of mkldnn_enabled_op_types that there is not.
+// The plan options of the job: kernel threads, use of oneDNN. NOT_FOUND: mkldnn_enabled_op_types
+// has an unknown operator type; the message names it.
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
 
-// What enable_inplace, memory_optimize and eager_delete_tensor_gb ask for.
+// The options from enable_inplace, memory_optimize and eager_delete_tensor_gb.
 MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
-// Lines about memory, order and algorithms of a plan, as far as a knob about them is set.
+// A report about a plan's memory, order and algorithms, with lines only for the knobs that are set.
 std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
 
-// The search that cudnn_exhaustive_search asks for, with what its file holds; nullptr: none.
-// `place`: where the job computes. What the user should know goes into `notes`, a line each.
+// The search of cudnn_exhaustive_search, with the content of its file; nullptr: no search. `place`:
+// the device of the job. Adds notes for the user to `notes`, one per line.
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
                                          const Place& place, std::string* notes);
 
-// Writes a drawing of each point into `dir`, which is made: 00_model.dot, 01_autodiff.dot, ...
-// "": empty.
+// An observer that writes a drawing of each stage into `dir` and creates `dir`: 00_model.dot,
+// 01_autodiff.dot, ... Empty if `dir` is "".
 ProgramObserver DrawInto(const std::string& dir);
 
-// Builds the programs of one local trainer and forgets them: what is wrong with the model, its
-// arguments, the optimizer or the names of the data shows here, before a process is started.
+// Builds and discards the programs of one local trainer. This finds errors in the model, its
+// arguments, the optimizer or the names of the data before a process starts.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
 
 }  // namespace tandem

@@ -22,7 +22,7 @@ bool WritesHalf(const Program& program, const Op& op) {
   return false;
 }
 
-// Of parameters and state: what stays, and the most that passes at once.
+// Counts parameters and state: the held bytes, and the peak of the passing bytes.
 void CountHeld(const Program& program, const Scope& scope, RunCounts* counts) {
   double held = 0;
   for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
@@ -36,7 +36,7 @@ void CountHeld(const Program& program, const Scope& scope, RunCounts* counts) {
       static_cast<double>(LargestLive(program, FindCommIntervals(program), PassingParams(program)));
 }
 
-// Largest resident memory of this process so far; 0 where the system does not tell.
+// Largest resident memory of this process so far, in bytes; 0: the system does not report it.
 double PeakBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -63,7 +63,7 @@ class Session::Impl {
     return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
   }
   bool leader() const { return options_.rank.rank == 0; }
-  // Steps of a_sync trainers are each one's own, and what is noted is the leader's.
+  // Trainers of a_sync count their steps separately; the recorded step is the leader's.
   bool CountsRepeats() const {
     return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
   }
@@ -78,19 +78,19 @@ class Session::Impl {
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   std::unique_ptr<StepRunner> runner_;
-  std::optional<SessionCheckpoints> checkpoints_;  // of the leader, where the job has any
-  std::optional<StepHighWaterMark> furthest_;      // where the job has checkpoints
+  std::optional<SessionCheckpoints> checkpoints_;  // on the leader, if the job has checkpoints
+  std::optional<StepHighWaterMark> furthest_;      // if the job has checkpoints
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
   std::shared_ptr<const ElasticState> kept_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
-  int64_t done_before_ = 0;  // steps that processes which are gone had done
-  int64_t repeated_ = 0;     // of these, that were run again here
+  int64_t done_before_ = 0;  // steps that lost processes had done
+  int64_t repeated_ = 0;     // steps of done_before_ that were run again here
   double train_seconds_ = 0;
   RunHistory history_;
-  bool reports_ = false;  // whether the run that ended last is reported; asked before it alone
-  StepRunner::Ran ran_;   // of that run
+  bool reports_ = false;  // whether the last run is reported; only computed before that run
+  StepRunner::Ran ran_;   // results of that run
   Evaluation evaluation_;
   Time begin_;
 };
@@ -220,7 +220,7 @@ Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   return AfterStep(step, stopping);
 }
 
-// Evaluation and checkpoint, where they are due behind `step`.
+// Evaluates and writes a checkpoint if they are due after `step`.
 Status Session::Impl::AfterStep(int64_t step, bool stopping) {
   if (speed_test()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
@@ -265,7 +265,8 @@ Status Session::Impl::Evaluate(int64_t epoch) {
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   int64_t next = first_step_ + steps_done_;
-  // Its predecessor may not have come to it. Tables of mode hybrid may be ahead: by step `next`.
+  // The predecessor may not have reached this step. Tables of mode hybrid may be one step ahead: at
+  // `next`.
   const bool ahead = config_.mode() == HYBRID && next < steps_total_;
   const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
   if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
@@ -282,7 +283,7 @@ Status Session::Impl::TrainLoop() {
   }
 }
 
-// A run that was broken off is made good: everybody goes on from one step.
+// Recovers from an aborted run: all ranks continue from the same step.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, program(), *runner_->point(), told_));
@@ -295,13 +296,13 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
   return ended_by_peers && leader() ? AfterStep(step - 1, false) : OkStatus();
 }
 
-// From step `*from` on, which moves along, to the end.
+// Trains from step `*from` to the end, and advances `*from`.
 Status Session::Impl::TrainFrom(int64_t* from) {
   int64_t& next = *from;
   TD_RETURN_IF_ERROR(runner_->Reset(next));
   // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
-  // they agree on one, rank 0 stops first, behind a whole run, and saves it; the others go on
-  // until it has: its last run is at most two after theirs.
+  // the ranks agree on one step, rank 0 stops first, after a whole run, and saves its state. The
+  // other ranks continue until it has saved: rank 0's last run is at most two after theirs.
   int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
     if (superseded()) {
@@ -318,7 +319,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
     if (stopping && runs_left-- == 0) {
-      // Who leaves ends the job: not before the leader has saved.
+      // A rank that leaves ends the job, so it must not leave before the leader has saved.
       if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
       return Stopped(next, leader());
     }

@@ -2,7 +2,7 @@
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
-// Evaluation and checkpoints are rank 0's work; the others go on until they need it again.
+// Rank 0 evaluates and writes checkpoints; the other ranks continue until rank 0 needs them again.
 #pragma once
 
 #include <atomic>
@@ -24,54 +24,54 @@ class StatusReporter;
 struct ElasticState;
 
 struct SessionOptions {
-  std::string job_dir;   // where relative paths of the job begin; "" or ends with a slash
-  std::string job_text;  // the effective job, kept beside checkpoints
+  std::string job_dir;   // base of the job's relative paths; "" or ends with a slash
+  std::string job_text;  // the effective job, stored with checkpoints
   RankInfo rank;
   int64_t global_batch = 0;        // samples of a step over all ranks
   const Dataset* train = nullptr;  // not owned
-  const Dataset* test = nullptr;   // not owned; what rank 0 evaluates, others may have none
-  ProgressOptions progress;        // steps and worker are filled in by the session
+  const Dataset* test = nullptr;   // not owned; the data that rank 0 evaluates; may be null on
+                                   // others
+  ProgressOptions progress;        // the session fills in steps and worker
   Progress::Sink sink;
-  StatusReporter* board = nullptr;  // not owned; nullptr: nobody watches
-  // Of a job whose ranks change (trainer/session/elastic.h):
-  std::shared_ptr<const ElasticState> kept;  // what to go on from; nullptr: nothing
-  std::function<bool()> superseded;          // whether there is another world; empty: never
-  std::string news;                          // what is told of this one
+  StatusReporter* board = nullptr;  // not owned; nullptr: no status page
+  // For an elastic job (trainer/session/elastic.h):
+  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: none
+  std::function<bool()> superseded;          // whether there is a newer world; empty: never
+  std::string news;                          // a message for the user about this world
 };
 
 struct SessionResult {
   std::string metric_name;   // the first metric ("accuracy", "auc"); empty: none
   double metric = 0;         // its value in the last evaluation (rank 0)
-  double loss = 0;           // of the last evaluation (rank 0)
+  double loss = 0;           // loss of the last evaluation (rank 0)
   int64_t steps = 0;         // global steps run by this session
-  double seconds = 0;        // from Run to its end
-  double samples_per_s = 0;  // over all ranks, inside training steps
+  double seconds = 0;        // from the start of Run to its end
+  double samples_per_s = 0;  // over all ranks, inside training steps only
   double data_wait_seconds = 0;
-  int64_t batches_ready = 0;  // of the steps' batches: those that were there when asked for
-  // reader_queue_speed_test_mode: times alone mean anything.
+  int64_t batches_ready = 0;  // batches that were ready when a step requested them
+  // reader_queue_speed_test_mode: only the times are meaningful.
   bool speed_test = false;
   std::string params_sha256;  // Sha256Params of the parameters (trainer/files/safetensors.h)
   RunHistory history;
   RunCounts counts;
 };
 
-// One thread, but RequestStop.
+// Not thread-safe, except RequestStop.
 class Session {
  public:
-  // Builds programs and plans. `config`, `mode`, `clock` and what the options point to must outlive
-  // the session.
+  // Builds programs and plans. `config`, `mode`, `clock` and the objects that the options point to
+  // must outlive the session.
   static StatusOr<std::unique_ptr<Session>> Make(const JobConfig& config, SessionOptions options,
                                                  ModeDriver& mode, const Clock& clock);
   ~Session();
 
-  // Trains to the end of the job. CANCELLED after RequestStop; ABORTED once superseded. On an error
-  // the mode has told the others.
+  // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: there is a newer
+  // world. After an error the mode has already notified the other ranks.
   StatusOr<SessionResult> Run();
-  // From any thread or a signal handler: after the running step a checkpoint is written where the
-  // job has a folder for them, and Run ends.
+  // Requests a stop: after the running step Run writes a checkpoint, if the job has a checkpoint
+  // directory, and returns. May be called from any thread or a signal handler.
   void RequestStop() { stop_.store(true); }
-  // Behind a Run that failed because there is another world: what to go on from there. nullptr:
-  // nothing new.
+  // The state to continue from after Run failed because of a newer world. nullptr: no new state.
   std::shared_ptr<const ElasticState> TakeKept();
 
  private:

@@ -56,7 +56,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   TD_RETURN_IF_ERROR(store_.Claim());
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) return Resumed();
-  // Those that this very job has written are no surprise.
+  // Checkpoints that this very job has written are expected.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
         "%s holds checkpoints up to step %d, and checkpoint.resume is false [TD2104]: "
@@ -87,7 +87,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
                  std::move(checkpoint.state)};
 }
 
-// With gradient_merge the state is that of the last update: the steps since then are run again.
+// In gradient_merge the state is that of the last update; the steps since then run again.
 Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
                                 Scope& scope, const Warn& warn) {
   if (const auto& strategy = config_.strategy(); strategy.gradient_merge())

@@ -1,4 +1,4 @@
-// The checkpoints of a session: what it goes on from, and what it leaves behind.
+// The checkpoints of a session: loads the first state and saves later ones.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,38 @@
 
 namespace tandem {
 
-// Gives every parameter and state its first value: that of the tensor of its name in the file that
-// model.parameters names, else what the program says. Adds to `notes` what the user should know.
-// NOT_FOUND when the file has no variable of the program; FAILED_PRECONDITION when a description
-// differs; UNIMPLEMENTED for a table whose rows pservers make.
+// Sets every parameter and state to its first value. The value is the tensor of the same name in
+// the file that model.parameters names; else the program's initial value. Adds notes for the user
+// to `notes`. NOT_FOUND: the file has no variable of the program. FAILED_PRECONDITION: a type or
+// shape differs. UNIMPLEMENTED: a table with rows that pservers make.
 Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                       const Program& program, Scope& scope, Device& host, std::string* notes);
 
-// The other ranks' part of a Save: what rank 0 needs of the state that is spread over them.
+// The other ranks' part of a Save: sends rank 0 their shards of the state.
 Status SendStateToRank0(ModeDriver& mode, const Program& program, Scope& scope, Device& host);
 
-// Rank 0's. One thread.
+// Used on rank 0 only. Not thread-safe.
 class SessionCheckpoints {
  public:
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
-    int64_t step = 0;     // the first one to run
-    std::string changes;  // of the job since then (trainer/job/job_changes.h)
+    int64_t step = 0;     // the first step to run
+    std::string changes;  // changes of the job since the checkpoint (trainer/job/job_changes.h)
     TensorMap state;
   };
 
-  // In the folder that the job `config` names. All must outlive this; tensors are read into memory
-  // of `host`.
+  // Uses the directory that the job `config` names. All arguments must outlive this object; tensors
+  // are read into memory of `host`.
   SessionCheckpoints(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
                      Device& host);
 
-  // The newest one goes into `scope` and to the mode; step 0 when there is none: then the folder is
-  // there from now on, and PERMISSION_DENIED says that nothing can be written into it.
-  // FAILED_PRECONDITION for one of another job, and where the job says that there must be none.
+  // Loads the newest checkpoint into `scope` and the mode. Step 0: there is no checkpoint; the
+  // directory exists after the call. PERMISSION_DENIED: the directory is not writable.
+  // FAILED_PRECONDITION: the checkpoint belongs to another job, or the job says that there must be
+  // none.
   StatusOr<Resumed> Resume(int64_t steps_per_epoch, Scope& scope, const Warn& warn);
 
-  // Called while all others are in SendStateToRank0, where the state is spread over the ranks.
+  // If the state is sharded over the ranks, all other ranks must be in SendStateToRank0.
   Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,
               const Warn& warn);
 

@@ -1,4 +1,4 @@
-// What a session works out from its job.
+// Values that a session computes from its job.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace tandem {
 
-// How many steps one run from `step` on takes: num_iteration_per_run, but a run ends where
-// something is to be done behind a step.
+// The number of steps of one run from `step` on: num_iteration_per_run, or fewer. A run ends after
+// a step that something else must follow, such as an evaluation.
 int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
                     int64_t steps_per_epoch);
 
-// Where a broken step can go back to. As StepRollback::Make.
+// The point to which a failed step is rolled back. As StepRollback::Make.
 StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
                                      Device& host);
 
-// What a status page says of the session from step `next` on.
+// The status page's description of the session from step `next` on.
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
                       const Program& program, const std::string& metric, int64_t next,
                       int64_t steps_total);
 
-// Keeps what `search` measured since it had `*kept` problems, for other sessions too. Returns what
-// is told of it, a line each.
+// Saves the results of `search`, for other sessions too, if it has more than `*kept` problems.
+// Returns notes for the user, one per line.
 std::string KeepSearched(ConvSearch& search, int64_t* kept);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Who looks on while the steps of a job run: at most one of a check for NaN (check_nan_inf), a
-// profile of some steps (profile), and what each operator took (benchmark).
+// Observes the steps of a job. At most one of these runs: a check for NaN (check_nan_inf), a
+// profile of some steps (profile), the time of each operator (benchmark).
 #pragma once
 
 #include <memory>
@@ -13,22 +13,23 @@ namespace tandem {
 
 class JobConfig;
 
-// One thread.
+// Not thread-safe.
 class StepInstrumentation {
  public:
-  StepInstrumentation() = default;  // nobody
-  // `place` with the job's profile.dir, resolved. INVALID_ARGUMENT when the job asks for two.
-  // `backend`, that of the plan, must outlive it.
+  StepInstrumentation() = default;  // observes nothing
+  // `place` has the job's profile.dir, resolved. INVALID_ARGUMENT: the job asks for two observers.
+  // `backend`, that of the plan, must outlive this object.
   static StatusOr<StepInstrumentation> Make(const JobConfig& config, ProfilePlace place,
                                             const Plan& plan, const Backend& backend);
 
-  // For step `step` of this run (from 0): lets `executor` be watched.
+  // Attaches to `executor` for step `step` of this run (from 0).
   void Observe(int64_t step, Executor& executor);
-  // For spans of the trainer's own; nullptr: the running step is not profiled.
+  // For additional spans of the trainer; nullptr: the running step is not profiled.
   Profiler* profiler() { return profiler_; }
-  // Steps are to be run one at a time.
+  // Whether steps must run one at a time.
   bool each_step() const { return nan_check_ || profile_ || benchmark_; }
-  // Behind step `step`, the last of the run or not: what to tell the user, "" when nothing.
+  // Called after step `step`; `last`: it is the last of the run. Returns a message for the user, or
+  // "".
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:

@@ -1,5 +1,5 @@
-// What runs the steps of one rank: its programs and their plan, the data that they take, and an
-// evaluator beside them. Which steps are run, and what is done between them, the session says.
+// Runs the steps of one rank: owns its programs, their plan, their data and an evaluator. The
+// session decides which steps run, and does everything between them.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +28,31 @@
 
 namespace tandem {
 
-// One thread.
+// Not thread-safe.
 class StepRunner {
  public:
-  // Steps that are run at once.
+  // Steps that run at once.
   struct Run {
     int64_t first = 0, steps = 1;
-    int64_t done = 0;      // by this runner before, but those that were undone
-    bool results = false;  // whether anybody wants loss and metric
+    int64_t done = 0;      // steps done before by this runner, without undone ones
+    bool results = false;  // whether the caller needs loss and metric
   };
   struct Ran {
     double seconds = 0;           // without waiting for data
-    double loss = 0, metric = 0;  // of the last step, where they were wanted
+    double loss = 0, metric = 0;  // values of the last step, if results were requested
   };
 
-  // Opens the device and the data, builds programs and plan, and gives parameters their first
-  // values. All must outlive the runner.
+  // Opens the device and the data, builds programs and plan, and sets the first values of the
+  // parameters. All arguments must outlive the runner.
   static StatusOr<std::unique_ptr<StepRunner>> Make(const JobConfig& config,
                                                     const SessionOptions& options, ModeDriver& mode,
                                                     const Clock& clock);
-  // The mode leaves the device first.
+  // The mode must release its device resources first.
   ~StepRunner() { mode_.ReleaseDeviceResources(); }
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  int64_t steps_total() const { return steps_total_; }  // of the job
+  int64_t steps_total() const { return steps_total_; }  // steps of the whole job
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
   const std::string& metric_name() const { return metric_name_; }  // "accuracy"; empty: none
@@ -62,22 +62,23 @@ class StepRunner {
   CpuDevice& host() { return host_; }
   const Prefetcher& reader() const { return *reader_; }
   Executor& executor() { return *executor_; }
-  StepRollback* point() { return point_ ? &*point_ : nullptr; }  // nullptr: lost peers end the job
+  // nullptr: the loss of a peer ends the job.
+  StepRollback* point() { return point_ ? &*point_ : nullptr; }
   RunCounts Counts(const RunHistory& history) const;
-  // What there is to tell the user since it was asked last, a line each.
+  // Takes the notes for the user since the last call, one per line.
   std::string TakeNotes() { return std::exchange(notes_, ""); }
 
-  // The next step that is run is `step`.
+  // Makes `step` the next step to run.
   Status Reset(int64_t step);
   StatusOr<Ran> RunSteps(const Run& run);
-  // Somebody looks at each step, so steps are run one at a time.
+  // Whether each step is observed, so that steps run one at a time.
   bool watched() const { return watch_.each_step(); }
-  // Behind a step that is watched, so many done: what to tell the user.
+  // Called after an observed step; `done`: steps done. Returns a message for the user, or "".
   StatusOr<std::string> AfterWatched(int64_t done, bool last) { return watch_.After(done, last); }
 
   bool evaluates() const { return evaluator_ != nullptr; }
-  // Together with all other ranks of which that is true; nothing where this one only served
-  // another. REQUIRES: evaluates().
+  // All ranks with evaluates() must call this together. Returns nullopt if this rank only served
+  // another rank. REQUIRES: evaluates().
   StatusOr<std::optional<Evaluation>> Evaluate();
 
  private:
@@ -109,15 +110,15 @@ class StepRunner {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<ConvSearch> conv_search_;
-  int64_t searched_ = -1;  // its problems, as kept
+  int64_t searched_ = -1;  // problems of conv_search_ that are already saved
   std::string notes_;
   StepInstrumentation watch_;
-  std::unique_ptr<Evaluator> evaluator_;  // nullptr: others evaluate
+  std::unique_ptr<Evaluator> evaluator_;  // nullptr: other ranks evaluate
   std::optional<LrSchedule> schedule_;
   std::string metric_name_;
   int64_t steps_total_ = 0;
   int64_t batch_ = 0;        // samples of a step on this rank
-  double wait_seconds_ = 0;  // for data, in the running run
+  double wait_seconds_ = 0;  // waiting for data, in the current run
 };
 
 }  // namespace tandem

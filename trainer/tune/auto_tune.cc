@@ -20,15 +20,15 @@
 namespace tandem {
 namespace {
 
-constexpr double kTrialSeconds = 0.4;  // of steps that count
+constexpr double kTrialSeconds = 0.4;  // duration of the measured steps
 constexpr int kStepsMax = 200;
 
-// Trials with the servers would change what they hold.
+// Trials with the servers would change the servers' state.
 bool WithoutServers(const JobConfig& job) {
   return job.mode() == LOCAL || job.mode() == COLLECTIVE;
 }
 
-// What is worth trying. Settings that ranks may choose each for itself come first.
+// The settings to try. Settings that may differ between ranks come first.
 std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   std::vector<Settings> threads;
   for (int n = 1; n < ThreadsOf(job, rank); n *= 2) {
@@ -60,7 +60,8 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   return tunables;
 }
 
-// Leaves out what the job would be no other with: it is set already, or away from auto's reach.
+// Removes choices that would not change the job: the setting is already set, or auto may not change
+// it.
 Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable>* tunables) {
   TD_ASSIGN_OR_RETURN(const EffectiveJob plain, LoadJob(sources, workers));
   const std::string text = SaveText(*plain.config);
@@ -75,11 +76,11 @@ Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable
   return OkStatus();
 }
 
-// ---- What ranks agree on ------------------------------------------------------------------------
+// ---- Agreement between ranks --------------------------------------------------------------------
 
 class TrialBarrier {
  public:
-  // Alone when `world` has one rank.
+  // Needs no communication if `world` has one rank.
   static StatusOr<TrialBarrier> Meet(const ModeOptions& world) {
     TrialBarrier council;
     if (world.ranks == 1) return council;
@@ -95,12 +96,12 @@ class TrialBarrier {
     HostCommunicatorConfig calls;
     calls.operation_timeout = world.start_timeout + world.step_timeout;
     TD_ASSIGN_OR_RETURN(council.ranks_, Connect(config, calls, {TransportKind::kTcp}));
-    // Nobody asks for the trial's communicator before rank 0 has closed this one's door.
+    // No rank requests the trial's communicator before rank 0 has closed this one's listener.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
   }
 
-  // The time of the slowest; skipped when any rank did.
+  // Returns the time of the slowest rank; skipped if any rank skipped.
   StatusOr<TrialResult> Agree(TrialResult mine) {
     if (ranks_ == nullptr) return mine;
     constexpr int64_t kSkipped = std::numeric_limits<int64_t>::max();
@@ -113,7 +114,7 @@ class TrialBarrier {
     return mine;
   }
 
-  // `text` of rank 0, at most 4095 bytes, on all ranks.
+  // Sends `text` of rank 0, at most 4095 bytes, to all ranks.
   StatusOr<std::string> OfLeader(const std::string& text) {
     if (ranks_ == nullptr) return text;
     std::vector<char> page(4096);
@@ -135,7 +136,7 @@ class JobTrials {
             const Clock& clock)
       : context_(context), council_(council), stop_(stop), clock_(clock) {}
 
-  // The first one finds out how many steps make a trial.
+  // The first trial also determines the number of steps of a trial.
   StatusOr<TrialResult> Try(const Settings& settings) {
     if (steps_ == 0) {
       steps_ = 2;
@@ -150,7 +151,7 @@ class JobTrials {
  private:
   StatusOr<TrialResult> TryOnce(const Settings& settings) {
     const StatusOr<double> seconds = Run(settings);
-    // Ranks that are lost are nothing that another setting could mend.
+    // Another setting cannot repair a loss of ranks.
     const StatusCode code = seconds.status().code();
     if (code == StatusCode::kCancelled || code == StatusCode::kAborted ||
         code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
@@ -166,7 +167,7 @@ class JobTrials {
     return council_.Agree(std::move(mine));
   }
 
-  // Seconds of a step, the mean behind the first.
+  // Seconds per step: the mean, without the first step.
   StatusOr<double> Run(const Settings& settings) {
     JobSources sources = context_.sources;
     sources.chosen = settings;
@@ -182,14 +183,15 @@ class JobTrials {
     double seconds = 0;
     int64_t steps = 0;
     for (const RunHistory::Entry& run : result.history.entries()) {
-      if (run.step + 1 == run.steps) continue;  // the first one
+      if (run.step + 1 == run.steps) continue;  // skip the first step
       seconds += run.seconds;
       steps += run.steps;
     }
     return seconds / static_cast<double>(std::max<int64_t>(steps, 1));
   }
 
-  // The first batch again and again: nothing is read, evaluated, kept or written.
+  // Changes the job to repeat its first batch; it neither reads, evaluates, saves nor writes
+  // anything else.
   void MakeTrial(JobConfig& config, RankInfo& rank) const {
     DistributedStrategy& strategy = *config.mutable_strategy();
     config.clear_checkpoint();
@@ -213,14 +215,14 @@ class JobTrials {
   TrialBarrier& council_;
   StopSwitch& stop_;
   const Clock& clock_;
-  int steps_ = 0;  // that count, of a trial
+  int steps_ = 0;  // measured steps of a trial
 };
 
 // ---- The choice beside the checkpoints ----------------------------------------------------------
 
-constexpr char kNothing[] = "nothing\n";  // was chosen
+constexpr char kNothing[] = "nothing\n";  // no setting was chosen
 
-// "" when there is none.
+// The stored choice; "": none.
 std::string ReadChoice(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -250,7 +252,7 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   return settings;
 }
 
-// "" without checkpoints, or where each trainer chooses for itself.
+// The path of the choice; "": no checkpoints, or each trainer chooses separately.
 std::string ChoicePath(const AutoTuneContext& context, const JobConfig& job) {
   const std::string& dir = job.checkpoint().dir();
   if (dir.empty() || !WithoutServers(job)) return "";

@@ -1,6 +1,6 @@
-// auto: true. Some steps of the job itself, on the data of its first batch, with each of the
-// settings that matter on this machine; what is fastest is chosen. What the job, the environment or
-// a flag sets is never touched.
+// Implements auto: true. It runs some steps of the job on its first batch, with each setting that
+// matters on this machine, and chooses the fastest. It never changes a setting from the job, the
+// environment or a flag.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ namespace tandem {
 
 struct AutoTuneContext {
   JobSources sources;
-  SessionOptions session;  // its rank and job_dir
+  SessionOptions session;  // only its rank and job_dir are used
   ModeSecrets secrets;
-  // Rank 0 alone: a line for each thing that was measured.
+  // Rank 0 only: receives a line for each measurement.
   std::function<void(const std::string& line)> tell;
 };
 
-// In local and collective mode trials are the job with its ranks, which take the time of the
-// slowest and choose the same. In pserver and hybrid mode each trainer measures its own share of
-// the work without the servers, and chooses among settings that are its own affair. With
-// checkpoints the choice is kept beside them, and a job that goes on has the one that it began
-// with. CANCELLED after `stop`; an error when the job cannot be run as it is, or ranks are lost.
+// In local and collective mode a trial runs the job on all its ranks. They use the time of the
+// slowest rank and choose the same settings. In pserver and hybrid mode each trainer measures its
+// own work without the servers, and only chooses settings that may differ between trainers. The
+// choice is stored beside the checkpoints, and a resumed job uses it again. CANCELLED: `stop` was
+// called. Other errors: the job cannot run, or ranks are lost.
 StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job, StopSwitch& stop,
                             const Clock& clock);
 

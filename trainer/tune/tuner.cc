@@ -7,11 +7,11 @@
 namespace tandem {
 namespace {
 
-// A choice beside what holds.
+// A choice, compared with the current settings.
 struct Candidate {
-  Settings settings;           // what holds, and the choice
-  std::string shown;           // the choice
-  std::vector<double> shares;  // of the time of what holds, a round each
+  Settings settings;           // the current settings and the choice
+  std::string shown;           // text of the choice
+  std::vector<double> shares;  // time relative to the current settings, one per round
   std::string skipped;
 };
 
@@ -43,7 +43,7 @@ class Search {
   }
 
  private:
-  // Of a step as it is chosen so far.
+  // Seconds per step with the settings chosen so far.
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;
@@ -72,9 +72,9 @@ class Search {
     return OkStatus();
   }
 
-  // Each candidate that is still worth a trial, and what holds.
+  // Tries each candidate that is still promising, and the current settings.
   Status Round(std::vector<Candidate>& candidates) {
-    double held = 0;  // taken once a candidate asks for it
+    double held = 0;  // seconds of the current settings, measured when first needed
     for (Candidate& c : candidates) {
       if (!c.skipped.empty() || (!c.shares.empty() && Worst(c) >= 1)) continue;
       TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(c.settings));

@@ -1,5 +1,5 @@
-// Chooses settings by trying them: one group after another, each value against what holds so far
-// (a coordinate search), in rounds that alternate, so that what else the machine does hits both.
+// Chooses settings by trials: one group after another, each value against the current settings (a
+// coordinate search). Trials alternate in rounds, so that other load on the machine affects both.
 #pragma once
 
 #include <functional>
@@ -12,29 +12,30 @@
 
 namespace tandem {
 
-// Settings of which one at most is chosen.
+// Alternative settings; at most one is chosen.
 struct Tunable {
-  std::string what;               // for people: "threads"
-  std::vector<Settings> choices;  // beside what holds: at least one
+  std::string what;               // for the user: "threads"
+  std::vector<Settings> choices;  // at least one, besides the current settings
 };
 
-// What came of a trial.
+// The result of a trial.
 struct TrialResult {
-  double seconds = 0;   // of a step
-  std::string skipped;  // not empty: it could not be tried, and why
+  double seconds = 0;   // per step
+  std::string skipped;  // the reason why it could not run; empty: it ran
 };
-// Some steps with `settings`. An error ends the search.
+// Runs some steps with `settings`. An error ends the search.
 using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
 
 struct TunerOptions {
   int rounds = 3;
-  // A choice is taken when its step takes less than this share of the one that holds, in the median
-  // of the rounds. One that is not faster in a round is not tried again.
+  // A choice is accepted if its step takes less than this share of the current settings' time, in
+  // the median of the rounds. A choice that is not faster in some round is not tried again.
   double worth = 0.97;
-  std::function<void(const std::string& line)> tell;  // what was measured and decided
+  std::function<void(const std::string& line)> tell;  // receives measurements and decisions
 };
 
-// What was chosen of all tunables; empty: everything stays. The same trials give the same choice.
+// The chosen settings of all tunables; empty: no change. The same trial results give the same
+// choice.
 StatusOr<Settings> Tune(std::span<const Tunable> tunables, const Trial& trial,
                         const TunerOptions& options);
 

@@ -1,4 +1,4 @@
-// The demo's job and where its images are.
+// The demo's job and the location of its images.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace tandem::deploy {
 
-// Where Debian's package dataset-fashion-mnist puts its files.
+// Directory of the files in Debian's package dataset-fashion-mnist.
 inline constexpr char kFashionMnistDir[] = "/usr/share/datasets/fashion-mnist";
 
-// OK when the four idx files of MNIST's layout are in `dir`, each plain or with .gz; else NOT_FOUND
-// naming the first absent one. Does not look into them.
+// OK if the four idx files of MNIST's layout are in `dir`, each plain or with .gz. NOT_FOUND: one
+// is absent; the message names the first. Does not read the files.
 Status CheckIdxFolder(const std::string& dir);
 
-// deploy/examples/lenet.pbtxt, as it was when the program was built.
+// The content of deploy/examples/lenet.pbtxt at build time.
 const char* ExampleJob();
 
-// The example with the demo's data, checkpoints and length in it. `epochs` 0: the example's own.
+// The example job with the demo's data, checkpoints and length. `epochs` 0: the example's number.
 StatusOr<std::string> DemoJob(const std::string& data_dir, const std::string& checkpoint_dir,
                               int epochs);
 

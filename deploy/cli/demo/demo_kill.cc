@@ -19,7 +19,7 @@ namespace {
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kAnswerMax = std::chrono::seconds(1);
 
-// The number behind the last `text` in a file; -1 without one.
+// The number after the last `text` in a file; -1: none.
 int64_t LastNumberBehind(const std::string& path, const std::string& text) {
   std::ifstream file(path);
   int64_t number = -1;
@@ -54,12 +54,12 @@ struct PserverKiller::Impl {
   Mutex mu;
   CondVar over_changed;
   bool over TD_GUARDED_BY(mu) = false;
-  KillReport report;  // of the thread until it has ended
+  KillReport report;  // owned by the thread until it has ended
   std::thread thread;
 
   explicit Impl(Options o) : options(std::move(o)) {}
 
-  // False once the job is over.
+  // False once the job has ended.
   bool Pause() {
     MutexLock lock(mu);
     if (!over) over_changed.WaitUntil(mu, SteadyNow() + kLook);
@@ -74,7 +74,7 @@ struct PserverKiller::Impl {
     return access;
   }
 
-  // How much of the job its first trainer has done, 0 to 1.
+  // The share of the job that its first trainer has done, 0 to 1.
   static StatusOr<double> ProgressOf(const JobAccess& access) {
     for (const PageAddress& page : access.pages) {
       if (page.role != "trainer") continue;
@@ -84,7 +84,7 @@ struct PserverKiller::Impl {
     return FailedPrecondition("the job's trainers have no status page");
   }
 
-  // Until enough of the job is done.
+  // Waits until enough of the job is done.
   StatusOr<JobAccess> AwaitMiddle() {
     Status last = Unavailable("the job did not begin");
     while (Pause()) {

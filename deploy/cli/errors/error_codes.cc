@@ -32,7 +32,7 @@ const std::vector<ErrorCode>& ErrorCodes() {
       const std::vector<ErrorCode> rows = area();
       codes.insert(codes.end(), rows.begin(), rows.end());
     }
-    // The tables group rows by subject.
+    // The tables group rows by subject, not by number.
     std::ranges::stable_sort(codes, {}, &ErrorCode::number);
     return codes;
   }();

@@ -1,6 +1,6 @@
-// The kinds of errors that users meet, by number. A message carries its code in its text,
-// "... [TD6003]", so that it goes with the message over gRPC, from rank to rank and into every log;
-// this is the table behind `tandem explain TD6003` and docs/reference/error-codes.md.
+// The kinds of errors that users see, by number. A message contains its code, "... [TD6003]", so
+// the code survives gRPC, transfers between ranks and logs. `tandem explain TD6003` and
+// docs/errors.md show this table.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 namespace tandem::deploy {
 
 struct ErrorCode {
-  int number;         // never given to another kind of error; the first digit is the area
+  int number;         // never reused for another kind of error; the first digit is the area
   const char* title;  // a few words
   const char* means;
-  const char* causes;  // the usual ones
+  const char* causes;  // the usual causes
   const char* what_to_do;
-  const char* example;  // a message of Tandem's, as it is printed
+  const char* example;  // a message of Tandem, as printed
 };
 
 struct ErrorArea {
@@ -26,20 +26,20 @@ struct ErrorArea {
 
 const std::vector<ErrorArea>& ErrorAreas();
 
-// By number, ascending.
+// Sorted by number.
 const std::vector<ErrorCode>& ErrorCodes();
 
-// "TD6003".
+// The code's name: "TD6003".
 std::string NameOf(const ErrorCode& code);
 
-// The codes that `text` names, in its order, each once: "TD6003", "td6003", "6003", or a message
-// that carries some. Empty when it names none; NOT_FOUND for a number that no error has.
+// The codes in `text`, in order, each once: "TD6003", "td6003", "6003", or a message with codes.
+// Empty: there is none. NOT_FOUND: a number is not a code.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
-// docs/reference/error-codes.md.
+// The content of docs/errors.md.
 std::string ErrorsPage();
 
-// The table, area by area.
+// The rows of the table, by area.
 std::vector<ErrorCode> JobErrors();       // TD1
 std::vector<ErrorCode> DataErrors();      // TD2
 std::vector<ErrorCode> RankErrors();      // TD3

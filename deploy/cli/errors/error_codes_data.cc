@@ -4,7 +4,7 @@
 namespace tandem::deploy {
 namespace {
 
-// What is read to train on.
+// Errors in training data.
 std::vector<ErrorCode> SampleErrors() {
   return {
       {2001, "the data are not there", "the folder or file that the job names cannot be found",
@@ -57,7 +57,7 @@ std::vector<ErrorCode> SampleErrors() {
   };
 }
 
-// Checkpoints, models and what is written.
+// Errors of checkpoints, models and output files.
 std::vector<ErrorCode> FileErrors() {
   return {
       {2101, "no checkpoint", "the folder holds no whole checkpoint",
@@ -124,7 +124,7 @@ std::vector<ErrorCode> FileErrors() {
   };
 }
 
-// Other users, and limits of the host.
+// Errors from other users' files and from limits of the host.
 std::vector<ErrorCode> HostErrors() {
   return {
       {2113, "a folder or file that is not your own",

@@ -4,7 +4,7 @@
 namespace tandem::deploy {
 namespace {
 
-// What is typed behind a program's name.
+// Errors on the command line.
 std::vector<ErrorCode> FlagErrors() {
   return {
       {1001, "unknown command", "tandem has no command of this name",
@@ -65,7 +65,7 @@ std::vector<ErrorCode> FlagErrors() {
   };
 }
 
-// What a job file, its strategy and the flags on top of them say.
+// Errors in a job file, in its strategy, or in flags that override them.
 std::vector<ErrorCode> SettingErrors() {
   return {
       {1101, "there is no such field, setting or knob",
@@ -134,7 +134,7 @@ std::vector<ErrorCode> SettingErrors() {
   };
 }
 
-// What the network is made of.
+// Errors in the network's program.
 std::vector<ErrorCode> ProgramErrors() {
   return {
       {1201, "the zoo has no such model", "model.zoo names a network that Tandem does not know",
@@ -191,7 +191,7 @@ std::vector<ErrorCode> ProgramErrors() {
   };
 }
 
-// Models of other programs.
+// Errors in models of other programs.
 std::vector<ErrorCode> ImportErrors() {
   return {
       {1211, "numbers of a model in a file that may not be read",

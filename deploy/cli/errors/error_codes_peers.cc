@@ -5,7 +5,7 @@ namespace tandem::deploy {
 
 namespace {
 
-// Of the machines and the processes on them.
+// Errors of machines and processes.
 std::vector<ErrorCode> ProcessErrors() {
   return {
       {3012, "a process does not answer",
@@ -100,7 +100,7 @@ std::vector<ErrorCode> RankErrors() {
 
 namespace {
 
-// Of what a server keeps and takes.
+// Errors of a server's state and accepted data.
 std::vector<ErrorCode> ServerStateErrors() {
   return {
       {4010, "a server's data folder is damaged",
@@ -149,7 +149,7 @@ std::vector<ErrorCode> ServerStateErrors() {
   };
 }
 
-// Calls of clients, and what they get.
+// Errors of client calls and their replies.
 std::vector<ErrorCode> ServerCallErrors() {
   return {
       {4020, "a cut that is not there, or whose number is used",

@@ -4,7 +4,7 @@
 namespace tandem::deploy {
 namespace {
 
-// What the two ends of a connection hold against each other.
+// Errors that one end of a connection reports about the other.
 std::vector<ErrorCode> ConnectionErrors() {
   return {
       {6001, "a network address without TLS",
@@ -54,7 +54,7 @@ std::vector<ErrorCode> ConnectionErrors() {
   };
 }
 
-// How both ends prove that they hold the job's secret.
+// Errors in the proof that both ends have the job's secret.
 std::vector<ErrorCode> SessionErrors() {
   return {
       {6020, "the program at an address does not hold the secret",
@@ -78,7 +78,7 @@ std::vector<ErrorCode> SessionErrors() {
   };
 }
 
-// Addresses that nobody but the job's user can take.
+// Errors of addresses that only the job's user may use.
 std::vector<ErrorCode> SocketErrors() {
   return {
       {6023, "gradients and parameters would cross a network in the clear",
@@ -98,7 +98,7 @@ std::vector<ErrorCode> SocketErrors() {
   };
 }
 
-// Who may what, and with which papers.
+// Errors of permissions and certificates.
 std::vector<ErrorCode> CertificateErrors() {
   return {
       {6008, "a certificate that is over, or not valid yet", "certificates are valid for a time",
@@ -169,7 +169,7 @@ std::vector<ErrorCode> SecurityErrors() {
 
 namespace {
 
-// Two jobs, or two states of one, in the place of one.
+// Errors from two jobs, or two states of one job, in the same directory.
 std::vector<ErrorCode> FolderErrors() {
   return {
       {7011, "a job runs in this log folder", "a second job would take logs and secret from it",

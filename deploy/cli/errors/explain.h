@@ -1,4 +1,4 @@
-// What the code at the end of an error message means: the table behind `tandem explain`.
+// The meaning of the status code at the end of an error message: the table of `tandem explain`.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ struct CodeRow {
   StatusCode code;
   const char* meaning;
   const char* what_to_do;
-  const char* example;  // a message of Tandem's
-  const char* source;   // the file that says it
+  const char* example;  // a message of Tandem
+  const char* source;   // the source file of the message
 };
 
 // A row for each code that Tandem uses (common/base/status.h).
 const std::vector<CodeRow>& CodeTable();
 
-// The rows that `asked` is about: a name ("DATA_LOSS"), an exit code ("65"), or a message that ends
-// with "(NAME)". NOT_FOUND with the nearest name.
+// The rows for `asked`: a name ("DATA_LOSS"), an exit code ("65"), or a message that ends with
+// "(NAME)". NOT_FOUND: no such row; the message has the nearest name.
 StatusOr<std::vector<CodeRow>> FindCode(const std::string& asked);
 
 }  // namespace tandem::deploy

@@ -53,7 +53,7 @@ GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
           .taker = (uint64_t{random()} << 32 | random()) | 1};
 }
 
-// In the log folder of a job of tandemrun, for `tandem events`.
+// Adds an event to the log directory of a job of tandemrun, for `tandem events`.
 void Note(const JobAccess& access, const char* event, const std::string& text) {
   NoteEvent(access, {"", event, "", 0, text});
 }
@@ -81,7 +81,7 @@ Status SaveCut(const ParsedArgs& args) {
 
 Status RestoreCut(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  uint64_t number = 0;  // the newest
+  uint64_t number = 0;  // 0: the newest
   const std::string asked = args.Get("cut");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(

@@ -1,4 +1,4 @@
-// What `tandem save` and `tandem restore` have of cuts over all servers (cut.cc).
+// The parts of `tandem save` and `tandem restore` for global snapshots (cut.cc).
 #pragma once
 
 #include "common/base/status.h"
@@ -6,11 +6,12 @@
 
 namespace tandem::deploy {
 
-// `tandem save --cut`: all pservers of a running job write one state.
+// `tandem save --cut`: all pservers of a running job write one global snapshot.
 Status SaveCut(const ParsedArgs& args);
-// `tandem restore --cut[=N]`: they go back to that one, or to the newest one that they all have.
+// `tandem restore --cut[=N]`: all pservers return to snapshot N, or to the newest one that all
+// have.
 Status RestoreCut(const ParsedArgs& args);
-// `tandem restore --list`: the cuts that lie on their disks.
+// `tandem restore --list`: lists the global snapshots on the pservers' disks.
 Status ListCuts(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

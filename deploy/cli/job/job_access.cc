@@ -33,7 +33,7 @@ StatusOr<std::vector<tandem::Endpoint>> ParseList(const std::string& flag,
   return all;
 }
 
-// log-JOB is where tandemrun writes by default.
+// tandemrun's default log directory is log-JOB.
 StatusOr<std::string> OnlyFolderHere() {
   std::vector<std::string> found;
   std::error_code error;
@@ -66,7 +66,8 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
   }
   PserverChanges changes = ReadPserverChanges(access.folder);
   for (const auto& [index, address] : changes.added) {
-    if (index != static_cast<int>(access.pservers.size())) continue;  // a first one, taken back
+    // An earlier addition that was taken back
+    if (index != static_cast<int>(access.pservers.size())) continue;
     TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
     access.pservers.push_back(endpoint);
   }
@@ -75,7 +76,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
 }
 
 Status TakeSecret(std::string file, JobAccess& access) {
-  // Of servers that are named one by one it is where their own comes from.
+  // For servers that the user names directly, the secret comes from the same variable as theirs.
   const Environment env = CurrentEnvironment();
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {
@@ -93,7 +94,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
   std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
   if (access.record) {
     const JobRecord& record = *access.record;
-    // The secret and the certificates of a job that is over may be gone with it.
+    // The secret and the certificates of a job that has ended may not exist any more.
     const bool there = std::filesystem::exists(record.secret_file, error);
     if (secret_file.empty() && there) secret_file = record.secret_file;
     for (const PeerRole role : roles) {
@@ -214,7 +215,7 @@ struct ServerAccess::Impl {
   Status Call(const char* method, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply) const {
     TD_RETURN_IF_ERROR(Annotate(CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
-    // Quickly, and with a reason that gRPC does not give.
+    // Probes first: it is fast and reports the cause, which gRPC does not.
     TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri, timeout), name));
     return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
   }

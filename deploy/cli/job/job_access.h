@@ -1,4 +1,4 @@
-// How the subcommands reach a running job: its pservers by gRPC, its status pages by HTTP.
+// Access of the subcommands to a running job: its pservers by gRPC, its status pages by HTTP.
 #pragma once
 
 #include <cstdint>
@@ -34,38 +34,40 @@ struct PageAddress {
 };
 
 struct JobAccess {
-  std::string job;     // "": not known, which servers with a secret do not take
-  std::string folder;  // tandemrun's logs; "": the job was named by addresses
+  std::string job;     // "": unknown; servers with a secret reject that
+  std::string folder;  // tandemrun's log directory; "": the user gave addresses
   std::optional<JobRecord> record;
-  std::vector<tandem::Endpoint> pservers;  // with those of the folder's events that came later
-  std::set<int> drained;                   // of them; they may be gone
+  std::vector<tandem::Endpoint> pservers;  // includes those that the directory's events added later
+  std::set<int> drained;                   // indices in pservers; they may have ended
   std::vector<PageAddress> pages;
-  std::string secret;  // "": none is proved
+  std::string secret;  // "": no secret is proved
   TlsFiles tls;
-  bool insecure_allow_network = false;  // what goes over a network may go in the clear
+  bool insecure_allow_network = false;  // network traffic may be unencrypted
   std::shared_ptr<grpc::ChannelCredentials> credentials;
-  Duration timeout = std::chrono::seconds(5);  // for one answer
+  Duration timeout = std::chrono::seconds(5);  // for one reply
 };
 
-// --pservers, --pages, --job, --secret_file, --tls_dir, --timeout_s, --output; a command adds its
-// own.
+// --pservers, --pages, --job, --secret_file, --tls_dir, --timeout_s, --output, and a command's own
+// flags in `more`.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
-// From the only positional argument, a log folder of tandemrun (none: log-* here, if it is the only
-// one), or from flags. With TLS the certificate is that of the first of these roles that is below
-// tandemrun's tls_dir. Errors say what is missing.
+// Finds the job from flags, or from the only positional argument, a log directory of tandemrun.
+// Without both it uses log-* in the working directory, if there is only one. With TLS the
+// certificate is the first of these roles' that exists in tandemrun's tls_dir. An error says which
+// input is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles);
 
-// A drained pserver does not answer: it is gone, as it may be.
+// Whether the server failed to reply because it was drained, which is no error.
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 
-// The same as FindJob of a job with pservers and a known name.
+// As FindJob, and requires pservers and a known job name.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
-// Adds it to the events of a job that was named by its log folder; warns on stderr where it cannot.
+// Adds the event if the user named the job by its log directory; on failure prints a warning on
+// stderr.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
-// One pserver's calls for people. Blocking, each with a deadline; errors name the server, and of a
-// connection that does not come about they say why.
+// The administrative calls to one pserver. They block, with a deadline each. An error names the
+// server, and for a failed connection also the cause.
 class ServerAccess {
  public:
   ServerAccess(const JobAccess& job, size_t server);
@@ -81,13 +83,13 @@ class ServerAccess {
   std::unique_ptr<Impl> impl_;
 };
 
-// status.json of a page (common/http/status_page.h).
+// The status.json of a page (common/http/status_page.h).
 struct Page {
   bool ready = false;
   double progress = -1;
   std::map<std::string, std::string> facts;
   std::map<std::string, std::vector<std::pair<double, double>>> series;  // NaN: not finite
-  std::string Fact(const std::string& name) const;                       // "" without it
+  std::string Fact(const std::string& name) const;                       // "": no such fact
 };
 StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout);
 

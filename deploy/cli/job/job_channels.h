@@ -1,4 +1,4 @@
-// Calls to all pservers of a running job, for commands that do something with all of them together.
+// Calls to all pservers of a running job, for commands that use all of them together.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace tandem::deploy {
 
 struct JobChannels {
   std::unique_ptr<PsChannel> carrier;
-  std::vector<std::string> addresses;  // of its servers, in their order
+  std::vector<std::string> addresses;  // addresses of its servers, in order
 
   JobChannels(std::unique_ptr<PsChannel> c, std::vector<std::string> a);
   ~JobChannels();
   JobChannels(JobChannels&&) = default;
 };
-// When every server answers that was not drained; UNAVAILABLE naming the first that does not within
-// access.timeout.
+// Connects once every server replies that is not drained. UNAVAILABLE: a server does not reply
+// within access.timeout; the message names the first.
 StatusOr<JobChannels> ConnectPservers(const JobAccess& access);
 
 }  // namespace tandem::deploy

@@ -8,7 +8,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr double kSilentSeconds = 2;  // steps that take longer are told by everybody's silence
+constexpr double kSilentSeconds = 2;  // longer steps appear as silence of all trainers
 
 void AddVariables(const StatusReply& reply, int server, JobSnapshot& job) {
   const auto of = [&](const std::string& name) -> VariableRow& {
@@ -100,8 +100,8 @@ void AskPage(const JobAccess& access, const PageAddress& address,
   row.slowest = page->Fact("slowest");
 }
 
-// In sync mode nobody gets ahead by more than the step for which the others wait; so a trainer that
-// is one step behind is slow when it is silent too, and those that wait for it are silent as well.
+// In sync mode a trainer can lead only by the one step for which it waits. A trainer that lags one
+// step is therefore slow only if it is silent too. The trainers that wait for it are also silent.
 void FindSlow(JobSnapshot& job) {
   uint64_t ahead = 0;
   for (const TrainerRow& t : job.trainers) {
@@ -125,7 +125,7 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // All ranks say the same, some a moment later.
+  // All ranks report the same rank, some a moment later.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);

@@ -1,4 +1,4 @@
-// What is printed of a JobSnapshot.
+// The text output of a JobSnapshot.
 #include <unistd.h>
 
 #include <algorithm>

@@ -26,7 +26,8 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
-  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));  // until the job has ended
+  // Live until the job has ended
+  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   Supervisor::Options supervisor_options;
   supervisor_options.env = env;
   supervisor_options.grace_s = options.grace_s;

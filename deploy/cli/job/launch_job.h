@@ -1,5 +1,5 @@
-// A job started, and waited for, by a subcommand: what tandemrun does, with the job's files in one
-// folder.
+// Starts a job from a subcommand and waits for it, like tandemrun, with the job's files in one
+// directory.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 namespace tandem::deploy {
 
 struct JobLaunch {
-  const char* name = "tandem";  // in front of messages
+  const char* name = "tandem";  // prefix of messages
   std::string job_file;
-  std::string dir;  // is made; logs go to DIR/log, the result to DIR/result.json
-  std::vector<std::string> launch_args;   // of tandemrun: {"--mode=collective", "--nproc=2"}
+  std::string dir;  // created; logs go to DIR/log, the result to DIR/result.json
+  std::vector<std::string> launch_args;   // tandemrun's: {"--mode=collective", "--nproc=2"}
   std::vector<std::string> trainer_args;  // {"--epochs=3"}
-  std::string pserver_bin, trainer_bin;   // empty: beside this program
+  std::string pserver_bin, trainer_bin;   // empty: in this program's directory
   bool quiet = false;                     // do not show trainer 0's output
   bool only_stderr = false;               // nothing on stdout
 
   std::string ResultFile() const { return dir + "/result.json"; }
 };
 
-// The exit code of the job; 128 + signal when a signal ended it. The processes are gone then.
+// Returns the exit code of the job; 128 + signal if a signal ended it. All its processes have
+// ended.
 StatusOr<int> RunJob(const JobLaunch& launch);
 
-// A folder of a command's own: `dir`, which stays, or with "" a new one below the system's, which
-// is removed at the end unless it is kept.
+// A command's work directory: `dir`, which is kept. With "" it is a new directory in the system's
+// temporary directory, removed at the end unless Keep() is called.
 class WorkFolder {
  public:
   WorkFolder() = default;
@@ -35,7 +36,7 @@ class WorkFolder {
   WorkFolder& operator=(const WorkFolder&) = delete;
   ~WorkFolder();
 
-  // `name`: of the command, for a new one. PERMISSION_DENIED when it cannot be made.
+  // `name`: of the command, for a new directory. PERMISSION_DENIED: it cannot be created.
   Status Open(const std::string& dir, const std::string& name);
   void Keep() { temporary_ = false; }
   bool temporary() const { return temporary_; }

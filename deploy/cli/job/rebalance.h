@@ -1,4 +1,4 @@
-// What `tandem drain` has of moving rows (rebalance.cc).
+// The part of `tandem drain` that moves rows (rebalance.cc).
 #pragma once
 
 #include "common/base/status.h"
@@ -6,7 +6,7 @@
 
 namespace tandem::deploy {
 
-// `tandem drain --pserver=N`: all rows of that server go to the others.
+// `tandem drain --pserver=N`: moves all rows of that server to the other servers.
 Status DrainPserver(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

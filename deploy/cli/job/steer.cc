@@ -1,4 +1,4 @@
-// save, restore, drain, events: what an administrator does with a running job.
+// The commands save, restore, drain and events, with which an administrator controls a running job.
 #include <poll.h>
 #include <signal.h>
 
@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// `act`: one server's turn; gives what to say of it, and fills in the same as JSON. All servers get
-// theirs; the first error is the result.
+// Calls `act` for each server. `act` returns the text output and adds the same to the JSON. All
+// servers are called; the result is the first error.
 Status OnEachServer(const ParsedArgs& args,
                     const std::function<StatusOr<std::string>(ServerAccess&, Json*)>& act) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -57,7 +57,7 @@ struct Checkpoints {
     versions.insert(server.checkpoint_version());
     sync |= server.mode() == UPDATE_MODE_SYNC;
   }
-  // Nobody can go on from steps that differ.
+  // The job cannot resume from different steps.
   bool Apart() const { return sync && versions.size() > 1; }
 };
 
@@ -83,7 +83,7 @@ Status Save(const ParsedArgs& args) {
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
-  if (written.Apart() && !as_json) {  // a program compares the versions
+  if (written.Apart() && !as_json) {  // a program compares the versions itself
     std::fprintf(stderr,
                  "note: these are of steps that differ, and tandem restore needs one: save while "
                  "nobody trains, or start pservers with --checkpoint_every_steps\n");
@@ -91,8 +91,8 @@ Status Save(const ParsedArgs& args) {
   return OkStatus();
 }
 
-// Before the first server goes back: where another one cannot, or goes to another step, nobody
-// could go on with the job.
+// Checks all servers before the first one is restored. If one server cannot be restored, or only to
+// another step, the job cannot continue.
 Status CheckAllCanGoBack(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   Checkpoints found;

@@ -1,4 +1,4 @@
-// status, top, vars, steps: looking at a running job.
+// The commands status, top, vars and steps, which show a running job.
 #include <poll.h>
 #include <unistd.h>
 
@@ -21,12 +21,13 @@ constexpr char kWhere[] =
     "only\n"
     "one here. Trainers tell their speed where the job was started with --status_port.\n";
 
-// With the least right that is enough, where there is a certificate for it.
+// Uses the least privileged role that has a certificate.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {PeerRole::kObserver, PeerRole::kAdmin});
 }
 
-// What they say, unless the job is over, as its folder tells when nobody answers.
+// The snapshot of the job. An error if no process replies and the directory shows that the job has
+// ended.
 StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   JobSnapshot now = LookAt(access);
   if (now.NobodyAnswers() && access.record) {
@@ -35,7 +36,7 @@ StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   return now;
 }
 
-// Everybody answered, or exit code 69 with what is wrong, which was printed already.
+// OK if all processes replied; else exit code 69. The cause is printed already.
 int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
 
 StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot&),
@@ -47,7 +48,7 @@ StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot
   return Verdict(now);
 }
 
-// Again and again: on a terminal in place, else one look below the other.
+// Repeats: on a terminal it redraws in place, else it prints one snapshot after another.
 StatusOr<int> Top(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const int count, args.GetInt("count", 0, 1, 1000000000));
@@ -69,7 +70,7 @@ StatusOr<int> Top(const ParsedArgs& args) {
   return Verdict(*before);
 }
 
-// Points of a curve that rank 0 of the trainers shows, by step.
+// Prints the points of a curve from rank 0's page, by step.
 StatusOr<int> Steps(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const int last, args.GetInt("last", 10, 1, 1024));

@@ -1,4 +1,4 @@
-// tandem bench: measurements that a user makes on his own machine.
+// tandem bench: measurements for users on their own machines.
 #include <unistd.h>
 
 #include <cstdio>
@@ -64,7 +64,7 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
-// On stderr: a line that is redrawn on a terminal, else one for each knob.
+// Prints progress on stderr: a line that is redrawn on a terminal, else one line per knob.
 class BenchProgress {
  public:
   explicit BenchProgress(size_t knobs) : knobs_(knobs), terminal_(isatty(STDERR_FILENO) == 1) {}

@@ -1,4 +1,4 @@
-// The networks that knobs are measured on, and the choice of knobs.
+// The networks on which knobs are measured, and the choice of knobs.
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/strategy/knobs.h"
@@ -65,7 +65,7 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
 
 namespace {
 
-// Whether `name` is the path of the knob, or the end of it.
+// Whether `name` is the path of the knob, or its end.
 bool Names(std::string_view name, std::string_view path) {
   return path == name || (path.size() > name.size() && path.ends_with(name) &&
                           path[path.size() - name.size() - 1] == '.');

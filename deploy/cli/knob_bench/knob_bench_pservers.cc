@@ -1,4 +1,4 @@
-// Those rows of knob_bench_table.cc that are about parameter servers.
+// The rows of knob_bench_table.cc about parameter servers.
 #include "deploy/cli/knob_bench/knob_bench.h"
 
 namespace tandem::deploy {

@@ -43,7 +43,7 @@ double Most(const std::vector<double>& v) {
   return v.empty() ? 0 : *std::max_element(v.begin(), v.end());
 }
 
-// "1234567", "12.5": whole numbers whole.
+// Formats a number: "1234567", "12.5"; whole numbers without fraction.
 std::string Number(double v) {
   return v == std::floor(v) ? absl::StrFormat("%.0f", v) : absl::StrFormat("%.3g", v);
 }
@@ -58,7 +58,7 @@ std::string LossText(const KnobResult& r) {
   return absl::StrFormat("within %.2g (%.2g)", r.row->tolerance, difference);
 }
 
-// The cells of a row, as the terminal and the page show them.
+// The cells of a row, for the terminal and the page.
 std::vector<std::string> Cells(const KnobResult& r) {
   std::string change = r.default_value + " -> " + r.row->changed;
   for (const char* setting : r.row->also) change += std::string(", ") + setting;
@@ -111,12 +111,12 @@ nlohmann::ordered_json RowJson(const KnobResult& r) {
   return json;
 }
 
-// Of a cell in a Markdown table.
+// Escapes a cell of a Markdown table.
 std::string Escaped(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"->", "→"}});
 }
 
-// What the columns mean.
+// The meaning of the columns.
 constexpr char kLegend[] =
     R"(Written by `tandem bench knobs --markdown=FILE`. Each knob's job is run at the default and
 with the changed value in turns. Time: a step with the changed value to one at the default, median

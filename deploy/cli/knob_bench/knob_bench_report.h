@@ -1,4 +1,4 @@
-// What `tandem bench knobs` found: for the terminal, as JSON, and as a page.
+// The results of `tandem bench knobs`: as text, as JSON and as a page.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ struct KnobReport {
   int rounds = 0;
   std::string date;     // UTC, "2026-11-21 13:00"
   std::string machine;  // "2 cores, Intel ..., 8 GB"
-  std::string version;  // of this program
-  std::string commit;   // "": not said
+  std::string version;  // version of this program
+  std::string commit;   // "": unknown
 };
 
 // Cores, processor and memory of this machine.
 std::string DescribeMachine();
 
-// A table with a line for each knob; problems in red where `color_fd` shows colours.
+// A table with one line per knob; problems are red if `color_fd` supports colours.
 std::string KnobBenchText(const KnobReport& report, int color_fd);
 // One line: {"date", "machine", "version", "commit", "rounds", "knobs": [{"knob",
 // "network", "steps", "launch", "with", "also", "default", "changed", "counter": {"name",
@@ -28,7 +28,7 @@ std::string KnobBenchText(const KnobReport& report, int color_fd);
 // {...}, "losses":
 // {"same_bits", "difference", "tolerance"}, "problem"}]}; tolerance null: not comparable.
 std::string KnobBenchJson(const KnobReport& report);
-// A page, with the knobs that are not measured and why.
+// A page, which also lists the knobs that are not measured, with reasons.
 std::string KnobBenchMarkdown(const KnobReport& report);
 
 }  // namespace tandem::deploy

@@ -39,9 +39,9 @@ struct BenchJob {
   int steps = 0;
 };
 
-// The user's, or one in the work folder.
+// The user's job, or one in the work directory.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
-  constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;  // RunHistory::kRunsMax
+  constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;  // see RunHistory::kRunsMax
   const auto steps = [&](int normal) {
     return std::clamp(static_cast<int>(normal * options.length), kStepsMin, kStepsMax);
   };
@@ -60,7 +60,7 @@ std::string DefaultOf(const std::string& knob) {
   return "";
 }
 
-// The mean over the steps behind the first quarter of the runs.
+// The mean over the steps after the first quarter of the runs.
 double MeanStep(const nlohmann::json& history) {
   const auto seconds = history.at("seconds").get<std::vector<double>>();
   const auto steps = history.at("steps").get<std::vector<double>>();
@@ -72,7 +72,7 @@ double MeanStep(const nlohmann::json& history) {
   return count > 0 ? sum / count : 0;
 }
 
-// One run. An exit code of 128 and above is a signal.
+// Runs the job once. An exit code of 128 or above means a signal.
 StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
                           const BenchJob& job, bool changed) {
   JobLaunch launch;
@@ -83,7 +83,7 @@ StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
   launch.pserver_bin = options.pserver_bin;
   launch.trainer_bin = options.trainer_bin;
   launch.quiet = launch.only_stderr = true;
-  // The row's own settings come last but the knob: they may replace these.
+  // The row's own settings come after these, so they may override them; the knob comes last.
   launch.trainer_args = {absl::StrFormat("--mode=%s", ModeOf(row.launch)),
                          absl::StrFormat("--steps_max=%d", job.steps),
                          "--epochs=1000000",
@@ -189,7 +189,7 @@ StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& opt
   result.network = job.name;
   result.steps = job.steps;
   for (int round = 0; round < options.rounds; ++round) {
-    // Who comes first changes, so that a machine that gets slower or faster favours nobody.
+    // Alternate the order, so that a machine that becomes slower or faster favours neither setting.
     for (const bool changed : {round % 2 != 0, round % 2 == 0}) {
       progress(absl::StrFormat("round %d of %d, %s", round + 1, options.rounds,
                                changed ? "changed" : "default"));

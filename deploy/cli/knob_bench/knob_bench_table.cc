@@ -117,7 +117,7 @@ Rows MethodRows() {
       {.knob = "deterministic",
        .changed = "true",
        .counter = "arena_bytes",
-       .launch = kTwo,  // one process would lose its kernels' threads, which are places' (cpu_num)
+       .launch = kTwo,  // one process would lose its kernels' threads to its replicas (cpu_num)
        .tolerance = kOtherOrder},
       {.knob = "logical_shards",
        .changed = "8",
@@ -235,7 +235,7 @@ Rows ExecutionRows() {
 }
 
 Rows AmpRows() {
-  // A first scale that overflows until it has come down.
+  // An initial scale that overflows until it has decreased.
   static constexpr char kHigh[] = "amp_configs.init_loss_scaling=1e12", kF16[] = "amp_dtype=f16";
   return {
       {.knob = "amp",

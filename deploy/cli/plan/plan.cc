@@ -1,4 +1,4 @@
-// tandem plan: which way a job's gradients would take, and how long that would be.
+// tandem plan: predicts the algorithms and times of a job's gradient allreduces.
 #include <cstdio>
 
 #include "absl/strings/numbers.h"
@@ -40,7 +40,7 @@ const std::vector<FlagSpec>& Flags() {
   return kFlags;
 }
 
-// The flags that ask for a simulation.
+// Whether a flag requests a simulation.
 bool IsSimulation(const ParsedArgs& args) {
   for (const FlagSpec& flag : Flags()) {
     if (std::string_view(flag.help).starts_with("simulated:") && args.Has(flag.name)) return true;
@@ -48,7 +48,7 @@ bool IsSimulation(const ParsedArgs& args) {
   return false;
 }
 
-// Latency and bandwidth of one kind of link, of which both are needed.
+// Latency and bandwidth of one kind of link; both are required.
 StatusOr<WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
                           const char* between) {
   for (const char* flag : {alpha, gbps}) {
@@ -128,7 +128,8 @@ struct Shown {
 
 StatusOr<Shown> PlanSimulated(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const SimulationRequest request, RequestOf(args));
-  // The buckets are those of any number of workers, while a small batch has no use for thousands.
+  // The buckets do not depend on the number of workers, and a small batch cannot be split among
+  // thousands, so 2 are used.
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], 2));
   TD_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(job, request));
   return Shown{

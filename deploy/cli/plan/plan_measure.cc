@@ -11,19 +11,20 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr Duration kProbe = std::chrono::milliseconds(50);  // half for either transport
-constexpr Duration kEach = std::chrono::milliseconds(20);   // to measure a bucket one way
-constexpr size_t kBytesMax = size_t{2} << 30;               // of all ranks' buffers
+constexpr Duration kProbe = std::chrono::milliseconds(50);  // half for each transport
+constexpr Duration kEach = std::chrono::milliseconds(20);   // time to measure one algorithm of a
+                                                            // bucket
+constexpr size_t kBytesMax = size_t{2} << 30;               // limit for all ranks' buffers
 constexpr size_t kArenaMin = 2 * kProbeBytesMax;
 constexpr const char* kMemory = "shared memory";
 
-// Buffers and scratch memory of all ranks.
+// Bytes of buffers and scratch memory of all ranks.
 size_t BytesOf(AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
   const auto n = static_cast<size_t>(ranks);
   return n * bytes * (algorithm == AllReduceAlgorithm::kDirect ? n + 1 : 1);
 }
 
-// The plan under way.
+// The state of a measurement.
 class Measuring {
  public:
   Measuring(const PlanJob& job, int ranks) : job_(job) {
@@ -40,7 +41,7 @@ class Measuring {
   Status Probe();
   Status TakeTcp(AllReduceAlgorithm algorithm);
   Status TakeMemory();
-  // A measured way of bucket b, or none when it is too large; one of equal buckets is measured.
+  // The measured time of a bucket, or nullopt if it is too large. Equal buckets are measured once.
   StatusOr<std::optional<double>> TimeOf(LocalWorld& world, size_t bytes, size_t memory,
                                          std::map<size_t, double>* known) const;
   void Mark();

@@ -1,5 +1,5 @@
-// `tandem plan` on this machine: what a model fitted by a short probe predicts for each bucket of
-// a job, and what is measured.
+// `tandem plan` on this machine: fits a model with a short probe, and compares its prediction for
+// each gradient bucket with measurements.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,17 @@ namespace tandem::deploy {
 struct AlgorithmTiming {
   std::string name;                // "ring", ...: over TCP; "shared memory"
   double predicted = 0;            // seconds
-  std::optional<double> measured;  // none: too large for this
-  bool best = false;               // of the predicted
-  bool chosen = false;             // by the job
+  std::optional<double> measured;  // seconds; nullopt: too large to measure
+  bool best = false;               // best prediction
+  bool chosen = false;             // the job's choice
 };
 
 struct MeasuredPlan {
   int ranks = 0;
   CostModel tcp;
   SharedMemoryCost memory;
-  double probe = 0;                                   // seconds
-  std::vector<std::vector<AlgorithmTiming>> buckets;  // of the job, in its order
+  double probe = 0;                                   // duration of the probe, seconds
+  std::vector<std::vector<AlgorithmTiming>> buckets;  // buckets of the job, in order
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

@@ -8,9 +8,9 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kDirectRanksMax = 128;  // everybody to everybody is nothing for more
+constexpr int kDirectRanksMax = 128;  // the direct algorithm is not simulated for more ranks
 
-// One number of ranks.
+// The simulation for one number of ranks.
 class Scale {
  public:
   Scale(const SimulationRequest& request, int ranks)

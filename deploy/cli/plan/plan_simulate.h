@@ -1,4 +1,4 @@
-// `tandem plan` for machines that are not there: a job's steps over links of given figures.
+// `tandem plan` for other machines: simulates a job's steps over links with given costs.
 #pragma once
 
 #include <optional>
@@ -12,28 +12,28 @@ namespace tandem::deploy {
 
 struct SimulationRequest {
   CostModel model;
-  RankLayout layout;   // the largest; ranks is a multiple of ranks_per_host
+  RankLayout layout;   // the largest layout; ranks is a multiple of ranks_per_host
   double compute = 0;  // seconds of a step without communication
-  int slow_rank = -1;  // of smaller layouts: modulo their ranks
+  int slow_rank = -1;  // in smaller layouts: modulo their ranks
   double slow_factor = 1;
 };
 
-// Seconds of an allreduce by each algorithm, in the order of kAllReduceAlgorithms; empty where it
-// is none for such ranks, or too long to walk.
+// Seconds of an allreduce by each algorithm, in the order of kAllReduceAlgorithms. Nullopt: not
+// applicable to these ranks, or too long to simulate.
 using AlgorithmSeconds = std::vector<std::optional<double>>;
 
-// Where the least of them is. REQUIRES: at least one is there.
+// The fastest algorithm. REQUIRES: at least one value.
 AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds);
 
 struct ScalePoint {
   int ranks = 0, hosts = 0;
-  std::vector<AlgorithmSeconds> buckets;  // each alone, from a common start
-  AlgorithmSeconds all;                   // all buckets, one behind the other
-  double step = 0;  // seconds; each bucket by its best algorithm, from when its gradients are there
+  std::vector<AlgorithmSeconds> buckets;  // each alone; all ranks start together
+  AlgorithmSeconds all;                   // all buckets, one after another
+  double step = 0;  // seconds; each bucket uses its best algorithm once its gradients are ready
 };
 
 struct Simulation {
-  std::vector<ScalePoint> points;  // by ranks: one host, then twice as many each time, to the end
+  std::vector<ScalePoint> points;  // by ranks: one host, then doubled each time, to the largest
 };
 
 StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request);

@@ -1,4 +1,4 @@
-// What `tandem plan` shows of a simulation.
+// The output of a simulation by `tandem plan`.
 #include <nlohmann/json.hpp>
 
 #include "deploy/cli/console.h"

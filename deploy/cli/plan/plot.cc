@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kWidth = 860, kHeight = 520;
 constexpr double kLeft = 70, kRight = 690, kTop = 60, kBottom = 460;
-// Told apart with any kind of sight. Source: Okabe and Ito, "Color universal design", 2008.
+// Colours that colour-blind readers can distinguish. Source: Okabe and Ito, "Color universal
+// design", 2008.
 constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                    "#e69f00", "#56b4e9", "#000000"};
 
@@ -21,7 +22,7 @@ std::string Escaped(const std::string& text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// One logarithmic axis, from a power of `base` to another.
+// A logarithmic axis between two powers of `base`.
 class Axis {
  public:
   Axis(int base, double from, double to) : base_(base), from_(from), to_(to) {}

@@ -100,7 +100,7 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   return OkStatus();
 }
 
-// ---- show ----
+// ---- show ---------------------------------------------------------------------------------------
 
 struct Shown {
   std::string path;
@@ -108,7 +108,7 @@ struct Shown {
   Status verdict;
 };
 
-// A folder is judged as a program would that is given it; a file by its dates.
+// Checks a directory like a program that uses it, and a file by its dates.
 StatusOr<Shown> Look(const std::string& path) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
@@ -125,7 +125,8 @@ StatusOr<Shown> Look(const std::string& path) {
   shown.verdict = CheckTlsFiles(TlsFilesIn(path)).status();
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, ReadPem(TlsFilesIn(path).ca));
-    // The other side's authority may be another one, but with one authority this is a mistake.
+    // The file may have another authority, for the other side only. Most jobs have one authority,
+    // though, and then a certificate that it did not issue is a mistake.
     shown.verdict = CheckIssuer(pem, ca);
   }
   return shown;
@@ -138,7 +139,7 @@ std::string UseOf(const CertificateFacts& facts) {
                          facts.identity->job);
 }
 
-// What a stranger wrote into a certificate must not command the terminal.
+// Escapes text from an untrusted certificate, so that it cannot control the terminal.
 std::string Escaped(const std::string& text) { return absl::Utf8SafeCEscape(text); }
 
 void PrintText(const Shown& shown) {
@@ -188,7 +189,7 @@ Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
     }
     if (first.ok()) first = Annotate(shown.verdict, shown.path);
   }
-  // A certificate may hold bytes that are no text.
+  // A certificate may have bytes that are not valid text.
   using nlohmann::json;
   const auto replace = json::error_handler_t::replace;
   if (as_json) std::puts(all.dump(2, ' ', false, replace).c_str());

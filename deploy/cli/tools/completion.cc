@@ -11,8 +11,8 @@ constexpr char kUsage[] =
     "tandem completion bash|zsh: prints what a shell needs to complete commands, flags and files\n"
     "  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion zsh)\"\n";
 
-// Flags are those of the help text, asked for when they are wanted, so that no list can be out of
-// date. bash cuts words at "=", which does no harm to flags.
+// The script takes the flags from the help text at completion time, so that they are never
+// outdated. bash splits words at "=", which does no harm to flags.
 constexpr char kScript[] = R"(_tandem() {
   local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} help=()
   COMPREPLY=()

@@ -54,14 +54,14 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
   return out;
 }
 
-// ---- inspect ----
+// ---- inspect ------------------------------------------------------------------------------------
 
 struct Shown {
-  int records = 3;  // the first so many
-  int values = 8;   // of each of their features
+  int records = 3;  // number of records to show
+  int values = 8;   // values to show of each feature
 };
 
-// What is said: for people, and for programs.
+// The output, as text and as JSON.
 struct Report {
   std::string text;
   Json json = Json::object();
@@ -90,8 +90,8 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
   records->push_back(std::move(json));
 }
 
-// Calls `visit` for every good record; damaged ones are counted, and those behind which nothing can
-// be found are the end.
+// Calls `visit` for every good record. Counts damaged ones; ends at damage after which no record
+// can be found.
 StatusOr<uint64_t> VisitRecords(
     RecordScanner& scanner, BadRecords& bad,
     const std::function<Status(uint64_t number, const RecordFrame& frame)>& visit) {
@@ -167,7 +167,7 @@ Status InspectJob(const std::string& path, const Args& settings, const Shown& sh
   return OkStatus();
 }
 
-// ---- convert ----
+// ---- convert ------------------------------------------------------------------------------------
 
 struct Conversion {
   std::string out;
@@ -176,7 +176,7 @@ struct Conversion {
   int64_t bad_records_max = 0;
 };
 
-// Record i goes to file i modulo their number.
+// Writes record i to file i modulo the number of files.
 class Shards {
  public:
   static StatusOr<Shards> Create(const Conversion& to) {
@@ -192,7 +192,7 @@ class Shards {
   Status Add(std::string_view record) {
     return writers_[records_++ % writers_.size()]->Add(record);
   }
-  // Tells what was written.
+  // Completes the files and returns a report.
   StatusOr<Report> Finish() {
     for (const auto& writer : writers_) TD_RETURN_IF_ERROR(writer->Finish());
     Report report;
@@ -219,7 +219,7 @@ StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
   return shards.Finish();
 }
 
-// The lines with which a job reads what was written.
+// The lines of a job file that read the output.
 std::string FeatureLines(const Dataset& data) {
   std::string text;
   for (const SampleField& field : data.fields()) {
@@ -289,7 +289,7 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
   Report report;
   const Status status = IsJob(path) ? InspectJob(path, parsed.after_dashes, shown, report)
                                     : InspectFile(path, shown, report);
-  // What is good is shown beside what is damaged.
+  // Shows the good records even if others are damaged.
   if (status.ok() || !report.json.empty()) Print(report, as_json);
   return status;
 }
@@ -334,7 +334,7 @@ int RunData(const Args& args) {
   if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
-  RaiseFileLimit();  // of many shards each is open
+  RaiseFileLimit();  // all shards are open at the same time
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("data", as_json.status());
   const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);

@@ -29,7 +29,7 @@ struct Finding {
   const char* what;
   Verdict verdict;
   std::string text;
-  std::string fix;  // empty: none needed
+  std::string fix;  // empty: not needed
 };
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -115,7 +115,7 @@ Finding CheckOpenMp() {
   return {"openmp", Verdict::kOk, text, ""};
 }
 
-// Opens a library and lets go of it again; the loader's message when that fails.
+// Loads a library and unloads it again; returns the loader's message on failure.
 std::string TryOpen(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return dlerror();

@@ -78,7 +78,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
     return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
                            HintText(rows, modes));
   }
-  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // their order
+  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // same order as the enum
   TD_ASSIGN_OR_RETURN(choice.base_threshold,
                       ThresholdOf(args, "base_threshold", choice.base_threshold));
   TD_ASSIGN_OR_RETURN(choice.delta_threshold,
@@ -100,7 +100,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   return choice;
 }
 
-// What was written.
+// Prints the result.
 void Say(const ParsedArgs& args, const std::string& text, const nlohmann::ordered_json& json) {
   std::fputs((args.Get("output") == "json" ? json.dump(2) + "\n" : text).c_str(), stdout);
 }
@@ -143,7 +143,7 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   return OkStatus();
 }
 
-// The program is that of the job file: a checkpoint has its variables alone.
+// The program comes from the job file: a checkpoint only has its variables.
 Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Checkpoint& checkpoint) {
   if (!args.Has("job")) {
     return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",

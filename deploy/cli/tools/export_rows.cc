@@ -22,7 +22,8 @@ struct Chosen {
   std::vector<float> values;
 };
 
-// Calls `take` with each row: its table, number in `rows`, where it begins there, and its score.
+// Calls `take` with each row: its table, its index in `rows`, the start of its values there, and
+// its score.
 using TakeRow = std::function<void(const PsTable& table, const PsTableRows& rows, size_t row,
                                    size_t begin, float score)>;
 Status ForEachRow(const std::string& path, const TakeRow& take) {
@@ -37,7 +38,7 @@ Status ForEachRow(const std::string& path, const TakeRow& take) {
   });
 }
 
-// The weights of a row, which may be brief.
+// Adds the weights of a row, which may be brief.
 void AddWeights(const PsTableRows& rows, size_t row, size_t begin, Chosen& to) {
   const auto columns = rows.use[row].brief ? int64_t{1} : to.dim;
   const float* const weights = rows.content.data() + begin;

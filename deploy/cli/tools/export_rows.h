@@ -1,4 +1,5 @@
-// Rows of tables that pservers keep alone, from a trainer's checkpoint, for whoever serves them.
+// Exports rows of tables that are stored only on pservers, from a trainer's checkpoint, for
+// serving.
 #pragma once
 
 #include <string>
@@ -9,13 +10,13 @@
 
 namespace tandem::deploy {
 
-// Which rows are worth serving. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and 1.
+// The choice of rows to serve. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and 1.
 struct RowChoice {
   enum class Mode : uint8_t {
     kFull,  // all
-    kBase,  // with a score (common/tensor/table_rules.h) of base_threshold, and seen in the last
-            // ...
-    kDelta  // ... and of which the score grew by delta_threshold since the checkpoint `since`
+    kBase,  // rows with a score (common/tensor/table_rules.h) of base_threshold, seen in the last
+            // delta_keep versions
+    kDelta  // as kBase, if the score grew by delta_threshold since the checkpoint `since`
   };
   Mode mode = Mode::kFull;
   double base_threshold = 1.5, delta_threshold = 0.25;
@@ -23,8 +24,9 @@ struct RowChoice {
   std::string since;       // path of a tables.rows
 };
 
-// Of each table of the file `path` (trainer/ps/table_file.h) NAME/ids, i64 [n], ascending in each
-// bucket, and NAME/rows, f32 [n, dim], as a pull gives them. In memory, all that is chosen.
+// Reads the file `path` (trainer/ps/table_file.h). Returns two tensors for each table: NAME/ids,
+// i64 [n], ascending in each row bucket, and NAME/rows, f32 [n, dim], as a pull returns them. All
+// chosen rows are in memory.
 StatusOr<TensorMap> ChooseRows(const std::string& path, const RowChoice& choice, Device& device);
 
 }  // namespace tandem::deploy

@@ -21,7 +21,7 @@ constexpr char kUsage[] =
     "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
     "                    passes that its strategy asks for did to it\n";
 
-// The point that --before or --after names, as an index; the last one when neither is given.
+// The index of the point that --before or --after names; the last one if neither is given.
 StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
     return InvalidArgument("one of --before and --after [TD1005]");
@@ -49,7 +49,7 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
                          OrDidYouMean(name, names), ran);
 }
 
-// Runs graphviz: `dot_path` becomes the picture `svg_path`.
+// Runs graphviz: draws `dot_path` as the image `svg_path`.
 Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   std::vector<std::string> words = {"dot", "-Tsvg", "-o", svg_path, dot_path};
   std::vector<char*> argv;

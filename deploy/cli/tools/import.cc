@@ -63,7 +63,7 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// A data variable's type and shape, of which the first size is any: "f32[batch,1,28,28]".
+// A data variable's type and shape; a variable first size is "batch": "f32[batch,1,28,28]".
 std::string TextOf(const Var& var) {
   if (!var.batch_leading) return ToString(var.desc);
   std::string text = absl::StrFormat("%s[batch", Name(var.desc.dtype));

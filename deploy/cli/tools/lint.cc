@@ -25,7 +25,7 @@ constexpr char kUsage[] =
 struct Checked {
   const char* kind = "";
   Diagnostics diagnostics;
-  std::string canonical;  // SaveText of what was read
+  std::string canonical;  // SaveText of the input
 };
 
 Checked CheckJobFile(const TextFile& file, int ranks) {
@@ -42,7 +42,7 @@ Checked CheckJobFile(const TextFile& file, int ranks) {
   return checked;
 }
 
-// The mode that a saved strategy states, else the one that its contents are about.
+// The mode in a saved strategy, else the mode that fits its contents.
 TrainMode ModeOf(const DistributedStrategy& strategy) {
   if (strategy.has_mode()) return static_cast<TrainMode>(strategy.mode());
   if (strategy.a_sync()) return TrainMode::kPserver;
@@ -71,7 +71,7 @@ int64_t UnreadErrors(const TextFile& file) {
   return diagnostics.errors();
 }
 
-// `type`: job, strategy, or "" for whichever the file reads better as.
+// `type`: job, strategy, or "" for the one that parses better.
 Checked Check(const TextFile& file, std::string type, int ranks) {
   if (type.empty()) {
     const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);
@@ -80,7 +80,7 @@ Checked Check(const TextFile& file, std::string type, int ranks) {
   return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
 }
 
-// Prints it, or adds it to `json`, the file's part of the answer.
+// Prints the memory report, or adds it to `json`, the file's part of the output.
 Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
                   Json* json) {
   if (kind != "job")

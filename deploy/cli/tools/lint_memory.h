@@ -1,4 +1,4 @@
-// What `tandem lint --memory` prints.
+// The output of `tandem lint --memory`.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tandem::deploy {
 
-// One point of a program's making, in bytes of the temporaries of a step.
+// A point in the build of a program, in bytes of the temporaries of a step.
 struct MemoryRow {
   std::string point;
   size_t operators = 0, no_reuse = 0, peak = 0, lower_bound = 0;
@@ -24,12 +24,12 @@ struct MemoryReport {
   size_t parameter_bytes = 0, state_bytes = 0, data_bytes = 0;
 };
 
-// For the program at each point of its making the sum of its temporaries, the peak (size
-// of the arena, without and with what the memory passes of the strategy do), and the lower bound,
-// the most that is alive at once; then what lives from step to step.
+// Computes for each point in the build of the program: the sum of the temporaries; the peak, which
+// is the size of the arena, without and with the strategy's memory passes; and the lower bound, the
+// most bytes alive at once. Also computes the bytes that live across steps.
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 
-// As a table.
+// The report as a table.
 std::string MemoryText(const MemoryReport& report);
 
 }  // namespace tandem::deploy

@@ -26,7 +26,7 @@ constexpr char kUsage[] =
     "the\n"
     "pservers too, and arrows push, update, pull.\n";
 
-// By pserver: what is to be added to its clock, at least and at most, us.
+// By pserver: lower and upper bound of the offset to add to its clock, in us.
 using Clocks = std::map<std::string, std::pair<double, double>>;
 
 double Middle(const std::pair<double, double>& bounds) {
@@ -38,9 +38,9 @@ struct Timeline {
   std::string path;
   json events;
   int rank = 0;
-  double first_us = 0, first_unix_us = 0;  // of its time 0: the steady and the wall clock
-  std::string boot;                        // of its host: one steady clock
-  Clocks pserver_clocks;                   // to have its own
+  double first_us = 0, first_unix_us = 0;  // steady and wall clock at its time 0
+  std::string boot;       // boot id of its host: processes of one boot share the steady clock
+  Clocks pserver_clocks;  // offsets from the pservers' clocks to its own
 };
 
 StatusOr<Timeline> Read(const std::string& path) {
@@ -59,7 +59,7 @@ StatusOr<Timeline> Read(const std::string& path) {
     timeline.first_unix_us = head.at("first_unix_us").get<double>();
     timeline.boot = head.at("boot").get<std::string>();
     timeline.pserver_clocks = head.at("pserver_clocks").get<Clocks>();
-    if (timeline.boot.empty()) timeline.boot = path;  // a host of its own
+    if (timeline.boot.empty()) timeline.boot = path;  // treat it as a separate host
     for (const json& event : timeline.events) {
       (void)event.at("ph").get_ref<const std::string&>();
       (void)event.at("pid").get<int>();
@@ -96,10 +96,10 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& folder) {
   return timelines;
 }
 
-// How clocks were put together, the best way first.
+// The methods to align clocks, the best first.
 enum class Way { kSameHost, kPservers, kWallClock };
 
-// By host: bounds that all its trainers agree with.
+// By host: the bounds that hold for all its trainers.
 std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelines) {
   std::map<std::string, Clocks> hosts;
   for (const Timeline& t : timelines) {
@@ -112,12 +112,12 @@ std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelin
 }
 
 struct Shift {
-  double us = 0;                          // of all times
-  std::map<int, double> of_servers = {};  // and beside it of their processes
+  double us = 0;                          // for all times
+  std::map<int, double> of_servers = {};  // additional shift of each server's process
   Way way = Way::kSameHost;
 };
 
-// What to add to the times of `t` to have those of `reference`.
+// The shift to add to the times of `t` to convert them to those of `reference`.
 Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string, Clocks>& hosts) {
   Shift shift{.us = t.first_us - reference.first_us};
   const Clocks &here = hosts[t.boot], &there = hosts[reference.boot];
@@ -138,8 +138,8 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
   return shift;
 }
 
-// Events of one timeline after the other. What several tell of (names, updates of a pserver) is
-// taken once, and arrows lead to the middle of the update that was taken.
+// Merges the events of several timelines, one after another. Duplicate events (names, updates of a
+// pserver) are kept once; arrows lead to the middle of the kept update.
 class Merger {
  public:
   void Add(const Timeline& timeline, const Shift& shift) {
@@ -166,7 +166,7 @@ class Merger {
     }
   }
 
-  // Times from 0 on.
+  // Returns the events, with times that start at 0.
   json Take() {
     double first = 0;
     bool any = false;
@@ -188,7 +188,8 @@ class Merger {
  private:
   json events_ = json::array();
   std::set<std::string> names_;
-  std::map<std::pair<int, uint64_t>, double> updates_;  // by process and version: their middle
+  std::map<std::pair<int, uint64_t>, double> updates_;  // middle of each update, by process and
+                                                        // version
   int64_t arrows_ = 0;
 };
 

@@ -19,7 +19,7 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   rank.rank = of_rank;
   rank.size = workers + heter_workers;
   rank.heter_workers = heter_workers;
-  // Nobody is connected to; modes only want to have been told.
+  // No connection is opened; the modes only require an address.
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   ProgramStages history;

@@ -1,4 +1,4 @@
-// The training program of a job at every point of its making, for commands that show it.
+// The training program of a job at every point of its build, for commands that show it.
 #pragma once
 
 #include <string>
@@ -15,18 +15,17 @@
 namespace tandem::deploy {
 
 struct ProgramStages {
-  std::string job;    // its name
+  std::string job;    // the job's name
   int64_t batch = 0;  // samples of a step on one rank
   // In order: "model", the passes, "autodiff", "distribute".
   std::vector<std::pair<std::string, Program>> points;
   std::vector<PassReport> passes;
-  MemoryOptions memory;  // what the strategy asks for
+  MemoryOptions memory;  // the strategy's settings
   ModeOptions mode;
 };
 
-// Builds the programs of rank `rank` of `workers`, and of `heter_workers` behind them, in the job's
-// mode. `overrides`: as flags would.
-// Nobody is connected to.
+// Builds the programs of rank `rank` in the job's mode. There are `workers` workers, then
+// `heter_workers` heter workers. `overrides`: settings, like flags. Opens no connection.
 StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
                                   const Settings& overrides = {}, int rank = 0,
                                   int heter_workers = 0);
