@@ -64,7 +64,8 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
+  const bool synced =
+      fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot be synced
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
 
@@ -132,7 +133,7 @@ Status PublishFiles(const std::vector<FileToWrite>& files) {
 Status MakeFolders(const std::string& called, const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> missing;  // from below
+  std::vector<fs::path> missing;  // innermost first
   for (fs::path at = fs::absolute(dir, error).lexically_normal();
        !at.empty() && !fs::exists(at, error) && at != at.root_path(); at = at.parent_path()) {
     missing.push_back(at);
@@ -162,7 +163,7 @@ Status SyncDir(const std::string& dir) {
   if (fd < 0) return FileError(dir, "cannot be opened", errno);
   const int error = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  // Some file systems cannot sync folders and need not.
+  // Some file systems cannot sync directories and need not.
   return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
 }
 

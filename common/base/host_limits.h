@@ -1,4 +1,5 @@
-// Limits that the host sets to a process (ulimit, setrlimit(2)), named where they are reached.
+// Limits that the host sets for a process (ulimit, setrlimit(2)). Errors name the limit that was
+// reached.
 #pragma once
 
 #include <string>
@@ -7,12 +8,13 @@
 
 namespace tandem {
 
-// RESOURCE_EXHAUSTED: `what`, then the limit and what to do. For EMFILE and for EFBIG.
+// Return RESOURCE_EXHAUSTED with `what`, the limit and a hint. TooManyFiles is for EMFILE,
+// FileTooLarge for EFBIG.
 Status TooManyFiles(const std::string& what);
 Status FileTooLarge(const std::string& what);
 
-// The limits of this process that are often too low: "ulimit -v allows 204800000 bytes"; "" where
-// none is set, and there are descriptors enough.
+// Lists limits of this process that are often too low. Example: "ulimit -v allows 204800000 bytes".
+// Returns "" if memory has no limit and there are enough file descriptors.
 std::string LowLimits();
 
 // Call first in main. A write beyond `ulimit -f` fails with EFBIG, and SIGXFSZ does not end the
