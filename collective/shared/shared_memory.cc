@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// ---- Messages on the data connections ----
+// ---- Messages on the data connections -----------------------------------------------------------
 
 // Rank 0 sends it to all ranks: the name of the Unix socket that hands out the memory.
 struct Offer {
@@ -77,7 +77,7 @@ Verdict VerdictOf(const Status& status) {
   return verdict;
 }
 
-// ---- Handing the memory over ----
+// ---- Handing the memory over --------------------------------------------------------------------
 
 StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   TD_ASSIGN_OR_RETURN(const Fd host, ConnectAbstract(name));
@@ -96,7 +96,7 @@ void ServeOne(int listener, int memory) {
   LOG_IF(WARNING, !given.ok()) << given.message();
 }
 
-// ---- The agreement ----
+// ---- The agreement ------------------------------------------------------------------------------
 
 class Agreement {
  public:

@@ -82,7 +82,7 @@ Status ShmCollectives::EndPhase(Time deadline) {
   return OkStatus();
 }
 
-// ---- Posting operations ----
+// ---- Posting operations -------------------------------------------------------------------------
 
 ShmRankBlock::Posting& ShmCollectives::NextPosting() {
   ++turn_;

@@ -17,9 +17,10 @@ Status FileTooLarge(const std::string& what);
 // Returns "" if memory has no limit and there are enough file descriptors.
 std::string LowLimits();
 
-// Call first in main. A write beyond `ulimit -f` fails with EFBIG, and SIGXFSZ does not end the
-// process. An exception that nothing catches and that says that memory or threads ran out ends the
-// process with kExitIo and one sentence of `program` on stderr: what ran out, use, limit, hint.
+// Prepares the process for errors at host limits; call it first in main. A write beyond `ulimit -f`
+// then fails with EFBIG, and SIGXFSZ does not end the process. An uncaught exception for lack of
+// memory or threads ends the process with kExitIo. `program` then prints one sentence to stderr:
+// the resource, its use, the limit, a hint.
 void NameHostLimits(const char* program);
 
 }  // namespace tandem

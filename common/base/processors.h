@@ -19,9 +19,9 @@ class LeaderCpuTracker {
   // easily found, and if the thread may use only one. Costs some nanoseconds if the thread has not
   // moved.
   bool Moved();
-  // `thread` may use what the leader might at the last Moved(), but the processor that it was on:
-  // so a thread that runs goes elsewhere at once, and one that sleeps when it is woken up.
-  // REQUIRES: that was true.
+  // Restricts `thread` to the processors that the leader was allowed at the last Moved(), except
+  // the one that the leader was on. A running thread migrates immediately, a sleeping one when it
+  // wakes. REQUIRES that the last Moved() returned true.
   void SendAway(pthread_t thread) const;
   // Allows `thread` all those processors again. The thread stays where it is until the scheduler
   // moves it.

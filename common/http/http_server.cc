@@ -23,9 +23,9 @@ using tcp = asio::ip::tcp;
 
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
-constexpr uint64_t kBodyBytesMax = 1024;  // a GET has none
+constexpr uint64_t kBodyBytesMax = 1024;  // a GET has no body
 
-// The name in a Host header, without its port.
+// Returns the name in a Host header, without its port.
 std::string_view HostName(std::string_view host) {
   const size_t colon = host.rfind(':');
   const bool bracket = host.starts_with("[") && host.ends_with("]");
@@ -38,7 +38,7 @@ struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  int connections = 0;  // the server thread's
+  int connections = 0;  // for the server thread only
 };
 
 HttpReply Refusal(int status, const std::string& why) { return {status, "text/plain", why + "\n"}; }
@@ -62,8 +62,8 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   return Refusal(404, paths);
 }
 
-// One connection: reads a request, writes its answer, and again until the peer has enough. Kept
-// alive by its own pending operation.
+// One connection: reads a request, writes its reply, and repeats until the peer closes it. Its own
+// pending operation keeps it alive.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -131,7 +131,7 @@ struct HttpServer::Impl {
       Accept();
     });
   }
-  // Out of descriptors, say: at once it would fail again.
+  // After an error such as a lack of descriptors, an immediate retry would fail again.
   void AcceptLater() {
     retry.expires_after(kAcceptRetry);
     retry.async_wait([this](error_code error) {
