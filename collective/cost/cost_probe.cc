@@ -20,7 +20,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Makes the collective to be timed, on `data` of the rank, which has room for the size argument.
+// Makes the collective to be timed. `data` is a buffer of the size that TimeSome allocates.
 using MakeCall = std::function<Collective(int rank, std::byte* data)>;
 
 // The median over `calls` calls of the time of the slowest rank; the same on all ranks.

@@ -36,10 +36,10 @@ StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& sche
 // Simulates an allreduce of `count` elements; `group` is for the hierarchical algorithms.
 // RESOURCE_EXHAUSTED: more than kWalkStepsMax schedule steps.
 //
-// If all ranks start together and none is slow, every host does the same as the next one, shifted
-// around the ring. Then only one host is simulated, and the result has one time for each rank of a
-// host. Hierarchical algorithms use this only if they have many schedule steps, with an error of a
-// few percent: the order in which data land differs between their hosts.
+// If all ranks start together and none is slow, all hosts of a ring do the same in rotation. Then
+// only one host is simulated, and the result has one time for each rank of a host. Hierarchical
+// algorithms use this only if they have many schedule steps, with an error of a few percent: the
+// order in which data land differs between their hosts.
 StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
                                                 const RankLayout& layout, int group, size_t count,
                                                 size_t element_bytes, const CostModel& model,

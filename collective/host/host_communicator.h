@@ -31,7 +31,7 @@ struct HostCommunicatorConfig {
 
 class HostCommunicator final : public Communicator {
  public:
-  // With `memory`, all operations use it. REQUIRES that either all ranks have it or none.
+  // All operations use `memory` if it is not null. REQUIRES that either all ranks have it or none.
   HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config,
                    std::shared_ptr<SharedMemory> memory = nullptr);
   ~HostCommunicator() override;

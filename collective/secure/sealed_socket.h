@@ -43,8 +43,8 @@ class SealedSocket {
   // True if TryRecv can return bytes without reading from the socket.
   bool holds_record() const { return in_ && in_->whole; }
 
- private:                                              // small enough to stay in the cache
-  static constexpr size_t kRecordBytesMax = 64 << 10;  // stays in the cache between its uses
+ private:
+  static constexpr size_t kRecordBytesMax = 64 << 10;  // small enough to stay in the cache
 
   struct Out {
     explicit Out(const SessionKey& key) : seal(key) {}

@@ -67,8 +67,8 @@ Status WriteTextFile(const std::string& path, std::string_view text);
 
 struct FileToWrite {
   std::string path;
-  std::function<Status(const std::string& path)> write;  // to the path that it is given
-};                                                       // writes the file to the given path
+  std::function<Status(const std::string& path)> write;  // writes the file to the given path
+};
 // Writes all files to temporary paths, then renames them to their paths. If one cannot be written,
 // all existing files stay unchanged. Writes in place if the path is not a regular file
 // (/dev/stdout).

@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// `who` waits for `whom`. Both are names as in the reports: "trainer 1", "pserver 0".
+// One process waits for another. Both names are as in the reports: "trainer 1", "pserver 0".
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};

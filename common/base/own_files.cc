@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// Example: "user nobody (65534)". May query a name service.
+// Example: "user daemon (1)". May query a name service.
 std::string UserText(uid_t uid) {
   std::array<char, 4096> space;
   passwd entry{};
@@ -79,7 +79,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
 StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule) {
   Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
   if (!folder.valid()) {
-    // With O_DIRECTORY the error for a symbolic link is "not a directory".
+    // The error for a symbolic link is "not a directory" because of O_DIRECTORY.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);

@@ -11,9 +11,9 @@ namespace tandem {
 
 inline constexpr Duration kPredecessorPatience = std::chrono::seconds(10);
 
-// Calls `held` ten times a second until it returns true (the resource is free), for at most
-// `patience`. Returns false if `patience` has passed. Logs one warning while it waits; it begins
-// with `what`, such as "port 7000 is taken".
+// Calls `held` ten times a second while it returns true (another process still has the resource),
+// for at most `patience`. Returns true when the resource is free, false if `patience` has passed.
+// Logs one warning while it waits; it begins with `what`, such as "port 7000 is taken".
 bool WaitForPreviousInstance(const std::string& what, const std::function<bool()>& held,
                              Duration patience = kPredecessorPatience);
 

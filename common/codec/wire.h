@@ -50,8 +50,8 @@ class WireReader {
   uint32_t Tag();
   uint64_t Varint();
   uint32_t Fixed32();
-  // Read a length-delimited field. Bytes copies it (at most `bytes_max` bytes); Range returns its
-  // location.
+  // Read a length-delimited field. Bytes returns a copy; more than `bytes_max` bytes are an error.
+  // Range returns its location.
   std::string Bytes(size_t bytes_max);
   ByteRange Range();
   // Enters a length-delimited field; done() then tells its end. Pass the result of Enter to Leave.

@@ -16,7 +16,8 @@ namespace tandem {
 // REQUIRES that `name` has at most 100 bytes. UNAVAILABLE: the listen failed, for example because
 // the name is in use.
 StatusOr<Fd> ListenAbstract(const std::string& name, int backlog);
-// UNAVAILABLE when nobody listens there: another host, or another network namespace.
+// UNAVAILABLE: no process listens there; the peer is on another host or in another network
+// namespace.
 StatusOr<Fd> ConnectAbstract(const std::string& name);
 // Returns whether the process at the other end runs as the same user.
 bool IsSameUser(int socket);
