@@ -35,9 +35,9 @@ enum class CollectiveOp : uint8_t {
 const char* Name(CollectiveOp op);  // "AllReduce", ...
 
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
-// the same order, with the same op, count, dtype, reduce and root; a difference is an error on all
-// ranks. kSendRecv involves two ranks only. The sends of one rank match the receives of the other
-// in order, and both ranks make them between the same collectives.
+// the same order. Their op, count, dtype, reduce and root must be equal; a difference is an error
+// on all ranks. kSendRecv involves two ranks only. The sends of one rank match the receives of the
+// other in order, and both ranks make them between the same collectives.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
   // Memory of the host, or of the communicator's device, aligned to its element. Not owned. Both

@@ -26,8 +26,8 @@ struct RankSkew {
 inline constexpr size_t kWalkStepsMax = size_t{5} << 20;
 
 // Returns the seconds at which each rank has completed its schedule. `schedule(rank)` is the rank's
-// schedule. `pieces` is the least number of pieces in which the bytes of a schedule step are sent:
-// a received piece may be forwarded while the rest is in transit. 0: as many pieces as the
+// schedule. `pieces` is the least number of pieces in which the bytes of a schedule step are sent.
+// A rank may forward a received piece while the rest is in transit. 0: as many pieces as the
 // simulation can afford, each of several packets. INTERNAL: the schedules wait for each other.
 StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& schedule,
                                    const RankLayout& layout, const CostModel& model,
@@ -38,8 +38,8 @@ StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& sche
 //
 // If all ranks start together and none is slow, all hosts of a ring do the same in rotation. Then
 // only one host is simulated, and the result has one time for each rank of a host. Hierarchical
-// algorithms use this only if they have many schedule steps, with an error of a few percent: the
-// order in which data land differs between their hosts.
+// algorithms use this only if they have many schedule steps. The error is a few percent, because
+// the order in which data land differs between their hosts.
 StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
                                                 const RankLayout& layout, int group, size_t count,
                                                 size_t element_bytes, const CostModel& model,

@@ -1,7 +1,7 @@
 // Schedules of the collectives: rings for large data, direct exchange for small data or few ranks.
 // Pure functions of (rank, size, bytes).
 //
-// The order of reduction determines the bits of the result:
+// The order of reduction determines the bits of the result.
 //   - direct: a binary tree over the ranks, as a parameter server sums: first neighbours, then
 //   pairs
 //     of neighbours, and so on. Six ranks: (((x_0 op x_1) op (x_2 op x_3)) op (x_4 op x_5)).

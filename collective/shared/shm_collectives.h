@@ -52,8 +52,8 @@ struct ShmRankBlock {
 // If the buffers of all ranks are in the arena, an allreduce reads all inputs and writes all
 // outputs in one pass. Each rank repeatedly claims the next unclaimed chunk, so a rank without a
 // processor delays no other rank. Otherwise each rank copies a part of its data into its staging
-// area, the owner of a chunk reduces it there, and all ranks copy the result out (reduce-scatter
-// and all-gather, chunk by chunk). Both ways add in the order of ring.h.
+// area. The owner of a chunk reduces it there, and all ranks copy the result out. This is a
+// reduce-scatter and an all-gather, chunk by chunk. Both ways add in the order of ring.h.
 class ShmCollectives {
  public:
   // `transport` is not owned. Nothing else may use it.

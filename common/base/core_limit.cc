@@ -7,8 +7,8 @@
 namespace tandem {
 
 void LimitCoreDumps(bool allowed) {
-  // With a limit of 0 a pipe still gets the memory. With 1 it does not, and every core file is
-  // larger (Linux, fs/coredump.c).
+  // A pipe still gets the memory if the limit is 0. A limit of 1 prevents this, and also core
+  // files, which are larger (Linux, fs/coredump.c).
   constexpr rlim_t kNone = 1;
   rlimit limit{};
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return;

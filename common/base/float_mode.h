@@ -5,9 +5,9 @@ namespace tandem {
 
 // Makes numbers below 1.2e-38 zero in this thread and in all threads that it starts later. Programs
 // call it first in main, so that all threads and all programs of a job compute the same bits.
-// Reason: moments of an optimizer whose gradients have become zero decay into such numbers and stay
-// there, and the processor needs about a hundred cycles for each. They took half of the time of
-// LeNet's Adam. No effect on processors other than x86.
+// Reason: the moments of an optimizer decay into such numbers and stay there after the gradients
+// have become zero. The processor needs about a hundred cycles for each: they took half of the time
+// of LeNet's Adam. No effect on processors other than x86.
 void FlushDenormals();
 
 }  // namespace tandem

@@ -11,8 +11,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 // Allocates memory that begins at a multiple of `alignment` (a power of two); free it with
 // std::free. nullptr: out of memory. For kHugePage bytes or more it begins at a multiple of
-// kHugePage, and the kernel is asked for huge pages; normal pages are used if it has none.
-// Thread-safe.
+// kHugePage and requests huge pages. Normal pages are used if the kernel has none. Thread-safe.
 void* AllocatePages(size_t bytes, size_t alignment);
 
 }  // namespace tandem

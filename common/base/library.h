@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Returns the paths at which to search a library of Tandem or of a vendor: beside the running
-// program, in ../lib, and the bare name for the loader.
+// Returns the paths at which to search a library of Tandem or of a vendor. These are beside the
+// running program, in ../lib, and the bare name for the loader.
 std::vector<std::string> LibraryPlaces(const std::string& name);
 
 // Loads the first of `places` that can be loaded. It stays loaded until the process ends, because

@@ -16,7 +16,7 @@ StatusOr<Fd> BindPort(const std::string& host, int port);
 // Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
 // are not reserved. They are outside the range from which the kernel assigns ports to connections
 // (ip_local_port_range), so no connection gets one by chance. If this leaves room for fewer than 2
-// * `count` ports, all ports from 10000 on are candidates, and a connection may get one by chance.
+// * `count` ports, all ports from 10000 on are candidates. A connection may then get one by chance.
 // UNAVAILABLE: no such ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 

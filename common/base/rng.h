@@ -1,4 +1,4 @@
-// Counter-based random numbers. Value i of a stream is a pure function of (key, i), so any slice of
+// Counter-based random numbers. Value i of a stream is a pure function of (key, i). So any slice of
 // a variable gets the same bits on any rank or pserver. Source: Philox-4x32-10, Salmon et al.,
 // "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once

@@ -89,8 +89,8 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// INVALID_ARGUMENT: the bytes are not such a message, an element type is unknown, a shape is
-// invalid, or a content does not have the length of its shape. Only names and numbers are copied.
+// INVALID_ARGUMENT: the bytes are not such a message, or an element type, a shape or the length of
+// a content is invalid. Only names and numbers are copied.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);

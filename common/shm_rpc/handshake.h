@@ -22,8 +22,8 @@ struct LaneHello {
   uint32_t magic = kMagic, version = kVersion;
   char ticket[kLaneTicketBytes] = {};
 };
-// The server's reply, with two file descriptors: the memory of this connection, which the client
-// may write, and the memory of the server, which it may only read.
+// The server's reply, with two file descriptors. The first is the memory of this connection, which
+// the client may write. The second is the memory of the server, which it may only read.
 struct LaneWelcome {
   uint32_t magic = LaneHello::kMagic, version = LaneHello::kVersion;
   uint64_t lane_bytes = 0, server_bytes = 0;

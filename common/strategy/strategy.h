@@ -56,10 +56,9 @@ struct StrategyContext {
   int ranks = 0;       // number of trainers; 0: not yet known
 };
 
-// Adds an error for every knob that is not at its default and is not built yet, has no meaning in
-// this mode, or contradicts another knob. Adds a note for a knob that only affects speed and has no
-// effect in this mode. `path` is the path of the strategy in the root ("strategy"; "" if it is the
-// root).
+// Adds an error for every changed knob that is not built yet, has no meaning in this mode, or
+// contradicts another knob. Adds a note for a knob that only affects speed and has no effect in
+// this mode. `path` is the path of the strategy in the root ("strategy"; "" if it is the root).
 void ValidateStrategy(const DistributedStrategy& strategy, const StrategyContext& context,
                       const Origins& origins, std::string_view path, Diagnostics* diagnostics);
 

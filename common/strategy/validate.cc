@@ -405,7 +405,7 @@ void Validator::CheckPipeline() {
   for (const Exclusion& e : exclusions) Refuse(e);
 }
 
-// With hybrid_dp the ranks form several groups of equal size.
+// The ranks must form several groups of equal size if hybrid_dp is set.
 void Validator::CheckShardingGroups() {
   const ShardingConfigs& configs = strategy_.sharding_configs();
   const std::string name = "sharding_configs.sharding_group_size";

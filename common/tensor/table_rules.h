@@ -32,9 +32,9 @@ struct TableRules {
   // The admit_count-th version that has a gradient for a row creates it. Before that, the row reads
   // as zeros and its gradients are dropped. Source: Paddle's CountFilterEntry.
   int64_t admit_count = 1;
-  // From then on, each version with a gradient for the row creates it with this probability, as a
-  // pure function of seed, table, id and version. Source: PERSIA's admit_probability. (Paddle's
-  // ProbabilityEntry of 2.1 admits with the opposite probability.)
+  // From then on, each version with a gradient for the row creates it with this probability. The
+  // draw is a pure function of seed, table, id and version. Source: PERSIA's admit_probability.
+  // (Paddle's ProbabilityEntry of 2.1 admits with the opposite probability.)
   double admit_probability = 1;
   // The server checks all rows every shrink_every versions, before the update. 0: never.
   int64_t shrink_every = 0;
