@@ -25,8 +25,8 @@ Block BlockOf(int rank, int size) {
 }
 
 // The byte range of the elements that rank `local` of a block works on after `rounds` halvings. In
-// round k its partner is the rank whose number differs in bit k. The lower rank keeps the first
-// half of their common range.
+// round k its partner is the rank that differs in bit k of its number. The lower rank keeps the
+// first half of their common range.
 Range HalvedRange(int local, int rounds, size_t count, size_t element_bytes) {
   size_t begin = 0, end = count;
   for (int k = 0; k < rounds; ++k) {

@@ -115,7 +115,7 @@ class ShmCollectives {
   bool Gives(const Job& job, int rank) const {
     return job.call->op != CollectiveOp::kBroadcast || job.call->root == rank;
   }
-  // The rank whose value comes first in the sum of `chunk`.
+  // The rank that provides the first value in the sum of `chunk`.
   int First(const Job& job, int chunk) const {
     return job.tree ? 0 : (chunk + 1) % transport_.size();
   }

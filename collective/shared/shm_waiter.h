@@ -32,8 +32,8 @@ class ShmWaiter {
   // for. REQUIRES that this change is sequentially consistent.
   void Ring(int peer);
   // Returns OK when ready() is true; fails if a peer fails or the deadline passes. ready() reads,
-  // sequentially consistently, data that peers wrote. `peers` (at most two) names the ranks whose
-  // writes it waits for.
+  // sequentially consistently, data that peers wrote. `peers` (at most two) are the ranks that
+  // write them.
   template <typename Ready>
   Status Await(std::span<const int> peers, Time deadline, Ready ready);
 

@@ -39,7 +39,7 @@ class Transport {
   // message names the peer.
   virtual Status Wait(int send_to, std::span<const int> recv_from, Time deadline) = 0;
 
-  // Fails all calls of this rank with `status` and notifies the peers, whose calls fail with its
+  // Fails all calls of this rank with `status` and notifies the peers. Their calls fail with its
   // message. Only the first failure counts. Wakes a Wait; never blocks.
   virtual void Abort(const Status& status) = 0;
   // Returns the failure, or OK. Reports a failure even if no operation runs.

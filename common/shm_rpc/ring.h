@@ -27,8 +27,7 @@ struct RingFragment {
 struct ShmRpcRing {
   static constexpr uint64_t kEntries = 64;
   alignas(64) std::atomic<uint64_t> written;  // entries written; set by the sender
-  alignas(
-      64) std::atomic<uint64_t> taken;  // entries that the sender may discard; set by the receiver
+  alignas(64) std::atomic<uint64_t> taken;    // entries finished; set by the receiver
   // 1: the receiver sleeps on the socket and needs a byte to wake. The thread that will send the
   // byte clears it.
   std::atomic<uint32_t> sleeps;
