@@ -48,8 +48,7 @@ struct CostModel {
 
 // Cost as a piecewise linear function of the message size, interpolated between measured points.
 struct PiecewiseLinearCost {
-  std::vector<std::pair<size_t, double>>
-      points;  // (bytes, seconds), ascending by bytes; at least two
+  std::vector<std::pair<size_t, double>> points;  // at least two (bytes, seconds), by bytes
 
   // Beyond the last point, the result follows the slope of the last line. It is never less than at
   // a smaller point. Before the first point it is at least proportional to the bytes.

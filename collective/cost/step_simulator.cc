@@ -15,8 +15,7 @@ constexpr size_t kPiecesMax = 16;              // of a schedule step, unless pie
 constexpr size_t kPieceBytesMin = 4 << 10;     // if the simulation chooses
 constexpr size_t kPieceBytesMax = 256 << 10;   // as the runner sends
 constexpr size_t kPiecesAfforded = 512 << 10;  // by a simulation, over all schedule steps
-constexpr size_t kAllWalkedMax = 64
-                                 << 10;  // schedule steps of all ranks, if one host would suffice
+constexpr size_t kAllWalkedMax = 64 << 10;     // schedule steps of all ranks, if one host suffices
 
 struct Rank {
   Schedule schedule;

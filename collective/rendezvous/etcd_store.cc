@@ -194,8 +194,7 @@ void EtcdStore::KeepAlive() {
     const Time deadline = SteadyNow() + kCallMax;
     const StatusOr<bool> renewed = Renew(deadline);
     Status status = renewed.status();
-    if (renewed.ok() &&
-        !*renewed) {  // etcd was unreachable for longer than the lease, or has lost its data
+    if (renewed.ok() && !*renewed) {  // the lease has expired, or etcd has lost it
       lease_ = 0;
       placed_ = false;
     }

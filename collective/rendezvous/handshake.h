@@ -4,8 +4,7 @@
 //   dialler -> listener   Hello      its rank, the intended rank, a nonce
 //   listener -> dialler   Challenge  a nonce
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
-//   listener -> dialler   Welcome    accepted (with HMAC-SHA256(secret, "listener", ...)) or why
-//   not
+//   listener -> dialler   Welcome    yes, HMAC-SHA256(secret, "listener", ...); or why not
 //
 // The dialler proves itself first, so a stranger that connects receives no data to guess the secret
 // from. New nonces on both sides make a recorded handshake useless. Hello names the intended rank,
@@ -49,11 +48,10 @@ struct Hello {
   uint32_t channel = 0;  // Channel
   int32_t rank = 0;
   int32_t size = 0;
-  uint32_t port = 0;   // port on which this rank listens
-  char host[64] = {};  // host on which this rank listens; zero-terminated text
-  uint64_t generation =
-      0;              // rendezvous round, as received from rank 0; 0: a request to rank 0 to join
-  char job[64] = {};  // zero-terminated text
+  uint32_t port = 0;        // port on which this rank listens
+  char host[64] = {};       // host on which this rank listens; zero-terminated text
+  uint64_t generation = 0;  // rendezvous round, from rank 0; 0: a request to rank 0 to join
+  char job[64] = {};        // zero-terminated text
   Nonce nonce = {};
   // The intended peer: its rank and the address on which it said that it listens (empty: the
   // address was in the configuration). For rank 0 also the nonce of its announcement (0: no

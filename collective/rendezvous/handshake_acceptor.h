@@ -68,8 +68,7 @@ class HandshakeAcceptor {
   void Judge(const GuestPtr& guest);
   void Refuse(const GuestPtr& guest, const Status& why);
   void Drop(const GuestPtr& guest, const std::string& why);
-  void AnswerOther(const GuestPtr& guest,
-                   const Status& why);  // for a peer that is no dialler of this version
+  void AnswerOther(const GuestPtr& guest, const Status& why);  // for peers of another version
   void Drain(const GuestPtr& guest, const Status& why);
   Status Admit(const Hello& hello);
   Status CheckAim(const Hello& hello) const;

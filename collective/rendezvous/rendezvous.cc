@@ -385,8 +385,7 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
-  if (peer > 0 ||
-      meeting_.meeting != Nonce()) {  // otherwise the address comes from the configuration
+  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is from the configuration
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);
     line.hello.to_port = to.port;

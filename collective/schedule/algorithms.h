@@ -15,8 +15,7 @@ namespace tandem {
 struct AllReduceRule {
   size_t direct_bytes_max = 4 << 10;  // up to this size all ranks send to all (low latency)
   int direct_ranks_max = 8;           // with more ranks the ring is used at any size
-  size_t pair_bytes_max =
-      256 << 10;  // up to this size two ranks exchange everything in one schedule step
+  size_t pair_bytes_max = 256 << 10;  // up to this size two ranks exchange everything at once
   // Adds in the order of the tree of ring.h, whatever the size. The result has the same bits as
   // that of a parameter server, and as that of one process that adds parts of a batch. Disables
   // groups, because the tree begins with the nearest ranks anyway.

@@ -21,8 +21,7 @@ constexpr size_t kSeatBytes =
 size_t BeforeArena(int ranks) { return kSeatBytes + ShmTransport::PartBytes(ranks); }
 
 ShmRankBlock* SeatOf(const SharedMemory& memory, int rank) {
-  return reinterpret_cast<ShmRankBlock*>(
-      memory.Part(rank).data());  // the memory is zero, which is the initial state
+  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());  // initially zero
 }
 
 std::vector<std::atomic<int32_t>*> SleepersOf(const SharedMemory& memory, int ranks) {

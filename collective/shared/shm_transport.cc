@@ -9,8 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kPipeBytesMax = 128 << 10, kPipeBytesMin = 4 << 10;
-constexpr size_t kPartBytesMax =
-    4 << 20;  // bytes of all pipes to a rank, unless they would be too small
+constexpr size_t kPartBytesMax = 4 << 20;  // of all pipes to a rank, unless they would be too small
 
 size_t PipeBytes(int ranks) {
   const size_t bytes = kPartBytesMax / static_cast<size_t>(ranks) / kPipeBytesMin * kPipeBytesMin;

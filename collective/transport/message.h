@@ -25,14 +25,13 @@ struct MessageHeader {
   uint8_t unused[3] = {};
   int32_t root = 0;           // kSendRecv: the receiving rank
   uint64_t communicator = 0;  // the same on all ranks; differs between rendezvous rounds of a job
-  uint64_t sequence =
-      0;  // number of the collective, or of the message from this sender to this receiver; from 1
-  uint64_t count = 0;      // elements
-  uint64_t what_hash = 0;  // StableHash of the whole name
-  int32_t from = -1;       // kSendRecv: the sending rank
-  uint32_t group = 0;      // kReduce and kBroadcast
-  uint64_t reserved = 0;   // for the hash of the plan
-  char what[64] = {};      // first bytes of the name; not terminated if truncated
+  uint64_t sequence = 0;      // of the collective, or of messages from sender to receiver; from 1
+  uint64_t count = 0;         // elements
+  uint64_t what_hash = 0;     // StableHash of the whole name
+  int32_t from = -1;          // kSendRecv: the sending rank
+  uint32_t group = 0;         // kReduce and kBroadcast
+  uint64_t reserved = 0;      // for the hash of the plan
+  char what[64] = {};         // first bytes of the name; not terminated if truncated
 };
 static_assert(sizeof(MessageHeader) == 128);
 

@@ -64,8 +64,7 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  const bool synced =
-      fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot be synced
+  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
 

@@ -27,9 +27,8 @@ struct HttpRoute {
 
 struct HttpServerOptions {
   Endpoint listen{"127.0.0.1", 0};
-  bool insecure_allow_network =
-      false;                 // there is no TLS here, so only loopback is allowed by default
-  int connections_max = 64;  // further connections are closed immediately
+  bool insecure_allow_network = false;          // false: loopback only, because there is no TLS
+  int connections_max = 64;                     // further connections are closed immediately
   Duration timeout = std::chrono::seconds(10);  // for a request, for a reply, and between them
 };
 

@@ -53,8 +53,7 @@ class BucketMap {
   uint64_t version() const { return version_; }
 
  private:
-  std::vector<std::pair<uint64_t, int>>
-      moves_;  // (ownership epoch, owner) by bucket, up to the last bucket that moved
+  std::vector<std::pair<uint64_t, int>> moves_;  // (epoch, owner) by bucket, to the last that moved
   std::map<int, std::string> addresses_;
   uint64_t version_ = 0;
 };

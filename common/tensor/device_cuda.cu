@@ -114,8 +114,7 @@ class CudaDevice final : public Device {
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
     if (work_.blas != nullptr) (void)cublasLtDestroy(work_.blas);
     if (work_.fault != nullptr) (void)cudaFreeHost(work_.fault);
-    if (work_.stream != nullptr)
-      (void)cudaStreamSynchronize(work_.stream);  // the device may still read the ring
+    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);  // it may read the ring
     for (const cudaEvent_t event : staged_) {
       if (event != nullptr) (void)cudaEventDestroy(event);
     }

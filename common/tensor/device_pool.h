@@ -19,8 +19,7 @@ namespace tandem {
 // Allocates blocks. Thread-safe.
 class DevicePool {
  public:
-  static constexpr size_t kAlignment =
-      256;  // bytes, like cudaMalloc; chunks have at least this alignment
+  static constexpr size_t kAlignment = 256;  // bytes, like cudaMalloc; chunks have at least this
 
   struct Driver {
     std::function<std::byte*(size_t bytes)> allocate;  // nullptr: not enough memory

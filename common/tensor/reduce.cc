@@ -247,8 +247,7 @@ constexpr size_t kBlockBytes = 4 << 10;  // stays in the L1 cache
 void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size_t at, size_t count,
             std::byte* blocks) {
   std::memcpy(blocks, in[0] + at, count * SizeOf(dtype));
-  for (size_t done = 1; done < in.size();
-       done *= 2) {  // the first `done` ranks form a complete tree
+  for (size_t done = 1; done < in.size(); done *= 2) {  // the first `done` form a complete tree
     const auto next = in.subspan(done, std::min(done, in.size() - done));
     const std::byte* from = next[0] + at;
     if (next.size() > 1) {
