@@ -33,11 +33,9 @@ struct ShmRankBlock {
     alignas(64) std::byte data[kInlineMax];
   };
 
-  alignas(64) std::atomic<uint64_t> phase;  // phases completed by this rank since the communicator
-                                            // was created
-  std::atomic<int32_t> sleeper;             // see shm_waiter.h
-  alignas(64) std::atomic<uint64_t> claims[2];  // used on rank 0 only: chunks of work that ranks
-                                                // have claimed
+  alignas(64) std::atomic<uint64_t> phase;      // phases completed by this rank, since the start
+  std::atomic<int32_t> sleeper;                 // see shm_waiter.h
+  alignas(64) std::atomic<uint64_t> claims[2];  // of rank 0: chunks that ranks have claimed
   Posting postings[2];                          // of the current operation and of the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };

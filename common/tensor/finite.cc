@@ -69,8 +69,7 @@ bool AllFinite(std::span<const float> values) {
 int64_t FirstNotFinite(std::span<const float> values) {
   if (AllFinite(values)) return -1;
   const auto bad = std::ranges::find_if_not(values, IsFinite);
-  return bad == values.end() ? -1
-                             : bad - values.begin();  // shared values may have changed meanwhile
+  return bad == values.end() ? -1 : bad - values.begin();  // another thread may have changed it
 }
 
 bool CopyFinite(const float* from, float* to, size_t count) {
