@@ -90,7 +90,7 @@ Status CheckPeers(const Collective& call, int rank, int size) {
   return OkStatus();
 }
 
-// Of one piece of a call.
+// Checks the memory of one piece of a call.
 Status CheckMemory(const Collective& call, const Collective::Piece& piece, int rank, int size) {
   constexpr size_t kBytesMax = size_t{1} << 50;
   const size_t element = SizeOf(call.dtype);

@@ -23,7 +23,7 @@ std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t b
     if (!needed || ScratchBytes(algorithm, ranks, bytes) > kProbeBytesMax) break;
     sizes.push_back(bytes);
   }
-  if (sizes.size() < 2) sizes.clear();  // no line goes through one point
+  if (sizes.size() < 2) sizes.clear();  // one point does not determine a line
   return sizes;
 }
 
@@ -44,7 +44,7 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
       TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, bytes, each));
       cost.line.points.emplace_back(bytes, seconds);
     }
-    // Nobody asks for the next world before rank 0 has closed the door of this one.
+    // No rank joins the next world before rank 0 has closed the listening socket of this one.
     TD_RETURN_IF_ERROR(communicator->Call({}));
   }
   return costs;

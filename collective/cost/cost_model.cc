@@ -23,8 +23,8 @@ double PiecewiseLinearCost::Seconds(size_t bytes) const {
   const auto& [from, at_from] = points[next - 1];
   const auto& [to, at_to] = points[next];
   const double slope = (at_to - at_from) / static_cast<double>(to - from);
-  // A busy machine may have been slower with less, or so slow with more that the line starts below
-  // zero: what starts a call takes no negative time, so half of the bytes take half of it at least.
+  // On a busy machine a smaller size may have been slower, or the line may start below zero. The
+  // cost to start a call is never negative, so half of the bytes take at least half of the time.
   const double rise = std::max(0.0, slope);
   if (bytes < from) {
     const double share = at_from * static_cast<double>(bytes) / static_cast<double>(from);

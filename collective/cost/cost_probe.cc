@@ -20,16 +20,16 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// What is timed: a collective over `data` (of the rank), which has room for `size` times `bytes`.
+// Makes the collective to be timed. `data` is a buffer of the size that TimeSome allocates.
 using MakeCall = std::function<Collective(int rank, std::byte* data)>;
 
-// The median of `calls` calls, of the slowest rank each; the same on all ranks.
+// The median over `calls` calls of the time of the slowest rank; the same on all ranks.
 StatusOr<double> TimeSome(Communicator& own, const MakeCall& make, size_t bytes, int calls) {
   TD_ASSIGN_OR_RETURN(const Buffer data, own.Allocate(bytes));
   std::memset(data.get(), 0, bytes);
   const Collective call = make(own.rank(), data.get());
   std::vector<int64_t> nanos;
-  for (int i = -1; i < calls; ++i) {   // one to warm up
+  for (int i = -1; i < calls; ++i) {   // one call to warm up
     TD_RETURN_IF_ERROR(own.Call({}));  // a barrier
     const Time start = SteadyNow();
     TD_RETURN_IF_ERROR(own.Call(call));
@@ -72,7 +72,7 @@ MakeCall AllReduceOf(size_t bytes) {
   };
 }
 
-// Between two ranks, each sends `bytes` and receives as many, and adds nothing.
+// Measures an exchange between two ranks: each sends `bytes` and receives as many, without adding.
 StatusOr<double> TimeExchange(LocalWorld& pair, size_t bytes, Duration budget) {
   const MakeCall make = [bytes](int rank, std::byte* data) {
     Collective call;
@@ -85,7 +85,8 @@ StatusOr<double> TimeExchange(LocalWorld& pair, size_t bytes, Duration budget) {
   return TimeFor(pair, make, 2 * bytes, budget);
 }
 
-// What a rank takes to send one small message behind another, without waiting for the other rank.
+// Measures how long a rank takes to send one small message after another, without waiting for its
+// peer.
 StatusOr<double> TimeSends(LocalWorld& pair) {
   constexpr int kSends = 64;
   double seconds = 0;
@@ -130,7 +131,7 @@ double ProbeAdding() {
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = TransportKind::kTcp};
   AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
-  direct.direct_bytes_max = direct.pair_bytes_max;  // of the gather, in one step
+  direct.direct_bytes_max = direct.pair_bytes_max;  // bytes of the gather, in one schedule step
   direct.direct_ranks_max = 2;
   TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, {.rule = direct}, tcp));
   TD_ASSIGN_OR_RETURN(LocalWorld ring,
@@ -143,7 +144,8 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   TD_ASSIGN_OR_RETURN(const double added, TimeAllReduce(pair, kLarge, each));
   TD_ASSIGN_OR_RETURN(const double send, TimeSends(pair));
   CostModel model;
-  // A step is a message out, one in, and the way; what is not of the steps is of the start.
+  // A schedule step is one message sent, one received, and the latency. The remaining time is the
+  // start.
   const double step = std::clamp(two_steps - one_step, 0.0, one_step);
   model.thread.start = one_step - step;
   model.thread.message = std::min(send, step / 2);

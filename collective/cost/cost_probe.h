@@ -1,4 +1,4 @@
-// Fits the cost model to this machine: short measurements among ranks on it.
+// Fits the cost model to this machine with short measurements among ranks on it.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,35 @@
 
 namespace tandem {
 
-// What is measured is in buffers of up to so many bytes, as far as there is a use for it.
+// Probes use buffers of at most this size, and only sizes that the caller needs.
 inline constexpr size_t kProbeBytesMax = size_t{16} << 20;
 
-// Seconds of an allreduce (f32 sum, in place) of `bytes`, a multiple of 4: of each call the slowest
-// rank's, of these the median over as many calls as `budget` allows, at least three. Every rank
-// calls it, and gets the same.
+// Measures an in-place f32 allreduce (sum) of `bytes` (a multiple of 4). The time of one call is
+// that of the slowest rank. Returns the median in seconds over as many calls as fit into `budget`,
+// but at least three. Every rank must call it; all get the same result.
 StatusOr<double> TimeAllReduce(Communicator& own, size_t bytes, Duration budget);
 StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget);
 
-// Over TCP, from two ranks. With loopback the wire has a latency alone. `cores` is this machine's.
-// For buffers of more than 1 MB (`bytes_max`) some of 16 MB are measured too, over the budget.
+// Measures TCP between two ranks. On loopback the wire has only a latency. `cores` is this
+// machine's. If `bytes_max` exceeds 1 MB, it also measures some buffers of 16 MB, beyond the
+// budget.
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max = 0);
 
-// Of adding, in seconds per byte received: two buffers that the cache holds.
+// Seconds per received byte to add two buffers that fit into the cache.
 double ProbeAdding();
 
-// Shared memory has no tables; the ranks work on one another's buffers. So lines through
-// measurements, for the very number of ranks; below the size that is posted it is always the same.
+// The cost of collectives in shared memory, which have no schedules. Lines through measurements
+// with exactly this number of ranks. Up to the size that is posted with the header, the cost is
+// constant.
 struct SharedMemoryCost {
   size_t posted_max = 0;  // bytes
-  double posted = 0;      // seconds up to there
+  double posted = 0;      // for at most posted_max bytes
   PiecewiseLinearCost line;
 
   double Seconds(size_t bytes) const { return bytes <= posted_max ? posted : line.Seconds(bytes); }
 };
-// Measured up to kProbeBytesMax where `bytes_max` is more than 1 MB, over the budget. A rank can
-// allocate as much.
+// Measures up to kProbeBytesMax, beyond the budget, if `bytes_max` exceeds 1 MB. REQUIRES that each
+// rank can allocate this size.
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
                                              size_t bytes_max = 0);
 

@@ -11,30 +11,30 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPiecesMax = 16;              // of a step, unless they would be large
-constexpr size_t kPieceBytesMin = 4 << 10;     // where the walk chooses
+constexpr size_t kPiecesMax = 16;              // of a schedule step, unless pieces would be large
+constexpr size_t kPieceBytesMin = 4 << 10;     // if the simulation chooses
 constexpr size_t kPieceBytesMax = 256 << 10;   // as the runner sends
-constexpr size_t kPiecesAfforded = 512 << 10;  // by a walk, of all steps
-constexpr size_t kAllWalkedMax = 64 << 10;     // steps of all ranks, where one host could do
+constexpr size_t kPiecesAfforded = 512 << 10;  // by a simulation, over all schedule steps
+constexpr size_t kAllWalkedMax = 64 << 10;     // schedule steps of all ranks, if one host suffices
 
 struct Rank {
   Schedule schedule;
   ScheduleCursor progress;
-  absl::flat_hash_map<int, size_t> arrived;  // bytes that wait to be received, by stream
+  absl::flat_hash_map<int, size_t> arrived;  // by stream: bytes that wait to be received
   double slow = 1;
-  bool busy = true;  // its thread; until it has started
+  bool busy = true;  // the thread is busy; true until it has started
   bool began_send = false, began_recv = false;
-  bool receive_first = false;  // the runner takes turns
+  bool receive_first = false;  // the runner alternates
   double end = 0;
 };
 
 struct Event {
   enum Kind : uint8_t { kStart, kSent, kLanded, kArrived };
   double at = 0;
-  uint64_t order = 0;  // of those at one time
+  uint64_t order = 0;  // of events at the same time
   Kind kind = kStart;
   int rank = 0;
-  int stream = 0;  // of kArrived
+  int stream = 0;  // for kArrived
   size_t bytes = 0;
 };
 struct Later {
@@ -43,14 +43,14 @@ struct Later {
   }
 };
 
-// Threads of the ranks of a host, which may be more than its cores.
+// The processor cores of a host, which may be fewer than the threads of its ranks.
 struct Cores {
   int free = 0;
   std::deque<int> waiting;  // ranks
 };
 
-// One walk. Ranks may stand for others: of `all` ranks, `ranks_.size()` are walked, and rank r
-// stands for every rank that is r modulo their number.
+// One simulation. A simulated rank may represent several ranks: `ranks_.size()` of `all` ranks are
+// simulated, and rank r represents every rank that equals r modulo their number.
 class Walker {
  public:
   Walker(const RankLayout& layout, int walked, const CostModel& model, size_t pieces,
@@ -69,19 +69,19 @@ class Walker {
   StatusOr<std::vector<double>> Run();
 
  private:
-  // When the two directions of a wire's end are free again.
+  // Times at which the two directions of a wire's end are free again.
   struct WireEnd {
     double out = 0, in = 0;
   };
 
   int Host(int rank) const { return rank / layout_.ranks_per_host; }
-  // Streams of bytes: from whom, and whether from another host (of two ranks that one stands for,
-  // one may be here and one there).
+  // The stream of bytes from rank `from`. `far` tells whether the sender is on another host: one
+  // simulated rank may represent a sender on this host and one on another host.
   int Stream(int from, bool far) const { return from % walked_ * 2 + (far ? 1 : 0); }
   void Put(double at, Event::Kind kind, int rank, size_t bytes, int stream = 0) {
     events_.push({at, ++order_, kind, rank, stream, bytes});
   }
-  // Lets the thread do what can be done, if anything.
+  // Lets the rank's thread do the next possible action, if there is one.
   void Look(int rank, double now);
   size_t Sendable(const Rank& rank) const;
   size_t Receivable(int rank) const;
@@ -96,8 +96,8 @@ class Walker {
   const CostModel model_;
   const size_t pieces_, piece_min_;
   std::vector<Rank> ranks_;
-  std::vector<WireEnd> inside_, between_;  // of ranks; of hosts
-  std::vector<Cores> cores_;               // of hosts
+  std::vector<WireEnd> inside_, between_;  // by rank; by host
+  std::vector<Cores> cores_;               // by host
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   uint64_t order_ = 0;
 };
@@ -213,7 +213,7 @@ StatusOr<std::vector<double>> Walker::Run() {
       if (event.kind == Event::kLanded) Landed(event.rank, event.bytes);
       own.busy = false;
       own.end = event.at;
-      // Empty halves are no messages.
+      // Empty halves send no message.
       while (own.progress.sending() != nullptr && own.progress.all_sent()) own.progress.NextSend();
       while (own.progress.receiving() != nullptr && own.progress.all_landed()) {
         own.progress.NextRecv();
@@ -238,7 +238,7 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
   for (int r = 0; r < walked; ++r) {
     tables.push_back(schedule(r));
     steps += tables.back().size();
-    // The first table tells how long the others are: they differ by little.
+    // The first schedule estimates the length of the others, which differ little.
     if (steps <= kWalkStepsMax && tables[0].size() * walked <= 2 * kWalkStepsMax) continue;
     return ResourceExhausted("the tables of %d ranks have more than %d steps to walk", layout.ranks,
                              kWalkStepsMax);
@@ -281,7 +281,7 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
       algorithm == AllReduceAlgorithm::kRing ||
       (hierarchical && schedule(0).size() * static_cast<size_t>(layout.ranks) > kAllWalkedMax);
   const bool alike = rotation && starts.start.empty() && starts.slow_rank < 0;
-  if (alike && count > 0) {  // chunks of one size: what one host gives is what another one takes
+  if (alike && count > 0) {  // chunks of equal size: each host sends what the next one receives
     const auto ranks = static_cast<size_t>(layout.ranks);
     count = (count + ranks - 1) / ranks * ranks;
   }

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// The part of `mesh` between `members`. Messages name the ranks of the job.
+// Returns the part of `mesh` that connects `members`. Messages still use the ranks of the job.
 Mesh Within(Mesh mesh, const std::vector<int>& members) {
   Mesh part;
   part.size = static_cast<int>(members.size());

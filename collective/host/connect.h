@@ -1,4 +1,4 @@
-// The communicator of ranks that are processes, over what carries best.
+// Connects ranks in different processes with the best transport.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,20 @@
 
 namespace tandem {
 
-// The same on all ranks.
+// Must be the same on all ranks.
 struct ConnectOptions {
   TransportKind carrier = TransportKind::kAuto;
-  // Of shared memory that a rank can allocate. Pages that nobody touches take none.
+  // Bytes of shared memory that a rank can allocate. Untouched pages use no memory.
   size_t arena_bytes = size_t{8} << 30;
-  // The ranks of the world that this communicator connects, this one among them, ascending; within
-  // they count from 0. Others connect other ranks at the same time; each rank is in one such list.
-  // Empty: all.
+  // The ranks of the world that this communicator connects, ascending, including this rank. Inside
+  // the communicator they are numbered from 0. Other communicators connect other ranks at the same
+  // time; each rank is in exactly one such list. Empty: all ranks.
   std::vector<int> members = {};
 };
 
-// JoinWorld (blocks until all ranks are there; its errors), then an agreement on what carries.
-// `config.name` and `config.id` are set. Groups (config.rule.group) are served by TCP.
+// Calls JoinWorld (which blocks until all ranks have joined; its errors apply), then agrees with
+// all ranks on a transport. Sets `config.name` and `config.id`. Groups (config.rule.group) run over
+// TCP.
 StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});

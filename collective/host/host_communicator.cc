@@ -52,7 +52,7 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
     work->Finish(bad);
     return work;
   }
-  // The communication thread (in a callback) must not wait for itself.
+  // A callback on the communication thread must not wait for this thread itself.
   const bool inside = std::this_thread::get_id() == thread_.get_id();
   const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
   PushResult pushed;
@@ -134,7 +134,7 @@ Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
   if (call.to >= 0) sent.sequence = ++sent_[static_cast<size_t>(call.to)];
   if (call.from >= 0) expected.sequence = ++received_[static_cast<size_t>(call.from)];
   auto* data = static_cast<std::byte*>(call.out);
-  if (call.from < 0) {  // nothing lands there
+  if (call.from < 0) {  // the call receives nothing
     data = const_cast<std::byte*>(static_cast<const std::byte*>(call.in));
   } else if (call.to >= 0 && call.in != call.out && bytes > 0) {
     std::memcpy(data, call.in, bytes);
@@ -183,7 +183,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
       return ExchangeInPlace(call, bytes * static_cast<size_t>(size()),
                              PairwiseAllToAll(rank(), size(), bytes), header, deadline);
     case CollectiveOp::kSendRecv:
-      break;  // RunMessage
+      break;  // RunMessage handles it
   }
   return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
 }
@@ -213,7 +213,7 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
   return ExchangeInPlace(call, bytes, AllReduceSchedule(call), header, deadline);
 }
 
-// The same choice as in RunAllReduce, and so the same bits.
+// Chooses the algorithm like RunAllReduce, so the bits are the same.
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
@@ -239,7 +239,7 @@ Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
       return PairReduce(rank(), call.root, bytes);
     case AllReduceAlgorithm::kHalving:
       return HalvingReduce(rank(), size(), call.root, call.count, element);
-    case AllReduceAlgorithm::kDirect:  // RunReduce's own affair
+    case AllReduceAlgorithm::kDirect:  // RunReduce handles it
     case AllReduceAlgorithm::kRing:
       return RingReduce(rank(), size(), call.root, call.count, element);
     case AllReduceAlgorithm::kLeaders:
@@ -249,7 +249,7 @@ Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
   return {};
 }
 
-// By `schedule`: everybody's input into its part of scratch_.
+// Runs `schedule` on scratch_, with this rank's input in its part.
 Status HostCommunicator::ExchangeParts(const Collective& call, const Schedule& schedule,
                                        const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype), all = bytes * static_cast<size_t>(size());
@@ -265,7 +265,7 @@ Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
-// The choice is that of an allreduce of all parts, and so are the bits.
+// Chooses the algorithm of an allreduce of all parts, so the bits are the same.
 Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;

@@ -1,5 +1,5 @@
-// The communicator of host memory: one communication thread that runs collectives, in call order,
-// over any Transport, or through memory that all ranks share.
+// The communicator of host memory. One communication thread runs collectives in call order, over
+// any Transport or through memory that all ranks share.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,19 @@
 
 namespace tandem {
 
-// The same on all ranks.
+// Must be the same on all ranks.
 struct HostCommunicatorConfig {
   std::string name = "host";
-  uint64_t id = 0;                                       // travels in every header
-  Duration operation_timeout = std::chrono::minutes(5);  // where a call names no deadline
-  size_t queue_max = 1024;                               // operations waiting to run
+  uint64_t id = 0;                                       // part of every message header
+  Duration operation_timeout = std::chrono::minutes(5);  // for calls without a deadline
+  size_t queue_max = 1024;                               // most operations that wait to run
   AllReduceRule rule;
-  size_t piece_bytes_max = 256 << 10;  // what is reduced at a time; fits the L2 cache
+  size_t piece_bytes_max = 256 << 10;  // bytes that are reduced at a time; fits the L2 cache
 };
 
 class HostCommunicator final : public Communicator {
  public:
-  // With `memory`, which all ranks have or none, everything goes through it.
+  // All operations use `memory` if it is not null. REQUIRES that either all ranks have it or none.
   HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config,
                    std::shared_ptr<SharedMemory> memory = nullptr);
   ~HostCommunicator() override;
@@ -55,19 +55,19 @@ class HostCommunicator final : public Communicator {
       TD_REQUIRES(run_mu_);
   Status RunReduceScatter(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Of a call with groups.
+  // Runs a call with groups.
   Status RunInGroups(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Of a kSendRecv: the next message to `to`, or from it.
+  // Runs a kSendRecv: the next message to rank `to`, or from rank `from`.
   Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // `schedule` over `out` of the call, with `bytes` of its input in there before.
+  // Runs `schedule` on `out` of the call, after copying `bytes` of its input there.
   Status ExchangeInPlace(const Collective& call, size_t bytes, const Schedule& schedule,
                          const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
-  // Sums the `size` parts of scratch_, as a tree, into `out`.
+  // Adds the `size` parts of scratch_, as a tree, into `out`.
   void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
   bool Direct(size_t bytes) const;
   Schedule AllReduceSchedule(const Collective& call) const;
@@ -78,16 +78,16 @@ class HostCommunicator final : public Communicator {
   BoundedQueue<std::shared_ptr<WorkImpl>> queue_;
   std::atomic<int> pending_{0};
 
-  Mutex order_mu_;  // of calls
+  Mutex order_mu_;  // keeps calls in order
 
-  Mutex run_mu_;  // held by whoever runs an operation: the communication thread, or a Call
+  Mutex run_mu_;  // held by the thread that runs an operation: the communication thread, or a Call
   const std::unique_ptr<ShmCollectives>
-      board_;  // null without shared memory; run_mu_, but for Allocate
-  const std::unique_ptr<ShmTransport> pipes_;  // the same
+      board_;  // null without shared memory; guarded by run_mu_, except Allocate
+  const std::unique_ptr<ShmTransport> pipes_;  // null without shared memory; guarded by run_mu_
   ScheduleRunner exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
-  uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // that were begun
-  // Messages to each rank, and from it, that were begun.
+  uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // collectives begun
+  // Messages begun, by peer.
   std::vector<uint64_t> sent_ TD_GUARDED_BY(run_mu_), received_ TD_GUARDED_BY(run_mu_);
 
   std::thread thread_;  // last: it uses everything above

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// A ring of bytes.
+// A ring buffer of bytes.
 struct Pipe {
   std::vector<std::byte> ring;
   size_t head = 0, used = 0;
@@ -44,7 +44,7 @@ struct Hub {
   const int size;
   Mutex mu;
   std::vector<Pipe> pipes TD_GUARDED_BY(mu);
-  std::vector<CondVar> changed;  // of rank r: something that rank r may wait for
+  std::vector<CondVar> changed;  // by rank: signalled on each change that the rank may wait for
   std::vector<Status> failure TD_GUARDED_BY(mu);
   std::vector<bool> left TD_GUARDED_BY(mu);
 };
@@ -79,7 +79,7 @@ class InprocTransport final : public Transport {
     TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     Pipe& pipe = hub_->At(peer, rank_);
     if (pipe.used == 0)
-      TD_RETURN_IF_ERROR(Check(peer));  // what it sent before it left still counts
+      TD_RETURN_IF_ERROR(Check(peer));  // bytes that the peer sent before it left still count
     size_t moved = pipe.Read(head);
     if (moved == head.size()) moved += pipe.Read(body);
     if (moved > 0) hub_->changed[peer].NotifyAll();

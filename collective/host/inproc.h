@@ -1,5 +1,5 @@
-// Ranks that are threads of one process, joined by bounded pipes in memory: the conformance suite's
-// second transport, and what tests of higher layers use.
+// Ranks that are threads of one process, connected by bounded pipes in memory. The conformance
+// suite and tests of higher layers use them.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,13 @@
 
 namespace tandem {
 
-// One transport for each of `size` ranks. A pipe holds at most `pipe_bytes` per direction. They may
-// be destroyed in any order and on any thread; the others then see that the rank has left.
+// Creates one transport for each of `size` ranks. A pipe holds at most `pipe_bytes` per direction.
+// The transports may be destroyed in any order and on any thread; the other ranks then see that the
+// rank has left.
 std::vector<std::unique_ptr<Transport>> MakeInprocTransports(int size,
                                                              size_t pipe_bytes = 256 << 10);
 
-// The same as communicators. `config.name` is set.
+// The same, as communicators. Sets `config.name`.
 std::vector<std::unique_ptr<Communicator>> MakeInprocCommunicators(
     int size, HostCommunicatorConfig config = {});
 

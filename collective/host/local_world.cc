@@ -27,7 +27,7 @@ StatusOr<Fd> BindLoopbackSocket(int* port) {
 namespace {
 
 std::string RandomSecret() {
-  std::random_device dice;  // the system's
+  std::random_device dice;  // the system's random numbers
   std::string secret;
   for (int i = 0; i < 8; ++i) secret += absl::StrFormat("%08x", dice());
   return secret;
@@ -67,7 +67,7 @@ StatusOr<LocalWorld> LocalWorld::Join(int ranks, const HostCommunicatorConfig& c
 Status LocalWorld::OnEveryRank(const std::function<Status(Communicator&)>& body) {
   return OnThreads(ranks_.size(), [&](size_t r) {
     const Status status = body(*ranks_[r]);
-    // Nobody waits for a rank that has given up.
+    // A rank that has failed must not keep the others waiting.
     if (!status.ok()) ranks_[r]->Abort(std::string(status.message()));
     return status;
   });

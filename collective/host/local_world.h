@@ -1,5 +1,5 @@
-// Ranks that are threads of this process, joined over loopback as processes are: what probes
-// measure with.
+// Ranks that are threads of this process, connected over loopback like processes. Probes measure
+// with them.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,19 @@
 
 namespace tandem {
 
-// A socket bound to a free port of 127.0.0.1, where rank 0 is to listen (WorldConfig::listen_fd).
+// Binds a socket to a free port of 127.0.0.1 and sets `port`. Rank 0 listens on it
+// (WorldConfig::listen_fd).
 StatusOr<Fd> BindLoopbackSocket(int* port);
 
 class LocalWorld {
  public:
-  // On a free port of 127.0.0.1, with a secret that nobody else knows.
+  // Connects `ranks` ranks on a free port of 127.0.0.1, with a random secret.
   static StatusOr<LocalWorld> Join(int ranks, const HostCommunicatorConfig& config,
                                    const ConnectOptions& options);
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  // body(communicator) on a thread per rank; returns when all have, with the first failure.
+  // Calls body(communicator) on one thread per rank. Returns the first failure after all calls have
+  // returned.
   Status OnEveryRank(const std::function<Status(Communicator&)>& body);
 
  private:

@@ -1,4 +1,4 @@
-// What Start of a communicator returns: an operation on its way through the communicator's queue.
+// The Work that Communicator::Start returns: an operation in the communicator's queue.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class WorkImpl final : public Work {
         return;
       }
     }
-    done(OwnCopy(status_));  // no longer changes
+    done(OwnCopy(status_));  // status_ no longer changes
   }
   bool finished() const override TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -52,7 +52,7 @@ class WorkImpl final : public Work {
     for (const auto& callback : callbacks) callback(status);
   }
 
-  // Ends what a queue with room for `room` operations did not take.
+  // Fails the operation because a queue with room for `room` operations did not accept it.
   void Refuse(PushResult why, size_t room) {
     Finish(why == PushResult::kFull
                ? ResourceExhausted("%s: %d operations are waiting already", ToString(call_), room)
@@ -60,7 +60,7 @@ class WorkImpl final : public Work {
   }
 
   const Collective& call() const { return call_; }
-  uint64_t sequence = 0;  // set before it is queued
+  uint64_t sequence = 0;  // set before the operation is queued
 
  private:
   const Collective call_;

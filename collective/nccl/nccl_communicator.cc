@@ -13,12 +13,13 @@ namespace {
 
 using Piece = Collective::Piece;
 
-// An end is looked for all the time at first, then now and then.
+// A wait for an operation spins at first, then polls with pauses.
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
-// What healthy communicators, and a stream whose operations were aborted, have to come to an end.
+// Limit for healthy communicators to close, and for a stream with aborted operations to end.
 constexpr Duration kCloseTimeout = std::chrono::seconds(10);
 
-// The unique ids that one rank gives: of all ranks, of its group, of those who speak for groups.
+// The unique ids that one rank creates: for all ranks, for its group, for the ranks that represent
+// groups.
 struct Ids {
   NcclUniqueId all, inner, outer;
 };
@@ -58,7 +59,7 @@ class NcclCommunicator final : public Communicator {
   Status JoinAll(Time deadline);
   Status Join(const NcclUniqueId& id, int rank, int size, Time deadline, NcclComm* comm);
 
-  // From here on the communication thread's.
+  // These members are for the communication thread only.
   void Loop();
   Status Execute(const Item& item);
   Status Run(const Item& item, Time deadline);
@@ -87,19 +88,19 @@ class NcclCommunicator final : public Communicator {
   const NcclOptions options_;
   const std::string name_;
   std::unique_ptr<SideStream> side_;
-  Buffer word_;  // what a barrier sums
+  Buffer word_;  // operand of a barrier's sum
 
   NcclComm all_ = nullptr, inner_ = nullptr, outer_ = nullptr;
-  std::vector<NcclComm> comms_;  // those of them that there are
+  std::vector<NcclComm> comms_;  // those of the three that exist
 
   BoundedQueue<Item> queue_;
   std::atomic<int> pending_{0};
-  Mutex order_mu_;  // makes numbering and queueing one act
+  Mutex order_mu_;  // makes numbering and queueing one atomic action
   uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
 
   mutable Mutex mu_;
   CondVar failed_;
-  Status failure_ TD_GUARDED_BY(mu_);  // the first one
+  Status failure_ TD_GUARDED_BY(mu_);  // the first failure
 
   std::thread thread_;  // last: it uses everything above
 };
@@ -134,7 +135,8 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
-  // Waited for to its end, which the operation's own deadline brings: it works on this frame.
+  // Waits without a deadline because the operation accesses this stack frame; its own deadline ends
+  // it.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
@@ -165,7 +167,7 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
   return Settle(result, "ncclCommInitRank", *comm, deadline);
 }
 
-// Of calls that NCCL's sends and receives serve.
+// Checks calls that NCCL's sends and receives implement.
 Status CheckApart(const Collective& call) {
   if (call.group > 0) {
     return Unimplemented("%s: groups of devices are not built yet", ToString(call));
@@ -209,7 +211,7 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
 
 void NcclCommunicator::Abort(const std::string& reason) { Fail(Aborted("%s", reason)); }
 
-// Whoever waits for the device looks here between two naps.
+// A wait for the device checks failure_ between two pauses.
 void NcclCommunicator::Fail(const Status& status) {
   {
     MutexLock lock(mu_);
@@ -259,11 +261,11 @@ Status NcclCommunicator::Run(const Item& item, Time deadline) {
   return Await(deadline, [this] { return side_->Idle(); });
 }
 
-// One operation of `comm` over all pieces: NCCL makes as few launches of them as it can.
+// Runs one operation of `comm` on all pieces. NCCL combines them into as few launches as it can.
 template <typename Fn>
 Status NcclCommunicator::Stage(NcclComm comm, std::span<const Piece> pieces, Time deadline,
                                Fn call) {
-  if (comm == nullptr) return OkStatus();  // other ranks' affair
+  if (comm == nullptr) return OkStatus();  // an operation of other ranks
   NcclResult first = nccl_.GroupStart();
   for (const Piece& piece : pieces) {
     if (piece.count == 0) continue;
@@ -317,7 +319,7 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
   return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
 }
 
-// To and from every rank, this one too, in the group that Stage makes.
+// Sends to and receives from every rank, including this one, in the group call that Stage makes.
 NcclResult NcclCommunicator::PutAllToAll(const Piece& piece, const Collective& call) {
   const size_t bytes = piece.count * SizeOf(call.dtype);
   for (int r = 0; r < size(); ++r) {
@@ -343,7 +345,7 @@ NcclResult NcclCommunicator::PutSendRecv(const Piece& piece, const Collective& c
   return nccl_.Recv(piece.out, piece.count, type, call.from, all_, side_->handle());
 }
 
-// The two forms of collective/schedule/hierarchy.h.
+// Runs one of the two forms of collective/schedule/hierarchy.h.
 Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const Piece> pieces,
                                          Time deadline) {
   const NcclType type = NcclTypeOf(call.dtype);
@@ -360,10 +362,10 @@ Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const
       return nccl_.Broadcast(p.out, p.out, p.count, type, 0, inner_, stream);
     });
   }
-  // Shards are equal; what is left over goes the flat way.
+  // Shards have equal sizes; the remaining elements use the flat algorithm.
   const auto group = static_cast<size_t>(options_.group);
   const size_t element = SizeOf(call.dtype), place = static_cast<size_t>(rank()) % group;
-  std::vector<Piece> shards, rest;  // of a shard: all of `in`, this rank's part of `out`
+  std::vector<Piece> shards, rest;  // a shard: all of `in`, this rank's part of `out`
   for (const Piece& p : pieces) {
     const size_t shard = p.count / group, whole = shard * group;
     const auto* in = static_cast<const std::byte*>(p.in);
@@ -405,7 +407,8 @@ Status NcclCommunicator::Await(Time deadline, Done done) {
   }
 }
 
-// Calls return at once; what they asked for is under way when NCCL no longer says "in progress".
+// NCCL calls return immediately. The operation has been submitted when NCCL no longer reports "in
+// progress".
 Status NcclCommunicator::Settle(NcclResult result, const char* what, NcclComm comm, Time deadline) {
   if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) {
     return Error(result, what, comm);
@@ -429,11 +432,11 @@ Status NcclCommunicator::AsyncErrors() const {
   return OkStatus();
 }
 
-// Behind this nothing of theirs touches anybody's memory.
+// After this, no operation of the communicators accesses memory any more.
 void NcclCommunicator::AbortComms() {
   if (comms_.empty()) return;
-  // One that is aborted alone frees its memory, and may wait for a kernel of the next for ever
-  // (NVIDIA/nccl#1013); in a group all are told before.
+  // A communicator that is aborted alone frees its memory, and may wait forever for a kernel of the
+  // next communicator (NVIDIA/nccl#1013). In a group, NCCL notifies all of them first.
   const bool together = comms_.size() > 1 && nccl_.version >= NcclLibrary::kVersionGroupAbort;
   if (together) (void)nccl_.GroupStart();
   for (const NcclComm comm : comms_) (void)nccl_.CommAbort(comm);
@@ -451,7 +454,7 @@ void NcclCommunicator::AbortComms() {
 
 void NcclCommunicator::Close() {
   (void)side_->Enter();
-  // The others do not take part in a farewell any more.
+  // After a failure the other ranks do not take part in an orderly close.
   if (!Health().ok()) return AbortComms();
   for (const NcclComm comm : comms_) {
     (void)(Finalized(comm) ? nccl_.CommDestroy(comm) : nccl_.CommAbort(comm));

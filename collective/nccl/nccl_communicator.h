@@ -1,5 +1,5 @@
-// The communicator of ranks that are devices, over NCCL: a thread that puts operations on a stream
-// of its own, in call order, and watches them to their end.
+// The communicator of ranks that are devices, over NCCL. Its thread submits operations in call
+// order to its own stream and waits for their end.
 #pragma once
 
 #include <memory>
@@ -10,29 +10,31 @@
 
 namespace tandem {
 
-// The same on all ranks.
+// Must be the same on all ranks.
 struct NcclOptions {
-  int number = 0;  // which one of the job's communicators, for messages
+  int number = 0;  // number among the job's communicators, for messages
   Duration start_timeout = std::chrono::seconds(60);
-  Duration operation_timeout = std::chrono::minutes(5);  // where a call names no deadline
-  size_t queue_max = 1024;                               // operations waiting to run
-  // Ranks of a group, for hierarchical allreduce; 1: no groups. The size must be a multiple. Each
-  // group has a communicator of its own (inter), and so have those who speak for the groups
-  // (exter).
+  Duration operation_timeout = std::chrono::minutes(5);  // for calls without a deadline
+  size_t queue_max = 1024;                               // most operations that wait to run
+  // Ranks of a group, for the hierarchical allreduce; 1: no groups. The number of ranks must be a
+  // multiple. Each group has its own NCCL communicator (inter), and so have the ranks that
+  // represent the groups (exter).
   int group = 1;
   HierarchyForm form = HierarchyForm::kShards;
 };
 
-// Calls are on memory of `device`, and begin behind what its compute stream has been given when
-// they are made; the device's work may go on with a result once the Work is done. The order of sums
-// is NCCL's: a+b of two ranks, and the same bits on every rank; those of a reduce-scatter need not
-// be an allreduce's. AllToAll and SendRecv in place are refused: NCCL sends from where it receives
-// to.
+// Connects the devices of all ranks and blocks until all ranks are there, at most start_timeout.
+// `device` and `control` must outlive the communicator.
 //
-// `control` connects the same ranks in host memory. The unique ids travel over it (nobody else uses
-// it meanwhile), and it says who died or gave up, which NCCL does not: whatever ends it ends this
-// communicator, and the other way round. Blocks until all ranks are there or start_timeout.
-// Device and control must outlive the communicator.
+// Calls work on memory of `device`. They begin after all work that its compute stream has when the
+// call is made. When the Work is done, later work of the device may use the result. The order of
+// sums is NCCL's: a+b for two ranks, the same bits on every rank. The bits of a reduce-scatter may
+// differ from those of an allreduce. AllToAll and SendRecv in place are rejected, because NCCL
+// would send from the memory into which it receives.
+//
+// `control` connects the same ranks in host memory. It transfers NCCL's unique ids; nothing else
+// may use it meanwhile. It also reports ranks that died or gave up, which NCCL does not. A failure
+// of `control` ends this communicator, and the other way round.
 StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclLibrary& nccl, Device& device,
                                                     Communicator& control,
                                                     const NcclOptions& options);

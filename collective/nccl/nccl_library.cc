@@ -44,7 +44,7 @@ std::string NcclVersionText(int version) {
 
 namespace {
 
-// Fills in one entry of the table.
+// Loads one function of the table.
 class Loader {
  public:
   explicit Loader(void* library) : library_(library) {}

@@ -1,6 +1,6 @@
-// NCCL as a table of functions, opened at run time: neither its header nor the library is needed to
-// build or to start. What stands here of its C interface is that of nccl.h 2.14 and later, which
-// tests/gpu/nccl_abi_test.cc compares with the header of CUDA builds.
+// NCCL as a table of functions, loaded at run time: neither its header nor the library is needed to
+// build or to start. The declarations here match nccl.h 2.14 and later; tests/gpu/nccl_abi_test.cc
+// compares them with the header of CUDA builds.
 #pragma once
 
 #include <cstddef>
@@ -33,23 +33,23 @@ struct NcclUniqueId {
 };
 using NcclComm = struct NcclCommOpaque*;
 
-// The part of ncclConfig_t that there is from 2.14 on. Later versions read no more of it than
-// `size` says, and take their defaults for what `version` did not have.
+// The part of ncclConfig_t that exists since 2.14. Later versions read only `size` bytes of it, and
+// use defaults for fields that `version` did not have.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
   unsigned version = 21400;
-  int blocking = 0;  // calls return at once; GetAsyncError says when they have ended
+  int blocking = 0;  // calls return immediately; GetAsyncError reports their end
 };
 
-// Streams are cudaStream_t, memory is a device's. The calling thread's device must be the
-// communicator's when one is made.
+// Streams are cudaStream_t; memory is a device's. When a thread creates a communicator, its current
+// device must be that of the communicator.
 struct NcclLibrary {
-  // Non-blocking communicators that end by CommAbort whatever they wait for.
+  // The first version whose non-blocking communicators always end on CommAbort.
   static constexpr int kVersionMin = 21800;
   static constexpr int kVersionGroupAbort = 22200;  // CommAbort in a group
 
-  int version = 0;  // 22809 is 2.28.9
+  int version = 0;  // 2.28.9 is 22809
 
   NcclResult (*GetVersion)(int* version);
   const char* (*GetErrorString)(NcclResult result);
@@ -79,15 +79,16 @@ struct NcclLibrary {
 };
 static_assert(std::is_trivially_copyable_v<NcclUniqueId>);
 
-// What went wrong: in `what`, of `comm` (nullptr: of none). REQUIRES: result is an error.
+// The error of call `what` on `comm` (nullptr: without communicator). REQUIRES that `result` is an
+// error.
 Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm);
 
-// "2.28.9"
+// Example: "2.28.9".
 std::string NcclVersionText(int version);
 
-// Opens `path`; empty: libnccl.so.2 beside the running program, in ../lib, where the loader looks,
-// or in /usr/local/cuda. UNAVAILABLE with what is missing: the library, a function, or a newer
-// version.
+// Loads `path`. If it is empty, searches libnccl.so.2 beside the running program, in ../lib, in the
+// loader's directories and in /usr/local/cuda. UNAVAILABLE: the library, a function or a recent
+// version is missing; the message names it.
 StatusOr<NcclLibrary> OpenNccl(const std::string& path = "");
 
 }  // namespace tandem

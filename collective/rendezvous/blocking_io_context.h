@@ -1,5 +1,5 @@
-// Waiting in a rendezvous: asynchronous operations one at a time, with deadlines, word of what is
-// waited for, and ways to end it. Internal to collective/: drags in Asio.
+// Blocking waits of a rendezvous: runs asynchronous operations one at a time, with deadlines,
+// progress reports and early termination. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <algorithm>
@@ -14,41 +14,42 @@
 
 namespace tandem {
 
-// One thread.
+// Runs the operations of one rank. For one thread.
 class BlockingIoContext {
  public:
   using Error = boost::system::error_code;
   using Socket = boost::asio::ip::tcp::socket;
 
-  // `config` must outlive it.
+  // `config` must outlive this.
   explicit BlockingIoContext(const WorldConfig& config) : config_(config) {}
 
   boost::asio::io_context& io() { return io_; }
   Time deadline() const { return deadline_; }
-  // From now on at most so long.
+  // Limits all later waiting to `time` from now.
   void Within(Duration time) { deadline_ = std::min(deadline_, SteadyNow() + time); }
-  // For the word that is given every two seconds; "": none. `ranks`: those that are missing, who
-  // are told of from the first second on, twice a second.
+  // Sets the text of the progress report, which is made every two seconds; "": no report. `ranks`:
+  // the missing ranks. They are reported twice a second, from the first second on.
   void WaitFor(const std::string& what, std::vector<int> ranks = {}) {
     waiting_for_ = what;
     missing_ = std::move(ranks);
   }
 
-  // Ends all waiting with `why`; the first one counts.
+  // Ends all waiting with `why`. Only the first call counts.
   void End(const Status& why) {
     if (end_.ok()) end_ = why;
   }
-  // Why waiting ended early, or OK.
+  // The reason why waiting ended early, or OK.
   const Status& end() const { return end_; }
 
-  // Starts an asynchronous operation by `start(handler)` and runs io() until it ends, or `deadline`
-  // passes or waiting ends, when `cancel` must end it.
+  // Starts an asynchronous operation with `start(handler)` and runs io() until the operation ends.
+  // If `deadline` passes or waiting is ended before that, calls `cancel`, which must end the
+  // operation.
   template <typename Start, typename Cancel>
   Error Await(Start start, Cancel cancel, Time deadline);
   Error Read(Socket& socket, void* to, size_t bytes, Time deadline);
   Error Write(Socket& socket, const void* from, size_t bytes, Time deadline);
   void Pause(Duration time);
-  // Runs what is ready, or waits for it a little while.
+  // Runs ready handlers, or waits a short time for one.
   void Look(Time deadline);
 
   static void Close(Socket& socket) {

@@ -1,4 +1,4 @@
-// The dialling half of a rendezvous. Internal to collective/: drags in Asio.
+// The connecting side of the handshake. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <memory>
@@ -8,22 +8,22 @@
 
 namespace tandem {
 
-// A connection that has passed the handshake.
+// A connection whose handshake has succeeded.
 struct PeerConnection {
   std::unique_ptr<BlockingIoContext::Socket> socket;
   Hello hello;
   Challenge challenge;
 };
 
-// The status that a peer sent.
+// Returns the status that a peer sent.
 Status FromCode(uint32_t code, const std::string& message);
 
-// UNAVAILABLE with what the system says.
+// Connects to `where`. UNAVAILABLE: the connection failed; the message is the system's.
 StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
                                                               const HostPort& where, Time deadline);
 
-// The handshake of whoever dials, on line.socket as line.hello. `again`: whether another attempt
-// may end otherwise.
+// Runs the connecting side of the handshake on line.socket, as line.hello. Sets `again` if another
+// attempt may succeed.
 Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
              PeerConnection& line, bool& again);
 

@@ -17,8 +17,8 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-constexpr Duration kCallMax = std::chrono::seconds(1);  // so that whoever waits can be stopped
-// No lease of etcd is shorter, and it looks for those that ran out now and then.
+constexpr Duration kCallMax = std::chrono::seconds(1);  // short, so that a wait can be stopped
+// etcd grants no shorter lease, and checks for expired leases only periodically.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
 
 class EtcdStore final : public RendezvousStore {
@@ -38,16 +38,17 @@ class EtcdStore final : public RendezvousStore {
   std::string name() const override { return "etcd://" + ToString(server_) + key_; }
 
  private:
-  // One unary call, which takes a second at most. NOT_FOUND: of what it speaks of, such as a lease.
+  // One unary call of at most a second. NOT_FOUND: an object that it names, such as a lease, does
+  // not exist.
   template <typename Stub, typename Request, typename Response>
   Status Call(Stub& stub,
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
               const Request& request, Response* response, Time deadline) const;
   Status Connect();
-  // A lease, and under it the key, unless it is there. Sets placed_.
+  // Creates the key under a lease, unless the key exists. Sets placed_.
   Status Place(Time deadline);
   Status GrantLease(Time deadline);
-  // False when the lease has run out.
+  // False: the lease has expired.
   StatusOr<bool> Renew(Time deadline);
   void KeepAlive();
 
@@ -56,10 +57,10 @@ class EtcdStore final : public RendezvousStore {
   const Duration ttl_;
   std::unique_ptr<etcd::KV::Stub> keys_;
   std::unique_ptr<etcd::Lease::Stub> leases_;
-  std::string value_;  // what is announced
-  // The thread's while it runs.
+  std::string value_;  // text of the announcement
+  // For the thread only, while it runs.
   int64_t lease_ = 0;    // 0: none
-  bool placed_ = false;  // the key is there, under the lease
+  bool placed_ = false;  // the key exists, under the lease
 
   Mutex mu_;
   CondVar ended_;
@@ -97,7 +98,7 @@ Status EtcdStore::Call(Stub& stub,
       "etcd at %s: %s", ToString(server_),
       status.code() == StatusCode::kDeadlineExceeded ? "no answer" : ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
-  // What is asked of it is right: so it is not etcd, or not well.
+  // The requests are valid, so the server is not etcd or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||
                       status.code() == StatusCode::kUnimplemented;
@@ -138,7 +139,7 @@ Status EtcdStore::Place(Time deadline) {
   etcd::TxnResponse response;
   const Status called = Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn,
                                                       request, &response, deadline);
-  if (called.code() == StatusCode::kNotFound) {  // who waited for long needs another one
+  if (called.code() == StatusCode::kNotFound) {  // after a long wait the lease has expired
     lease_ = 0;
     return Unavailable("%s", std::string(called.message()));
   }
@@ -149,7 +150,7 @@ Status EtcdStore::Place(Time deadline) {
   if (response.responses_size() == 1 && response.responses(0).response_range().kvs_size() == 1) {
     there = response.responses(0).response_range().kvs(0).value();
   }
-  placed_ = there == value_;  // an answer to an earlier attempt was lost
+  placed_ = there == value_;  // the reply to an earlier attempt was lost
   if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
   return AlreadyExists("the place of rank 0 in %s is taken%s", name(),
@@ -193,7 +194,7 @@ void EtcdStore::KeepAlive() {
     const Time deadline = SteadyNow() + kCallMax;
     const StatusOr<bool> renewed = Renew(deadline);
     Status status = renewed.status();
-    if (renewed.ok() && !*renewed) {  // etcd was away for longer, or has forgotten
+    if (renewed.ok() && !*renewed) {  // the lease has expired, or etcd has lost it
       lease_ = 0;
       placed_ = false;
     }

@@ -13,8 +13,8 @@
 namespace tandem {
 namespace {
 
-// Of the whole file, and of the open file alone: another open of this process is kept out too, and
-// the lock ends with `fd`. False where somebody else has it.
+// Locks the whole file for this open file description. So another open in this process is also
+// locked out, and the lock ends when `fd` is closed. False: another holds the lock.
 StatusOr<bool> TryLock(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -26,7 +26,7 @@ StatusOr<bool> TryLock(int fd, const std::string& path) {
       path, ErrnoText(errno));
 }
 
-// Whether somebody holds TryLock's lock of the open file.
+// Returns whether the lock of TryLock is held on the open file.
 StatusOr<bool> IsLocked(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_RDLCK;
@@ -54,7 +54,7 @@ class FileStore final : public RendezvousStore {
         path_(folder + "/" + FileNameOf(job_) + ".rank0"),
         lock_path_(folder + "/" + FileNameOf(job_) + ".lock") {}
   ~FileStore() override {
-    if (announced_.valid()) ::unlink(path_.c_str());  // before the place is free
+    if (announced_.valid()) ::unlink(path_.c_str());  // before the lock is released
   }
 
   Status Announce(const Meeting& meeting, Time deadline) override;
@@ -62,9 +62,10 @@ class FileStore final : public RendezvousStore {
   std::string name() const override { return path_; }
 
  private:
-  // Whole and locked before it can be seen: writes `draft`, and makes it path_.
+  // Writes `draft` and renames it to path_, so that the file is complete and locked when it becomes
+  // visible.
   Status Publish(const std::string& draft, const std::string& text);
-  // What the announcement says, and whether its writer lives. NOT_FOUND.
+  // Reads the announcement, and whether its writer lives. NOT_FOUND: there is none.
   Status Read(std::string* text, bool* alive) const;
 
   const std::string job_, secret_;

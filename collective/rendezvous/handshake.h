@@ -1,16 +1,15 @@
-// The words with which two ranks meet: fixed-size messages, and the proof that both know the job's
-// secret, which itself never travels.
+// The handshake between two ranks: fixed-size messages, and a proof that both know the job's
+// secret. The secret itself is never sent.
 //
-//   dialler -> listener   Hello      who I am, whom I mean, a nonce
+//   dialler -> listener   Hello      its rank, the intended rank, a nonce
 //   listener -> dialler   Challenge  a nonce
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
-//   listener -> dialler   Welcome    yes or why not, HMAC-SHA256(secret, "listener", ...) for yes
+//   listener -> dialler   Welcome    yes, HMAC-SHA256(secret, "listener", ...); or why not
 //
-// The dialler proves itself first, so that a stranger at the door is given nothing to guess the
-// secret from. Fresh nonces on both sides make a recorded handshake worthless. Hello says whom the
-// dialler means, so a program that passes a connection on to another rank is found out. Once the
-// ranks are connected, what follows is sealed with keys of the connection (sealed_socket.h).
-// Nothing is encrypted.
+// The dialler proves itself first, so a stranger that connects receives no data to guess the secret
+// from. New nonces on both sides make a recorded handshake useless. Hello names the intended rank,
+// so a program that forwards a connection to another rank is detected. After the handshake,
+// messages are sealed with keys of the connection (sealed_socket.h). Nothing is encrypted.
 #pragma once
 
 #include <array>
@@ -32,11 +31,11 @@ using Mac = std::array<uint8_t, 32>;
 using Nonce = std::array<uint8_t, 16>;
 
 enum class Channel : uint8_t {
-  kControl = 1,  // aborts and goodbyes; to rank 0 also the way to join
+  kControl = 1,  // aborts and goodbyes; to rank 0 also the request to join
   kData = 2,
 };
 
-// In front of Hello and Challenge, so that garbage is known for what it is after eight bytes.
+// Precedes Hello and Challenge. Lets a rank detect other protocols after eight bytes.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
   static constexpr uint32_t kVersion = 4;
@@ -49,13 +48,14 @@ struct Hello {
   uint32_t channel = 0;  // Channel
   int32_t rank = 0;
   int32_t size = 0;
-  uint32_t port = 0;        // where this rank listens
-  char host[64] = {};       // the same; text, ends with 0
-  uint64_t generation = 0;  // of the world, as rank 0 told; 0: asks rank 0 to be let in
-  char job[64] = {};        // text, ends with 0
+  uint32_t port = 0;        // port on which this rank listens
+  char host[64] = {};       // host on which this rank listens; zero-terminated text
+  uint64_t generation = 0;  // rendezvous round, from rank 0; 0: a request to rank 0 to join
+  char job[64] = {};        // zero-terminated text
   Nonce nonce = {};
-  // Who is meant: this rank; where it said that it listens (empty: where all were told); and, of
-  // rank 0, its announcement (0: there is none).
+  // The intended peer: its rank and the address on which it said that it listens (empty: the
+  // address was in the configuration). For rank 0 also the nonce of its announcement (0: no
+  // announcement).
   int32_t to_rank = 0;
   uint32_t to_port = 0;
   char to_host[64] = {};
@@ -74,20 +74,21 @@ struct Proof {
 };
 
 struct Welcome {
-  uint32_t code = 0;    // StatusCode; 0 is yes
-  char text[252] = {};  // why not; ends with 0
-  Mac mac = {};         // only with yes
+  uint32_t code = 0;    // StatusCode; 0: accepted
+  char text[252] = {};  // the reason of a rejection; zero-terminated
+  Mac mac = {};         // only if accepted
 };
 static_assert(sizeof(Welcome) == 288);
 
-// Rank 0's answer once all are there: where rank i listens is entry i.
+// Rank 0's message when all ranks have joined. Entry i is the address on which rank i listens.
 struct RankTableHeader {
   uint32_t code = 0;   // StatusCode
-  uint32_t count = 0;  // of entries that follow
-  // A random number by which connections and messages of an earlier world of this job are known.
+  uint32_t count = 0;  // entries that follow
+  // A random number. It detects connections and messages of an earlier rendezvous round of this
+  // job.
   uint64_t generation = 0;
-  char text[240] = {};  // why not; ends with 0
-  Mac mac = {};         // over generation and entries, "map"
+  char text[240] = {};  // the reason of a failure; zero-terminated
+  Mac mac = {};         // over generation and entries, with the role "map"
 };
 static_assert(sizeof(RankTableHeader) == 288);
 struct RankTableEntry {
@@ -96,23 +97,24 @@ struct RankTableEntry {
 };
 static_assert(sizeof(RankTableEntry) == 68);
 
-// OK, or INVALID_ARGUMENT (no Tandem) or FAILED_PRECONDITION (another version).
+// INVALID_ARGUMENT: the peer is not Tandem. FAILED_PRECONDITION: another version.
 Status CheckGreeting(const Greeting& greeting);
 
 Nonce FreshNonce();
 // HMAC-SHA256.
 Mac MacOf(const std::string& secret, std::span<const std::byte> text);
-// `role` keeps one side's proof from being played back as the other's.
+// `role` prevents that one side's proof is replayed as the other side's.
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more = {});
-// The keys of the connection with this handshake, of the side that dialled or the other one.
+// Returns the keys of the connection with this handshake. `dialled`: for the side that connected;
+// else for the listening side.
 SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challenge& challenge,
                    bool dialled);
-// Takes the same time wherever they differ.
+// Takes the same time for all differences.
 bool SameMac(const Mac& a, const Mac& b);
 
-// Into a fixed field, cut so that it ends with 0; and out of one that a peer filled, as text fit
-// for log lines and terminals.
+// PutText copies `text` into a fixed-size field, truncates it and adds a terminating zero. GetText
+// reads a field that a peer filled and makes it safe for log lines and terminals.
 void PutText(std::string_view text, std::span<char> field);
 std::string GetText(std::span<const char> field);
 

@@ -48,7 +48,7 @@ HandshakeAcceptor::~HandshakeAcceptor() {
     guest->socket.close(ignored);
     guest->timer.cancel();
   }
-  // The handlers point here: let them all see that it is over.
+  // The handlers refer to this object, so all of them must run before it is destroyed.
   io_.restart();
   io_.run();
 }
@@ -63,7 +63,7 @@ std::vector<int> HandshakeAcceptor::Missing(Channel channel) const {
 }
 
 namespace {
-// Whether the other side has closed the connection.
+// Returns whether the peer has closed the connection.
 bool HasLeft(HandshakeAcceptor::Tcp::socket& socket) {
   char byte;
   const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -93,7 +93,7 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
 void HandshakeAcceptor::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    if (config_.rank == 0 && channel == Channel::kControl) continue;  // they were told it there
+    if (config_.rank == 0 && channel == Channel::kControl) continue;  // they received it there
     for (int r = config_.rank + 1; r < config_.size; ++r) {
       const Seat& seat = At(channel, r);
       if (seat.socket != nullptr && seat.hello.generation != generation) Forget(channel, r);
@@ -160,7 +160,7 @@ void HandshakeAcceptor::ReadGreeting(const GuestPtr& guest) {
                    });
 }
 
-// Answers a guest of another version with this version, so that it can name both.
+// Replies to a peer of another version with this version, so that its message can name both.
 void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
   if (why.code() != StatusCode::kFailedPrecondition) {
     return Drop(guest, std::string(why.message()));
@@ -173,7 +173,8 @@ void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
                     });
 }
 
-// Reads until the guest has gone: a connection that is closed with unread bytes loses the answer.
+// Reads until the peer has closed the connection. A connection that is closed with unread bytes
+// would lose the reply.
 void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
   guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
                                 [this, guest, why](const Error& error, size_t) {
@@ -255,7 +256,7 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
   }
   Seat& seat = At(static_cast<Channel>(hello.channel), hello.rank);
   if (seat.socket == nullptr) return OkStatus();
-  // A rank that lost its first connection may come again.
+  // A rank that lost its first connection may connect again.
   if (HasLeft(*seat.socket)) {
     seat = Seat();
     return OkStatus();
@@ -271,7 +272,8 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
         "[TD6025]",
         hello.rank, hello.to_rank, config_.rank);
   }
-  // The guest may have read it just before this rank 0 announced itself, and looks again.
+  // The rank may have read the announcement just before this rank 0 replaced it; it will read it
+  // again.
   if (hello.meeting != meeting_) {
     return Aborted("rank %d comes by an announcement that is not this rank 0's [TD3014]",
                    hello.rank);

@@ -1,4 +1,4 @@
-// The listening half of a rendezvous. Internal to collective/: drags in Asio.
+// The listening side of the handshake. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <list>
@@ -15,41 +15,45 @@
 
 namespace tandem {
 
-// Lets in the ranks above its own, each once per channel. Runs in the handlers of `io`; for the
-// thread that runs it.
+// Accepts connections from ranks higher than this one, one per rank and channel, and runs the
+// handshake with each. All work happens in handlers of `io`. Call methods only from the thread that
+// runs `io`.
 class HandshakeAcceptor {
  public:
   using Tcp = boost::asio::ip::tcp;
 
-  // All must outlive this. `acceptor` listens.
+  // All arguments must outlive this. REQUIRES that `acceptor` listens.
   HandshakeAcceptor(boost::asio::io_context& io, Tcp::acceptor& acceptor,
                     const WorldConfig& config);
   ~HandshakeAcceptor();
 
-  // From now on guests must have meant this rank at `address`, by the announcement with `meeting`.
+  // Rejects connections from now on that were not meant for this rank at `address`, found by the
+  // announcement with `meeting`.
   void Expect(const HostPort& address, const Nonce& meeting) {
     address_ = address;
     meeting_ = meeting;
   }
 
   struct Seat {
-    std::unique_ptr<Tcp::socket> socket;  // null: not here yet
-    bool ready = false;                   // has been told that it is welcome
+    std::unique_ptr<Tcp::socket> socket;  // null: not connected yet
+    bool ready = false;                   // the Welcome has been sent
     Hello hello;
     Challenge challenge;
   };
   Seat& At(Channel channel, int rank) {
     return channel == Channel::kControl ? control_[rank] : data_[rank];
   }
-  // Ranks that have not come on `channel`.
+  // Returns the ranks that have not connected on `channel`.
   std::vector<int> Missing(Channel channel) const;
-  // The lowest rank that was let in on `channel` and has left since; -1: none.
+  // Returns the lowest rank that was accepted on `channel` and has closed its connection since; -1:
+  // none.
   int Left(Channel channel) const;
-  // Ranks that have sent nothing to read on `channel`. All must be there.
+  // Returns the ranks that have sent nothing to read on `channel`. REQUIRES that all ranks have
+  // connected.
   std::vector<int> Silent(Channel channel) const;
-  // Whoever left may come again.
+  // Forgets the connection of `rank`, which may then connect again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
-  // The world is known now: whoever came for another one is forgotten, or refused from now on.
+  // Sets the rendezvous round. Forgets connections of other rounds, and rejects them from now on.
   void SetGeneration(uint64_t generation);
 
  private:
@@ -64,7 +68,7 @@ class HandshakeAcceptor {
   void Judge(const GuestPtr& guest);
   void Refuse(const GuestPtr& guest, const Status& why);
   void Drop(const GuestPtr& guest, const std::string& why);
-  void AnswerOther(const GuestPtr& guest, const Status& why);  // who is no dialler of this version
+  void AnswerOther(const GuestPtr& guest, const Status& why);  // for peers of another version
   void Drain(const GuestPtr& guest, const Status& why);
   Status Admit(const Hello& hello);
   Status CheckAim(const Hello& hello) const;
@@ -74,7 +78,7 @@ class HandshakeAcceptor {
   const WorldConfig& config_;
   boost::asio::steady_timer retry_;
   std::vector<Seat> control_, data_;
-  std::optional<HostPort> address_;  // empty: guests may have come by any
+  std::optional<HostPort> address_;  // empty: connections may have used any address
   Nonce meeting_ = {};
   uint64_t generation_ = 0;     // 0: not known yet
   std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max

@@ -8,7 +8,8 @@
 namespace tandem {
 namespace {
 
-// A name, an IPv4 address, or the inner part of [IPV6], of which a zone may follow a '%'.
+// Returns whether `host` is a name, an IPv4 address, or the inner part of [IPV6], with an optional
+// zone after a '%'.
 bool IsHost(std::string_view host, bool v6) {
   const std::string_view marks = v6 ? ":.%_-" : "._-";
   if (v6 && host.find(':') == std::string_view::npos) return false;

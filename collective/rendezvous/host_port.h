@@ -1,4 +1,4 @@
-// An address as people write it.
+// Network addresses as users write them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// "127.0.0.1:80", "[::1]:80" -> host and port. INVALID_ARGUMENT with what was expected.
+// An address such as "127.0.0.1:80" or "[::1]:80".
 struct HostPort {
   std::string host;
   uint16_t port = 0;

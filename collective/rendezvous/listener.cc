@@ -63,12 +63,12 @@ Status Listener::Open(const std::string& host, uint16_t port, const std::string&
 }
 
 StatusOr<std::string> LocalAddressTowards(const std::string& host) {
-  // Addresses for documentation, which no network has.
+  // An address reserved for documentation, which no network uses.
   const std::string to = host.empty() ? "192.0.2.1" : host;
   asio::io_context io;
   asio::ip::udp::resolver resolver(io);
   Error error;
-  // A datagram socket sends nothing when it is connected; the system chooses the way.
+  // Connecting a datagram socket sends nothing; the system only chooses the route.
   for (const auto& found : resolver.resolve(to, "9", error)) {
     asio::ip::udp::socket socket(io);
     socket.connect(found.endpoint(), error);

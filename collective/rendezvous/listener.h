@@ -1,4 +1,5 @@
-// Where a rank listens for those above it. Internal to collective/: drags in Asio.
+// The listening socket of a rank, for higher ranks. Internal to collective/, because it includes
+// Asio.
 #pragma once
 
 #include <memory>
@@ -11,22 +12,22 @@
 
 namespace tandem {
 
-// One thread.
+// Opens the socket and accepts connections. For one thread.
 class Listener {
  public:
-  // Both must outlive it.
+  // Both must outlive this.
   Listener(const WorldConfig& config, boost::asio::io_context& io)
       : config_(config), io_(io), given_(config.listen_fd), acceptor_(io) {}
 
-  // Listens on config.listen_fd, or else on `host`, port 0: any. From then on guests are let in;
-  // they come to `outside` where that is every address. INVALID_ARGUMENT: no such host;
-  // UNAVAILABLE: the port is taken.
+  // Listens on config.listen_fd, or else on `host` and `port` (0: any). Accepts connections from
+  // then on. If `host` means all addresses, peers connect to `outside`. INVALID_ARGUMENT: no such
+  // host. UNAVAILABLE: the port is in use.
   Status Open(const std::string& host, uint16_t port, const std::string& outside);
   bool is_open() const { return reception_ != nullptr; }
 
   // REQUIRES: is_open().
   HandshakeAcceptor& reception() { return *reception_; }
-  // What is told to the others.
+  // The address for the other ranks.
   const HostPort& address() const { return address_; }
 
  private:
@@ -38,11 +39,11 @@ class Listener {
   Fd given_;
   boost::asio::ip::tcp::acceptor acceptor_;
   HostPort address_;
-  std::unique_ptr<HandshakeAcceptor> reception_;  // after what it uses
+  std::unique_ptr<HandshakeAcceptor> reception_;  // after the members that it uses
 };
 
-// The address of this machine from which packets go to `host`; an empty one: to the network at
-// large. NOT_FOUND when there is no way.
+// Returns the address of this machine from which packets to `host` are sent; an empty `host` means
+// the network in general. NOT_FOUND: there is no route.
 StatusOr<std::string> LocalAddressTowards(const std::string& host);
 
 }  // namespace tandem

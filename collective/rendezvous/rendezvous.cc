@@ -25,7 +25,7 @@ using Error = boost::system::error_code;
 constexpr Duration kBackoffMin = std::chrono::milliseconds(10);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
 
-// Over the list of ranks and the world's generation.
+// The MAC over the list of ranks and the rendezvous round.
 Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& challenge,
            uint64_t generation, std::span<const std::byte> entries) {
   std::vector<std::byte> text(sizeof(generation) + entries.size());
@@ -42,11 +42,11 @@ uint64_t DrawGeneration() {
   const Nonce random = FreshNonce();
   uint64_t generation = 0;
   std::memcpy(&generation, random.data(), sizeof(generation));
-  return generation | 1;  // 0 stands for none
+  return generation | 1;  // 0 means none
 }
 
-// One rank's way into the world. Dials and listens on one io_context, so that nobody waits for
-// somebody who waits for him.
+// The rendezvous of one rank. Connects and listens on one io_context, so that ranks which wait for
+// each other cannot deadlock.
 class RendezvousSession {
  public:
   explicit RendezvousSession(const WorldConfig& config) : config_(config) {}
@@ -62,13 +62,15 @@ class RendezvousSession {
   void SendNoMap(const Status& why);
   Status ReadMap(PeerConnection& line);
 
-  // Dials until it is let in, is refused for good, or the time is over.
+  // Retries until the peer accepts the connection or rejects it permanently, or until the deadline.
   StatusOr<PeerConnection> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line, bool& again);
   Status AwaitGuests(Channel channel);
-  // Until `missing` names no rank; `late`: what they did not do.
+  // Waits until `missing` returns no rank. `late` says for messages what the missing ranks did not
+  // do.
   Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
-  // That all are connected to all: then one may leave while others have yet to return.
+  // Agree that all ranks are connected to all. Afterwards a rank may leave while others have yet to
+  // return.
   Status AgreeFirst();
   Status AgreeOther(tcp::socket& line);
   Status FillMesh(Mesh& mesh);
@@ -78,11 +80,11 @@ class RendezvousSession {
   const WorldConfig& config_;
   RendezvousHandler point_{config_};
   BlockingIoContext waiter_{config_};
-  Listener listener_{config_, waiter_.io()};                // after what it uses
-  std::vector<HostPort> map_;                               // of rank 0: once it was found
-  Meeting meeting_;                                         // the same
-  uint64_t generation_ = 0;                                 // 0: not known yet
-  std::vector<PeerConnection> lines_control_, lines_data_;  // to the ranks below
+  Listener listener_{config_, waiter_.io()};  // after the members that it uses
+  std::vector<HostPort> map_;                 // by rank; rank 0's entry: once it was found
+  Meeting meeting_;                           // of rank 0: once it was found
+  uint64_t generation_ = 0;                   // 0: not known yet
+  std::vector<PeerConnection> lines_control_, lines_data_;  // to lower ranks
 };
 
 Status RendezvousSession::Check() {
@@ -108,7 +110,7 @@ Status RendezvousSession::Check() {
 
 std::string RendezvousSession::Named(int peer) const {
   const HostPort& where = map_[static_cast<size_t>(peer)];
-  const bool found = where.port != 0;  // rank 0 may be not, yet
+  const bool found = where.port != 0;  // rank 0 may not be found yet
   return absl::StrFormat("rank %d at %s", peer, found ? ToString(where) : point_.name());
 }
 
@@ -130,7 +132,7 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
-    // Who was told that all are there does not come again: it is dead.
+    // A rank that knows that all have joined does not join again: it has died.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d left while the job started [TD3005]", left);
@@ -151,7 +153,8 @@ StatusOr<Mesh> RendezvousSession::Run() {
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
-// Until all are there at once: who dies meanwhile may come again.
+// Waits until all ranks are connected at the same time. A rank that dies before that may join
+// again.
 Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
@@ -179,7 +182,7 @@ StatusOr<Mesh> RendezvousSession::RunFirst() {
   return mesh;
 }
 
-// Rank 0 has nothing to say on this line any more, unless it gives the world up.
+// Rank 0 sends nothing more on this connection, unless it gives up the world.
 void RendezvousSession::WatchFirst() {
   lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
     if (!error) waiter_.End(GaveUp());
@@ -211,7 +214,7 @@ StatusOr<Mesh> RendezvousSession::RunOther() {
 }
 
 Status RendezvousSession::AgreeFirst() {
-  for (int r = 1; r < config_.size; ++r) {  // what comes ends a look
+  for (int r = 1; r < config_.size; ++r) {  // received bytes end a Look
     reception()
         .At(Channel::kControl, r)
         .socket->async_wait(tcp::socket::wait_read, [](const Error&) {});
@@ -232,7 +235,7 @@ Status RendezvousSession::AgreeFirst() {
 
 Status RendezvousSession::AgreeOther(tcp::socket& line) {
   Error error;
-  line.cancel(error);  // WatchFirst
+  line.cancel(error);  // ends WatchFirst
   waiter_.WaitFor(Named(0) + " to say that all are connected");
   char word = 1;
   error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
@@ -278,7 +281,7 @@ Status RendezvousSession::SendMap() {
   return OkStatus();
 }
 
-// So that the others also say who is missing.
+// Sends the failure to all ranks, so that they also name the missing ranks.
 void RendezvousSession::SendNoMap(const Status& why) {
   RankTableHeader head;
   head.code = static_cast<uint32_t>(why.code());
@@ -292,7 +295,7 @@ void RendezvousSession::SendNoMap(const Status& why) {
 
 Status RendezvousSession::ReadMap(PeerConnection& line) {
   RankTableHeader head;
-  // A little longer than rank 0 waits, whose answer names the missing ranks.
+  // A little longer than rank 0 waits, because rank 0's reply names the missing ranks.
   const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
   Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
   if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
@@ -341,7 +344,7 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
       return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
                                               config_.size, Named(peer)));
     }
-    // An attempt that the end of the time cut short says nothing.
+    // An attempt that the deadline cut off has no meaningful reason.
     const bool over = SteadyNow() >= waiter_.deadline();
     if (!over) reason = std::string(status.message());
     if (over) {
@@ -357,7 +360,7 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
 
 Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line,
                                    bool& again) {
-  if (peer == 0 && generation_ == 0) {  // then it is who made the world
+  if (peer == 0 && generation_ == 0) {  // rank 0's reply then defines the world
     const StatusOr<Meeting> found = point_.Find(deadline, again);
     meeting_ = found.ok() ? *found : Meeting();
     map_[0] = meeting_.address;
@@ -382,7 +385,7 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
-  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is as this rank was told it
+  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is from the configuration
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);
     line.hello.to_port = to.port;

@@ -27,7 +27,7 @@ Status RendezvousHandler::Prepare() {
   return OkStatus();
 }
 
-// Where rank 0 listens when the rendezvous does not say.
+// Returns the host on which rank 0 listens if the rendezvous does not name it.
 StatusOr<std::string> RendezvousHandler::Host() const {
   const std::string& host = config_.listen_host;
   if (host == "0.0.0.0" || host == "::") {
@@ -41,7 +41,7 @@ StatusOr<std::string> RendezvousHandler::Host() const {
                          std::string(local.status().message()));
 }
 
-// Of a place that the user has not named.
+// Checks an address that the user has not named.
 Status RendezvousHandler::CheckNetwork(const HostPort& address) const {
   if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
   return tandem::CheckNetwork(config_, address.host);
@@ -64,12 +64,12 @@ Status RendezvousHandler::Open(Listener& listener, BlockingIoContext& waiter) {
 }
 
 Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& waiter) {
-  std::optional<Time> taken_at;  // when it was first seen to be
+  std::optional<Time> taken_at;  // time at which the place was first seen taken
   while (true) {
     const Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
-    // Until then it may be the place of a predecessor that died.
+    // Until then it may be the entry of a predecessor that died.
     const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
     if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
       return status;
@@ -86,7 +86,7 @@ StatusOr<Meeting> RendezvousHandler::Find(Time deadline, bool& again) {
   again = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
   if (code == StatusCode::kPermissionDenied) {
     if (!denied_at_) denied_at_ = SteadyNow();
-    // Until then it may be that of a job that died.
+    // Until then it may be the announcement of a job that died.
     again = SteadyNow() < *denied_at_ + store_->lapse();
   }
   TD_RETURN_IF_ERROR(found.status());

@@ -1,5 +1,5 @@
-// Where the ranks of one world meet: rank 0 opens its door there and says so, the others find it.
-// Internal to collective/: drags in Asio.
+// The use of a rendezvous store: rank 0 listens and announces itself, the other ranks find it.
+// Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,26 @@
 
 namespace tandem {
 
-// PERMISSION_DENIED for a host on the network where that is not allowed.
+// PERMISSION_DENIED: `host` is on the network, which `config` does not allow.
 Status CheckNetwork(const WorldConfig& config, const std::string& host);
 
-// One thread.
+// The rendezvous store of one rank. For one thread.
 class RendezvousHandler {
  public:
-  // `config` must outlive it.
+  // `config` must outlive this.
   explicit RendezvousHandler(const WorldConfig& config) : config_(config) {}
 
-  // INVALID_ARGUMENT when config.rendezvous is no rendezvous. First.
+  // Call it first. INVALID_ARGUMENT: config.rendezvous is invalid.
   Status Prepare();
 
-  // Of rank 0: `listener` listens, and until this object goes the others can find it.
+  // For rank 0: makes `listener` listen and announces it. The other ranks can find it until this is
+  // destroyed.
   Status Open(Listener& listener, BlockingIoContext& waiter);
 
-  // Of the others: where rank 0 is. `again`: whether another look may end otherwise.
+  // For other ranks: returns the address of rank 0. Sets `again` if another attempt may succeed.
   StatusOr<Meeting> Find(Time deadline, bool& again);
 
-  // Where it is, or who tells: for messages.
+  // The address or the store, for messages.
   std::string name() const { return store_->name(); }
 
  private:
@@ -41,7 +42,7 @@ class RendezvousHandler {
   const WorldConfig& config_;
   RendezvousUrl url_;
   std::unique_ptr<RendezvousStore> store_;
-  std::optional<Time> denied_at_;  // when another's announcement was first seen
+  std::optional<Time> denied_at_;  // time at which another's announcement was first seen
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Where the ranks of a job learn where rank 0 listens.
+// The store from which the ranks of a job learn the address of rank 0.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// Where rank 0 listens, and the nonce of its announcement; 0: all ranks were told, without one.
+// The address of rank 0 and the nonce of its announcement. Nonce 0: the address is from the
+// configuration, without announcement.
 struct Meeting {
   Meeting() = default;
   Meeting(HostPort where, const Nonce& nonce = {}) : address(std::move(where)), meeting(nonce) {}
@@ -20,51 +21,52 @@ struct Meeting {
   Nonce meeting = {};
 };
 
-// Of one rank; for one thread.
+// The store as one rank uses it. For one thread.
 class RendezvousStore {
  public:
-  // Withdraws what was announced, and tries no longer than two seconds.
+  // Withdraws the announcement. Gives up after two seconds.
   virtual ~RendezvousStore() = default;
 
-  // Of rank 0: the others find it from now on. Once a store. ALREADY_EXISTS naming who holds the
-  // place: another rank 0 of this job, or one that died less than lapse() ago; UNAVAILABLE: the
-  // store does not answer; FAILED_PRECONDITION, PERMISSION_DENIED.
+  // For rank 0: publishes its address. Call it once. ALREADY_EXISTS: another rank 0 of this job has
+  // announced itself, or one that died less than lapse() ago; the message names it. UNAVAILABLE: no
+  // reply from the store. Also FAILED_PRECONDITION and PERMISSION_DENIED.
   virtual Status Announce(const Meeting& meeting, Time deadline) = 0;
 
-  // Of the others: where rank 0 is. NOT_FOUND saying what is there instead: it has not announced
-  // itself, or has died since; UNAVAILABLE as above: both are worth another look. PERMISSION_DENIED
-  // when somebody else has announced himself.
+  // For other ranks: returns the address of rank 0. NOT_FOUND: rank 0 has not announced itself or
+  // has died since; the message says which. UNAVAILABLE: no reply from the store. A retry may help
+  // after both. PERMISSION_DENIED: the announcement is not of this job's rank 0.
   virtual StatusOr<Meeting> Find(Time deadline) = 0;
 
-  // How long the place of a rank 0 that died stays taken.
+  // Time for which the entry of a rank 0 that died stays.
   virtual Duration lapse() const { return Duration::zero(); }
   // For messages.
   virtual std::string name() const = 0;
 };
 
-// For `job`, at most 63 bytes, and its secret. Touches nothing outside.
+// Makes the store for `job` (at most 63 bytes) and its secret. Accesses no file and no network.
 std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
                                                      const std::string& secret);
 
-// ---- The three forms ----------------------------------------------------------------------------
+// ---- The three stores
+// ----------------------------------------------------------------------------
 
-// Nobody has to say where rank 0 is: all were told.
+// A fixed address that all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);
 
-// In `folder`: JOB.rank0 holds the announcement, under a lock that ends with whoever holds it, so
-// that what a dead process left is known for that; JOB.lock, which stays, keeps a second rank 0
-// out. The file system must have locks (fcntl), over all hosts.
+// Files in a directory. JOB.rank0 holds the announcement, under a lock that ends with its process,
+// so the announcement of a dead process is detected. JOB.lock, which stays, keeps a second rank 0
+// out. The file system must support locks (fcntl) across all hosts.
 std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& folder, const std::string& job,
                                                const std::string& secret);
 
-// In etcd (version 3, without TLS) the key PREFIX/JOB/rank0, under a lease of `ttl` that is kept
-// alive by a thread.
+// The key PREFIX/JOB/rank0 in etcd (version 3, without TLS), under a lease of `ttl`. A thread
+// renews the lease.
 std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std::string& prefix,
                                                const std::string& job, const std::string& secret,
                                                Duration ttl = std::chrono::seconds(5));
 
-// A name for files and keys: what is not a letter, a digit, '-' or '_' becomes %xx.
+// Returns a name for files and keys: characters other than letters, digits, '-' and '_' become %xx.
 std::string FileNameOf(const std::string& job);
 
 }  // namespace tandem

@@ -6,14 +6,14 @@
 namespace tandem {
 namespace {
 
-// Takes `scheme` off the front of `text`, where it stands there.
+// Removes `scheme` from the front of `text`, if it is there.
 bool TakeScheme(std::string_view scheme, std::string* text) {
   if (!text->starts_with(scheme)) return false;
   text->erase(0, scheme.size());
   return true;
 }
 
-// Without slashes at its end.
+// Removes trailing slashes.
 std::string Trimmed(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;

@@ -1,4 +1,4 @@
-// Where ranks are told to meet, as people write it.
+// The rendezvous address as users write it.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace tandem {
 struct RendezvousUrl {
   enum class Kind : uint8_t {
     kTcp,   // rank 0 listens at `address`
-    kFile,  // rank 0 listens where a file of the folder `path` says
-    kEtcd,  // rank 0 listens where a key of the etcd at `address` says
+    kFile,  // rank 0 listens where a file in the directory `path` says
+    kEtcd,  // rank 0 listens where a key in the etcd at `address` says
   };
   Kind kind = Kind::kTcp;
   HostPort address;
-  std::string path;  // kFile: an absolute folder; kEtcd: what its key begins with, "" or "/..."
+  std::string path;  // kFile: an absolute directory; kEtcd: prefix of the key, "" or "/..."
 };
 
-// "host:port", "tcp://host:port", "file:///folder" or "etcd://host:port/prefix". INVALID_ARGUMENT
-// with what was expected.
+// Parses "host:port", "tcp://host:port", "file:///folder" or "etcd://host:port/prefix".
+// INVALID_ARGUMENT: another form; the message has the expected ones.
 StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text);
 std::string ToString(const RendezvousUrl& url);
 

@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 constexpr timespec kLookEvery = {0, 100'000'000};
 
-// A question to the system's resolver, whose own thread answers it.
+// A request to the system's resolver. The resolver handles it on its own thread.
 struct Question {
   std::string host;
   addrinfo hints = {};
@@ -51,7 +51,8 @@ StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, cons
   if (result != 0) return Unavailable("cannot resolve host %s: %s", host, gai_strerror(result));
   while ((result = gai_error(call)) == EAI_INPROGRESS) {
     if (SteadyNow() >= deadline || !waiter.end().ok()) {
-      // One that is under way cannot be called back, and writes its answer there.
+      // A running request cannot be cancelled and still writes its result there, so the memory is
+      // leaked.
       if (gai_cancel(call) == EAI_NOTCANCELED) static_cast<void>(question.release());
       return Unavailable("cannot resolve host %s: no answer in time", host);
     }

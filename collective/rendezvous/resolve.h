@@ -1,4 +1,4 @@
-// Names of hosts. Internal to collective/: drags in Asio.
+// Resolves host names. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// The addresses of `host`, a name or an address, which the system is asked for until `deadline` at
-// most. UNAVAILABLE.
+// Returns the addresses of `host`, a name or an address. Waits for the system's resolver until
+// `deadline`. UNAVAILABLE: the name has no address, or no reply in time.
 StatusOr<std::vector<boost::asio::ip::address>> Resolve(BlockingIoContext& waiter,
                                                         const std::string& host, Time deadline);
 

@@ -1,6 +1,6 @@
-// Who takes part in a job whose ranks may change while it runs (strategy elastic): a file in the
-// job's log folder, which tandemrun replaces whenever a process comes or is lost, and the trainers
-// read.
+// The membership of an elastic job: its ranks may change while it runs (strategy elastic). It is a
+// file in the job's log directory. tandemrun replaces it whenever a process joins or is lost, and
+// the trainers read it.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 namespace tandem {
 
 struct ElasticWorld {
-  int64_t version = 0;  // of the file: each one is above the last
-  int least = 1;        // ranks that the job cannot do without
-  bool over = false;    // some have come to the end of the job: nobody begins anything any more
-  std::vector<int> members;  // processes by the number that they were started with, ascending
+  int64_t version = 0;  // of the file; increases with each change
+  int least = 1;        // least number of ranks that the job needs
+  bool over = false;    // true: some have reached the end of the job, so no process begins new work
+  std::vector<int> members;  // processes by the number with which they were started, ascending
 
   bool operator==(const ElasticWorld&) const = default;
 };
 
-// Replaces the file at once: a reader sees the one or the other.
+// Replaces the file atomically: a reader sees either the old or the new content.
 Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
-// NOT_FOUND; DATA_LOSS when it is no such file.
+// NOT_FOUND: no file. DATA_LOSS: it is no such file.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The algorithms of an allreduce by name.
+// Names of the allreduce algorithms.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@ namespace tandem {
 
 enum class AllReduceAlgorithm : uint8_t {
   kPair,     // two ranks exchange everything
-  kDirect,   // everybody sends everything to everybody
+  kDirect,   // all ranks send everything to all ranks
   kRing,     // reduce-scatter and gather around the ring
   kHalving,  // recursive halving and doubling
   kLeaders,  // HierarchyForm::kLeaders
@@ -20,7 +20,7 @@ inline constexpr std::array kAllReduceAlgorithms = {
     AllReduceAlgorithm::kHalving, AllReduceAlgorithm::kLeaders, AllReduceAlgorithm::kShards};
 const char* Name(AllReduceAlgorithm algorithm);  // "pair", "direct", ...
 
-// What serves calls up to a size.
+// The algorithm for calls up to a size.
 struct AllReduceChoice {
   size_t bytes_max = 0;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;

@@ -7,7 +7,8 @@
 namespace tandem {
 namespace {
 
-// The ranks are cut into blocks whose sizes are powers of two, the largest first: 7 = 4 + 2 + 1.
+// The ranks are divided into blocks whose sizes are powers of two, the largest first: 7 = 4 + 2 +
+// 1.
 struct Block {
   int first = 0, size = 1;
 
@@ -23,8 +24,9 @@ Block BlockOf(int rank, int size) {
   return block;
 }
 
-// Elements that rank `local` of a block works on after `rounds` halvings, in bytes. Round k is with
-// the rank whose number differs in bit k: of what both have, the lower rank keeps the first half.
+// The byte range of the elements that rank `local` of a block works on after `rounds` halvings. In
+// round k its partner is the rank that differs in bit k of its number. The lower rank keeps the
+// first half of their common range.
 Range HalvedRange(int local, int rounds, size_t count, size_t element_bytes) {
   size_t begin = 0, end = count;
   for (int k = 0; k < rounds; ++k) {
@@ -34,7 +36,7 @@ Range HalvedRange(int local, int rounds, size_t count, size_t element_bytes) {
   return {begin * element_bytes, end * element_bytes};
 }
 
-// One rank's part in the schedules.
+// Builds one rank's schedule.
 class Halving {
  public:
   Halving(int rank, int size, size_t count, size_t element_bytes)
@@ -44,10 +46,10 @@ class Halving {
         block_(BlockOf(rank, size)),
         local_(rank - block_.first) {}
 
-  // Afterwards rank `local` of the first block has the sum of its part over all ranks: inside of
-  // each block by halving, then from the last block to the first.
+  // Afterwards rank `local` of the first block has the sum of its part over all ranks. Halving adds
+  // inside each block; then the blocks add from the last block to the first.
   void Reduce();
-  // From there everybody gets everything, the same way back.
+  // Continues after Reduce: sends all parts to all ranks, in the reverse order.
   void Spread();
   void GatherAt(int root);
   Schedule Take() { return std::move(steps_); }
@@ -57,10 +59,10 @@ class Halving {
     return HalvedRange(local, rounds, count_, element_bytes_);
   }
   void Exchange(int round, bool halve);
-  // Between this block and the next smaller one; each part of a rank there is spread over several
-  // here.
+  // Exchanges between this block and the next smaller one. Each part of a rank there is spread over
+  // several ranks here.
   void WithSmaller(bool sums);
-  // Between this block and the next larger one.
+  // Exchanges between this block and the next larger one.
   void WithLarger(bool sums);
   bool has_smaller() const { return block_.behind() < size_; }
 

@@ -12,7 +12,7 @@ Range Part(int index, size_t bytes) {
   return {begin, begin + bytes};
 }
 
-// Everybody's own part to `root`.
+// Sends each rank's own part to `root`.
 void AppendGather(int rank, int size, int root, const std::function<Range(int)>& part,
                   Schedule* steps) {
   if (rank != root) {

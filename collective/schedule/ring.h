@@ -1,66 +1,71 @@
-// The schedules: ring for large data, direct exchange for small data or few ranks. Pure functions
-// of (rank, size, bytes).
+// Schedules of the collectives: rings for large data, direct exchange for small data or few ranks.
+// Pure functions of (rank, size, bytes).
 //
-// Order of reduction, which fixes the bits of the result:
-// - direct: a binary tree over the ranks, as a parameter server sums: neighbours first, then pairs
-//   of neighbours, ...: of six (((x_0 op x_1) op (x_2 op x_3)) op (x_4 op x_5)).
-// - halving and doubling: the same tree.
-// - ring: chunk c (of n, in element order, sizes differing by at most one element) is
-//   ((x_{c+1} op x_{c+2}) op x_{c+3}) op ... op x_c, ranks modulo n; rank c computes it and all
-//   others copy it.
-// A reduce-scatter gives rank r the bits that an allreduce has in chunk r. All give every rank the
-// same bits; with two ranks all give x_0 + x_1 for sums. Between each op a 16-bit float is rounded
-// to 16 bits. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
-// clusters of workstations", JPDC 2009: 2(n-1)/n of the bytes leave each rank, which is the lower
-// bound.
+// The order of reduction determines the bits of the result.
+//   - direct: a binary tree over the ranks, as a parameter server sums: first neighbours, then
+//   pairs
+//     of neighbours, and so on. Six ranks: (((x_0 op x_1) op (x_2 op x_3)) op (x_4 op x_5)).
+//   - halving and doubling: the same tree.
+//   - ring: chunk c (of n, in element order, sizes differ by at most one element) is
+//     ((x_{c+1} op x_{c+2}) op x_{c+3}) op ... op x_c, ranks modulo n. Rank c computes it and all
+//     others copy it.
+// A reduce-scatter gives rank r the bits that an allreduce has in chunk r. Every algorithm gives
+// all ranks the same bits. With two ranks every algorithm computes x_0 + x_1 for sums. A 16-bit
+// float is rounded to 16 bits after each op. Source of the ring: Patarasuk and Yuan, "Bandwidth
+// optimal all-reduce algorithms for clusters of workstations", JPDC 2009. Each rank sends 2(n-1)/n
+// of the bytes, which is the lower bound.
 #pragma once
 
 #include "collective/schedule/schedule.h"
 
 namespace tandem {
 
-// Elements [n*c/size, ...) of chunk c, in bytes.
+// The byte range of chunk `chunk`. The first count % size chunks have one element more than the
+// others.
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
 
-// Over a buffer of `count` elements: afterwards rank r holds the result of chunk r; what the rest
-// holds is undefined.
+// Works on a buffer of `count` elements. Afterwards rank r holds the result of chunk r; the rest of
+// its buffer is undefined.
 Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes);
-// From there: everybody gets all chunks.
+// Continues after RingReduceScatter: all ranks get all chunks.
 Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes);
-// One behind the other.
+// RingReduceScatter, then RingAllGather.
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
-// Reduce-scatter as above, then every rank sends its chunk to `root`: the same bits.
+// Reduce-scatter as above, then every rank sends its chunk to `root`. Same bits.
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
-// Recursive halving, then doubling, nearest ranks first: the bits of the tree at the bytes of the
-// ring, in 2 log2(size) steps. Ranks that are near each other carry most of the bytes. Source:
-// Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. For sizes that are no
-// powers of two by blocks that are (7 = 4 + 2 + 1), which add their sums from the last to the
-// first, with at most twice the bytes of the buffer from each rank. Source: "binary blocks" of
-// Rabenseifner and Träff, "More efficient reduction algorithms for non-power-of-two number of
-// processors in message-passing parallel systems", EuroPVM/MPI 2004.
+// Recursive halving, then doubling, nearest ranks first. Gives the bits of the tree with as many
+// bytes as the ring, in 2 log2(size) schedule steps. Ranks that are near each other transfer most
+// of the bytes. Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+//
+// Other sizes than powers of two are divided into blocks of such sizes (7 = 4 + 2 + 1). The blocks
+// add their sums from the last block to the first. Each rank then sends at most twice the bytes of
+// the buffer. Source: "binary blocks" of Rabenseifner and Träff, "More efficient reduction
+// algorithms for non-power-of-two number of processors in message-passing parallel systems",
+// EuroPVM/MPI 2004.
 Schedule HalvingDoublingAllReduce(int rank, int size, size_t count, size_t element_bytes);
-// Halving as above, then every rank sends its part to `root`: the same bits.
+// Halving as above, then every rank sends its part to `root`. Same bits.
 Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
 
-// root, root+1, ..., each passing on what arrives.
+// A chain root, root+1, ...: each rank forwards the bytes that it receives.
 Schedule ChainBroadcast(int rank, int size, int root, size_t bytes);
 
-// Two ranks: each sends everything and reduces what arrives, rank 0's value first.
+// For two ranks: each sends everything and reduces the received data, rank 0's value first.
 Schedule PairAllReduce(int rank, size_t bytes);
 Schedule PairReduce(int rank, int root, size_t bytes);
-// Over a buffer of size * bytes (part r is rank r's): everybody to everybody, or to `root`.
+// Work on a buffer of size * bytes (part r is rank r's): from all ranks to all ranks, or to `root`.
 Schedule DirectAllGather(int rank, int size, size_t bytes);
 Schedule DirectGather(int rank, int size, int root, size_t bytes);
 Schedule DirectBroadcast(int rank, int size, int root, size_t bytes);
-// Over a buffer of size * bytes: part p goes to rank p, and what rank p gave is there instead. In
-// each step every rank has one partner (or none), so that what leaves makes room for what comes.
+// Works on a buffer of size * bytes: sends part p to rank p and replaces it with the part that rank
+// p sent. In each schedule step every rank has at most one partner, so the sent bytes make room for
+// the received bytes.
 Schedule PairwiseAllToAll(int rank, int size, size_t bytes);
-// Over a buffer of `bytes`, which goes to rank `to`, and in place of which comes that of rank
-// `from`; -1: that half is not there.
+// Works on a buffer of `bytes`: sends it to rank `to` and replaces it with the buffer of rank
+// `from`. -1: this half does not exist.
 Schedule PointToPoint(int to, int from, size_t bytes);
 
-// Dissemination barrier, ceil(log2 size) steps, over a buffer of one byte. Source: Hensgen, Finkel
-// and Manber, "Two algorithms for barrier synchronization", 1988.
+// Dissemination barrier of ceil(log2 size) schedule steps, over a buffer of one byte. Source:
+// Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988.
 Schedule DisseminationBarrier(int rank, int size);
 
 }  // namespace tandem

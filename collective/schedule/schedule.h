@@ -1,5 +1,5 @@
-// A collective as data: the table of steps that one rank does. The runner (schedule_runner.h),
-// tests and any cost model read the same tables.
+// A collective as data: the list of schedule steps of one rank. The runner (schedule_runner.h), the
+// tests and the cost model read the same schedules.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// Bytes [begin, end) of the buffer that the schedule works on.
+// Bytes [begin, end) of the schedule's buffer.
 struct Range {
   size_t begin = 0;
   size_t end = 0;
@@ -17,16 +17,16 @@ struct Range {
 };
 
 enum class Land : uint8_t {
-  kStore,            // what arrives replaces what is there
-  kReduceInFirst,    // there = arrived op there
-  kReduceHereFirst,  // there = there op arrived
+  kStore,            // received bytes replace the bytes of the buffer
+  kReduceInFirst,    // buffer = received op buffer
+  kReduceHereFirst,  // buffer = buffer op received
 };
 
-// One step: send `send` to rank `send_to` and receive `recv` from rank `recv_from` (-1: no such
-// half). The halves of all steps are two ordered lists; a half runs as soon as its bytes allow:
-// bytes are sent only after all earlier steps' receives of them have landed, and are overwritten
-// only after all sends of them in this and earlier steps have gone out. So steps overlap (segment
-// pipelining) with no segment size in the table.
+// One schedule step: send `send` to rank `send_to` and receive `recv` from rank `recv_from` (-1: no
+// such half). The halves of all schedule steps form two ordered lists, and a half runs as soon as
+// its bytes allow. Bytes are sent only after all receives of them in earlier schedule steps have
+// landed. They are overwritten only after all sends of them in this and earlier schedule steps have
+// gone out. So schedule steps overlap (segment pipelining) without a segment size in the schedule.
 struct Step {
   int send_to = -1;
   Range send;

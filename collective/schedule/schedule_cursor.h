@@ -1,5 +1,5 @@
-// How far one rank is with its table: which bytes may go out, and which may land, now. The runner
-// (schedule_runner.h) and the simulator (step_simulator.h) go by it.
+// The progress of one rank through its schedule: which bytes it may send or overwrite now. The
+// runner (schedule_runner.h) and the simulator (step_simulator.h) use it.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,20 @@
 
 namespace tandem {
 
+// Tracks the sent and the received bytes of one schedule. Not thread-safe.
 class ScheduleCursor {
  public:
   ScheduleCursor() = default;
   // `schedule` is not owned and must outlive this.
   explicit ScheduleCursor(const Schedule& schedule) : schedule_(&schedule) { SkipIdle(); }
 
-  // The step whose half is under way; null when all of that direction are done.
+  // The schedule step whose half is running; null if all halves of this direction are done.
   const Step* sending() const { return At(send_step_); }
   const Step* receiving() const { return At(recv_step_); }
   bool done() const { return sending() == nullptr && receiving() == nullptr; }
 
-  // Bytes [send_at, send_end) may go out now, and [land_at, land_end) be overwritten. REQUIRES:
-  // that half is under way.
+  // Bytes [send_at, send_end) may be sent now, and bytes [land_at, land_end) overwritten. REQUIRES
+  // that this half is running.
   size_t send_at() const { return sending()->send.begin + sent_; }
   size_t send_end() const;
   size_t land_at() const { return receiving()->recv.begin + landed_; }
@@ -30,7 +31,7 @@ class ScheduleCursor {
   void Landed(size_t bytes) { landed_ += bytes; }
   bool all_sent() const { return sent_ == sending()->send.size(); }
   bool all_landed() const { return landed_ == receiving()->recv.size(); }
-  // Go on behind the half under way, of which everything went.
+  // Continues with the next half of this direction. REQUIRES that the running half is complete.
   void NextSend();
   void NextRecv();
 
@@ -41,8 +42,8 @@ class ScheduleCursor {
   void SkipIdle();
 
   const Schedule* schedule_ = nullptr;
-  size_t send_step_ = 0, sent_ = 0;    // bytes of the step that have gone out
-  size_t recv_step_ = 0, landed_ = 0;  // bytes of the step that are in the buffer
+  size_t send_step_ = 0, sent_ = 0;    // bytes of the schedule step that have been sent
+  size_t recv_step_ = 0, landed_ = 0;  // bytes of the schedule step that are in the buffer
 };
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// The keyed checksum of what travels on a connection: AES-256-GMAC over each record, under a key
-// and a counter of the connection's direction. So a record that was altered, repeated, left out,
-// moved or put in by others is known for that. It is not encrypted.
+// A keyed checksum for the bytes of a connection: AES-256-GMAC over each record, with a key and a
+// record counter per direction. It detects records that an attacker altered, repeated, removed,
+// reordered or inserted. It does not encrypt.
 #pragma once
 
 #include <array>
@@ -15,26 +15,26 @@ namespace tandem {
 
 using SessionKey = std::array<uint8_t, 32>;
 
-// Of a connection: one for each direction.
+// The keys of a connection, one for each direction.
 struct SessionKeys {
   SessionKey send = {}, receive = {};
 };
 
-// In front of each record.
+// Precedes each record.
 struct RecordHead {
-  uint32_t bytes = 0;  // that follow
+  uint32_t bytes = 0;  // size of the record after this head
   std::array<uint8_t, 16> tag = {};
 };
 static_assert(sizeof(RecordHead) == 20);
 
-// One direction of a connection; for one thread.
+// Seals or checks the records of one direction of a connection. For one thread.
 class RecordSeal {
  public:
   explicit RecordSeal(const SessionKey& key);
 
-  // The head of the next record, which consists of these two.
+  // Returns the head of the next record, which consists of `head` and `body`.
   RecordHead Seal(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Whether that is the next record, as its sender sealed it.
+  // Returns whether `record` is the next record, exactly as its sender sealed it.
   bool Opens(const RecordHead& head, std::span<const std::byte> record);
 
  private:

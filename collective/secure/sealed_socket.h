@@ -1,5 +1,6 @@
-// A connection between two ranks that have passed the handshake. Bytes travel in records with a
-// keyed checksum each (record_seal.h), and none is given out before its record was checked.
+// A connection between two ranks that have passed the handshake. Bytes travel in records, each with
+// a keyed checksum (record_seal.h). The receiver gets no byte of a record before the record is
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace tandem {
 
-// One thread may send while another one receives.
+// One thread may send while another thread receives.
 class SealedSocket {
  public:
   struct Moved {
@@ -27,23 +28,23 @@ class SealedSocket {
       "what came is not what it sent: it was altered, repeated or left out on the way [TD6025]; "
       "hint: look for a program on the way between these hosts";
 
-  SealedSocket() = default;  // none
-  // `fd`: non-blocking.
+  SealedSocket() = default;  // no connection
+  // REQUIRES that `fd` is non-blocking.
   SealedSocket(Fd fd, const SessionKeys& keys);
 
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Sends of `head`, then `body`, what can be sent now. What was not, must come again with the next
-  // call, from the same memory or from other memory with the same bytes.
+  // Sends as much of `head`, then `body`, as is possible now. The caller must pass the unsent bytes
+  // again in the next call, from the same memory or from other memory with the same bytes.
   Moved TrySend(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Fills `head`, then `body`, with what has come; at most with the rest of one record.
+  // Fills `head`, then `body`, with received bytes; at most to the end of one record.
   Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
-  // Whether TryRecv has something to give whatever the socket has.
+  // True if TryRecv can return bytes without reading from the socket.
   bool holds_record() const { return in_ && in_->whole; }
 
  private:
-  static constexpr size_t kRecordBytesMax = 64 << 10;  // stays in the cache between its uses
+  static constexpr size_t kRecordBytesMax = 64 << 10;  // small enough to stay in the cache
 
   struct Out {
     explicit Out(const SessionKey& key) : seal(key) {}
@@ -54,11 +55,11 @@ class SealedSocket {
   struct In {
     explicit In(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
-    std::vector<std::byte> bytes;  // a record with its head, and perhaps of the next ones
-    size_t got = 0, at = 0;        // in `bytes`: what has come; the next to give out
-    bool whole = false;            // a record is there and was checked
+    std::vector<std::byte> bytes;  // a record with its head, and perhaps a part of the next records
+    size_t got = 0, at = 0;  // offsets in `bytes`: end of the received bytes; next byte to return
+    bool whole = false;      // a complete record is in `bytes` and was checked
   };
-  Moved Receive();  // kOpen with bytes: a whole record is there
+  Moved Receive();  // kOpen with bytes: a complete record has been received
   size_t record_end() const;
 
   Fd fd_;

@@ -15,21 +15,21 @@
 namespace tandem {
 namespace {
 
-// ---- What travels on the data connections -------------------------------------------------------
+// ---- Messages on the data connections -----------------------------------------------------------
 
-// Rank 0 to all: the memory can be had at this Unix socket.
+// Rank 0 sends it to all ranks: the name of the Unix socket that hands out the memory.
 struct Offer {
   static constexpr uint32_t kMagic = 0x534d4454;  // "TDMS"
   uint32_t magic = kMagic;
   uint32_t version = 1;
-  uint64_t part_bytes = 0;  // 0: there is no offer
-  char socket[40] = {};     // text, ends with 0
+  uint64_t part_bytes = 0;  // 0: no offer
+  char socket[40] = {};     // text, zero-terminated
 };
-// Each to rank 0, and rank 0 to all at the end.
+// Each rank sends its verdict to rank 0. At the end rank 0 sends the common verdict to all.
 struct Verdict {
   uint32_t magic = Offer::kMagic;
   uint32_t yes = 0;
-  char text[240] = {};  // why not; ends with 0
+  char text[240] = {};  // the reason of a no; zero-terminated
 };
 
 Status Failure(const SealedSocket::Moved& moved) {
@@ -87,7 +87,7 @@ StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   return std::move(fds[0]);
 }
 
-// Hands `memory` to whoever connects and is of the same user.
+// Sends the descriptor of `memory` to the process that connects, if it belongs to the same user.
 void ServeOne(int listener, int memory) {
   const Fd guest(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!guest.valid() || !IsSameUser(guest.get())) return;
@@ -103,7 +103,7 @@ class Agreement {
   Agreement(Mesh& mesh, size_t part_bytes, bool required, Time deadline)
       : mesh_(mesh), part_bytes_(part_bytes), required_(required), deadline_(deadline) {}
 
-  // Rank 0's part and that of the others.
+  // Lead runs on rank 0, Follow on all other ranks.
   StatusOr<std::shared_ptr<SharedMemory>> Lead();
   StatusOr<std::shared_ptr<SharedMemory>> Follow();
 
@@ -116,7 +116,7 @@ class Agreement {
     return Annotate(status, Name(rank) + ", agreeing on shared memory");
   }
   Status MakeOffer(Offer* offer);
-  // Of all others; `own` becomes "no" with the first that says so.
+  // Receives the verdicts of all other ranks. The first "no" makes `own` a "no" with its reason.
   Status Collect(Verdict* own);
   StatusOr<std::shared_ptr<SharedMemory>> Take(const Offer& offer);
   StatusOr<std::shared_ptr<SharedMemory>> End(const Verdict& verdict);
@@ -142,7 +142,7 @@ Status Agreement::MakeOffer(Offer* offer) {
 Status Agreement::Collect(Verdict* own) {
   std::vector<pollfd> waiting;
   for (int r = 1; r < mesh_.size; ++r) waiting.push_back({Line(r).fd(), POLLIN, 0});
-  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 without an offer: ignored
+  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 without an offer: poll ignores it
   for (int left = mesh_.size - 1; left > 0;) {
     const Duration time = deadline_ - SteadyNow();
     if (time <= Duration::zero()) return DeadlineExceeded("no agreement on shared memory in time");

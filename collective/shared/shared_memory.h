@@ -1,5 +1,5 @@
-// Memory that the ranks of one host share (common/shm/sealed_memory.h): made by rank 0, handed to
-// the others over a Unix socket.
+// Memory that the ranks of one host share (common/shm/sealed_memory.h). Rank 0 creates it and sends
+// its file descriptor to the others over a Unix socket.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,14 @@
 
 namespace tandem {
 
-// `ranks` parts of equal size. Pages take memory once they are touched.
+// Shared memory, divided into one part of equal size per rank. A page uses memory only after it was
+// touched.
 class SharedMemory {
  public:
-  // A new object, of ranks * part_bytes (a multiple of the page size).
+  // Creates a new object of ranks * part_bytes bytes. REQUIRES that part_bytes is a multiple of the
+  // page size.
   static StatusOr<std::shared_ptr<SharedMemory>> Create(int ranks, size_t part_bytes);
-  // Of a peer: refused unless it has this very size and can neither shrink nor grow.
+  // Maps the object of a peer. Rejects an object that has another size or can shrink or grow.
   static StatusOr<std::shared_ptr<SharedMemory>> Map(Fd fd, int ranks, size_t part_bytes);
   SharedMemory(std::shared_ptr<SealedMemory> all, size_t part_bytes)
       : all_(std::move(all)), part_bytes_(part_bytes) {}
@@ -34,10 +36,11 @@ class SharedMemory {
   const size_t part_bytes_;
 };
 
-// Called by all ranks of `mesh` at once, with the same arguments, before anything else is sent on
-// its data connections. All get memory, or all get null (in the log of rank 0: why). Ranks are on
-// one host when they reach each other over an abstract Unix socket: they share the kernel and its
-// network namespace. `required`: that one cannot is an error on all ranks, naming it.
+// Shares memory among all ranks. All ranks of `mesh` must call it at the same time, with the same
+// arguments, before they send anything else on its data connections. Either all ranks get memory or
+// all get null; then rank 0 logs the reason. Ranks are on one host if they reach each other over an
+// abstract Unix socket, because they then share the kernel and its network namespace. `required`:
+// if one rank cannot share memory, all ranks fail with an error that names it.
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
                                                     Time deadline);
 

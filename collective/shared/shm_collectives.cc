@@ -11,9 +11,9 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPieceBytes = 16 << 10;         // of an input in the arena
-constexpr size_t kStagedPieceBytes = 128 << 10;  // most of a chunk in the staging area
-constexpr size_t kCopySlotBytes = 128 << 10;     // two of them in the staging area
+constexpr size_t kPieceBytes = 16 << 10;         // bytes of an input in the arena
+constexpr size_t kStagedPieceBytes = 128 << 10;  // most bytes of a chunk in the staging area
+constexpr size_t kCopySlotBytes = 128 << 10;     // bytes; the staging area has two slots
 
 constexpr size_t kSeatBytes =
     (sizeof(ShmRankBlock) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
@@ -21,7 +21,7 @@ constexpr size_t kSeatBytes =
 size_t BeforeArena(int ranks) { return kSeatBytes + ShmTransport::PartBytes(ranks); }
 
 ShmRankBlock* SeatOf(const SharedMemory& memory, int rank) {
-  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());  // zero: as it shall begin
+  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());  // initially zero
 }
 
 std::vector<std::atomic<int32_t>*> SleepersOf(const SharedMemory& memory, int ranks) {
@@ -34,7 +34,7 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// The part of `range` that is number `index` of pieces of `bytes`; may be empty.
+// Divides `range` into pieces of `bytes` and returns piece `index`; may be empty.
 Range Piece(Range range, size_t index, size_t bytes) {
   const size_t begin = std::min(range.begin + index * bytes, range.end);
   return {begin, std::min(begin + bytes, range.end)};
@@ -81,7 +81,7 @@ Status ShmCollectives::EndPhase(Time deadline) {
   return OkStatus();
 }
 
-// ---- What the ranks tell each other -------------------------------------------------------------
+// ---- Posting operations -------------------------------------------------------------------------
 
 ShmRankBlock::Posting& ShmCollectives::NextPosting() {
   ++turn_;
@@ -90,7 +90,7 @@ ShmRankBlock::Posting& ShmCollectives::NextPosting() {
 
 Status ShmCollectives::Meet(const MessageHeader& header, Time deadline) {
   TD_RETURN_IF_ERROR(EndPhase(deadline));
-  // Nobody is in the last operation any more, nor in the next one yet.
+  // All ranks have left the previous operation, and none has begun the next one.
   if (transport_.rank() == 0) {
     Own().claims[(turn_ + 1) % 2].store(0, std::memory_order_relaxed);
   }
@@ -120,7 +120,7 @@ Status ShmCollectives::Post(const Job& job, const MessageHeader& header) {
 }
 
 Status ShmCollectives::Passed(int peer) const {
-  MessageHeader runs;  // of the operation behind the last one here
+  MessageHeader runs;  // the operation after the last one of this rank
   std::memcpy(&runs, &Seat(peer).postings[(turn_ + 1) % 2].header, sizeof(runs));
   return FailedPrecondition(
       "ranks do not run the same operation: %s runs %s meanwhile; all ranks must make the same "
@@ -231,7 +231,7 @@ void ShmCollectives::FinishPosted(const Job& job) {
 
 Status ShmCollectives::ReduceInArena(const Job& job) {
   const size_t size = seats_.size();
-  const size_t pieces = PiecesOf(Chunk(job, 0).size(), kPieceBytes);  // the first is the largest
+  const size_t pieces = PiecesOf(Chunk(job, 0).size(), kPieceBytes);  // chunk 0 is the largest
   std::atomic<uint64_t>& claims = Seat(0).claims[turn_ % 2];
   while (true) {
     const uint64_t claim = claims.fetch_add(1, std::memory_order_relaxed);
@@ -248,8 +248,9 @@ Status ShmCollectives::ReduceInArena(const Job& job) {
   return EndPhase(job.deadline);
 }
 
-// Chunk c is reduced by rank c. Where in the staging areas, for pieces of P bytes: piece of chunk c
-// at c * P of the rank that gives it; the result behind them, at the rank that reduced it.
+// Rank c reduces chunk c. With pieces of P bytes, each rank's staging area holds its piece of chunk
+// c at offset c * P. The rank that reduces a chunk stores the result after these pieces, at offset
+// size * P.
 Status ShmCollectives::ReduceStaged(const Job& job) {
   const int rank = transport_.rank(), size = transport_.size();
   const size_t slots = static_cast<size_t>(size) + 1;
@@ -298,7 +299,7 @@ Status ShmCollectives::CopyStaged(const Job& job) {
     const Range range = Piece({0, job.bytes}, w, kCopySlotBytes);
     const size_t slot = w % 2 * kCopySlotBytes;
     if (Gives(job, rank)) Copy(Own().staging + slot, job.in + range.begin, range.size());
-    // Behind it also: all have copied out what was in the other slot.
+    // The end of this phase also means that all ranks have copied the other slot out.
     TD_RETURN_IF_ERROR(EndPhase(job.deadline));
     for (int r = 0; r < transport_.size(); ++r) {
       if (r == rank || !Gives(job, r)) continue;

@@ -18,7 +18,8 @@ size_t PipeBytes(int ranks) {
 
 }  // namespace
 
-// Zero at first. Counts of bytes since then; each is written by one side.
+// A ring of bytes. Both counts are bytes since the start and initially 0; only one side writes
+// each.
 struct ShmTransport::Pipe {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
@@ -96,14 +97,14 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   for (const int peer : recv_from) peers[n++] = peer;
   if (send_to >= 0 && (n == 0 || peers[0] != send_to)) peers[n++] = send_to;
   const std::span<const int> asked(peers.data(), n);
-  // A broken pipe is for the next call to name.
+  // The next call reports a pipe with inconsistent counts.
   const auto moves = [&] {
     if (send_to >= 0 && Used(At(rank(), send_to), send_to).value_or(0) < capacity) return true;
     return std::any_of(recv_from.begin(), recv_from.end(),
                        [&](int peer) { return Used(At(peer, rank()), peer).value_or(1) > 0; });
   };
   const auto ahead = [&](int peer) { return board_.Ahead(peer); };
-  // In this order: what a peer moved before it went on is seen when that is.
+  // The order matters: if a peer is seen ahead, the bytes that it moved before are seen too.
   const auto gone_on = [&] { return std::find_if(asked.begin(), asked.end(), ahead); };
   const auto status = board_.doorbells().Await(asked, deadline, [&] {
     const bool gone = gone_on() != asked.end();

@@ -1,5 +1,5 @@
-// Streams of bytes between ranks that share memory: a ring of bytes for each direction of each
-// pair. What has no form of its own on the board (shm_collectives.h) runs over them by its table.
+// A Transport in shared memory: one ring buffer per direction and pair of ranks. Operations that
+// ShmCollectives does not implement run over it by their schedules.
 #pragma once
 
 #include <span>
@@ -12,10 +12,10 @@ namespace tandem {
 
 class ShmTransport final : public Transport {
  public:
-  // Of each rank's part of the memory: the pipes that lead to it.
+  // Bytes in each rank's part of the memory, for the pipes to this rank.
   static size_t PartBytes(int ranks);
 
-  // Neither is owned. `below` connects the same ranks; failures are its affair.
+  // Neither is owned. `below` connects the same ranks and reports their failures.
   ShmTransport(ShmCollectives& board, Transport& below) : board_(board), below_(below) {}
 
   int rank() const override { return below_.rank(); }
@@ -24,7 +24,7 @@ class ShmTransport final : public Transport {
   StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                            std::span<const std::byte> body) override;
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
-  // FAILED_PRECONDITION when a peer has gone into a collective of the board meanwhile.
+  // FAILED_PRECONDITION: a peer has meanwhile begun a collective of ShmCollectives.
   Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override;
   void Abort(const Status& status) override { below_.Abort(status); }
   Status Health() const override { return below_.Health(); }
@@ -33,7 +33,8 @@ class ShmTransport final : public Transport {
   struct Pipe;
 
   Pipe& At(int from, int to) const;
-  // Bytes that are in the pipe; DATA_LOSS naming `peer` where its counts make no sense.
+  // Returns the bytes in the pipe. DATA_LOSS: the counts of `peer` are inconsistent; the message
+  // names it.
   StatusOr<size_t> Used(const Pipe& pipe, int peer) const;
 
   ShmCollectives& board_;

@@ -6,7 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr std::byte kBell{0x5b};
-// Looks before the processor is offered to others; with more ranks than processors: soon.
+// Checks before a waiter yields its processor. With more ranks than processors it yields soon.
 constexpr int kSpins = 40, kSpinsCrowded = 1;
 
 }  // namespace
@@ -20,7 +20,7 @@ ShmWaiter::ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& tra
 void ShmWaiter::Ring(int peer) {
   const int32_t for_whom = sleepers_[static_cast<size_t>(peer)]->load(std::memory_order_seq_cst);
   if (for_whom != transport_.rank() + 1 && for_whom != kAnybody) return;
-  // That a sleeper is gone is found by whoever waits for it.
+  // If the sleeper has died, the ranks that wait for it find out.
   transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
 }
 

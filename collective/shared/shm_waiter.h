@@ -1,7 +1,7 @@
-// How ranks that share memory wait for each other: a short spin, then yields (the peer may need
-// this processor), then sleep, from which whoever changes something writes a byte on the connection
-// to a rank that sleeps for it. So a peer that died, left or aborted is known as the transport
-// knows it.
+// Lets ranks that share memory wait for each other. A rank spins briefly, then yields (the peer may
+// need this processor), then sleeps on its connections. A rank that changes shared state sends one
+// byte to each sleeper that waits for it. So the transport also reports peers that died, left or
+// aborted.
 #pragma once
 
 #include <sched.h>
@@ -21,25 +21,26 @@
 
 namespace tandem {
 
-// For one thread.
+// Waits for the peers of one rank. For one thread.
 class ShmWaiter {
  public:
-  // `sleepers`: of each rank a word in the memory that all share, 0 at first. `transport` is not
-  // owned, and carries nothing else.
+  // `sleepers`: one word per rank, in the shared memory, initially 0. `transport` is not owned;
+  // nothing else may use it.
   ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport);
 
-  // Wakes `peer` if it sleeps and waits for this rank. Behind the change that it waits for, which
-  // is to be sequentially consistent.
+  // Wakes `peer` if it sleeps and waits for this rank. Call it after the change that the peer waits
+  // for. REQUIRES that this change is sequentially consistent.
   void Ring(int peer);
-  // Returns once ready(), which reads what peers (of which it is one of `peers`, two at most, that
-  // it waits for) have written, sequentially consistent; or fails.
+  // Returns OK when ready() is true; fails if a peer fails or the deadline passes. ready() reads,
+  // sequentially consistently, data that peers wrote. `peers` (at most two) are the ranks that
+  // write them.
   template <typename Ready>
   Status Await(std::span<const int> peers, Time deadline, Ready ready);
 
  private:
-  // How long the processor is offered to others before a sleep.
+  // Time for which a waiter yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  static constexpr int32_t kNobody = 0, kAnybody = -1;  // else 1 + the rank
+  static constexpr int32_t kNobody = 0, kAnybody = -1;  // otherwise 1 + the rank
 
   static void Pause() {
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Most bytes in one send, so that a fast sender still looks after what arrives.
+// Most bytes in one send, so that a fast sender also reads what it receives.
 constexpr size_t kSendBytesMax = 256 << 10;
 
 }  // namespace

@@ -12,23 +12,23 @@
 
 namespace tandem {
 
-// For one thread. Allocates nothing after construction.
+// Runs schedules, one after another. For one thread. Allocates no memory after construction.
 class ScheduleRunner {
  public:
-  // `transport` is not owned and must outlive this. What is to be reduced arrives in pieces of at
-  // most `piece_bytes_max` (>= 8), so that it is added while it is in the cache and while the next
-  // piece is on its way.
+  // `transport` is not owned and must outlive this. Data to be reduced are received in pieces of at
+  // most `piece_bytes_max` (>= 8). The runner adds a piece while it is in the cache and while the
+  // next piece is in transit.
   ScheduleRunner(Transport& transport, size_t piece_bytes_max);
 
-  // Does this rank's part. The first bytes to and from each peer are the header, which must fit
-  // that of the peer. `data` must hold every range of `schedule`, and ranges that are reduced begin
-  // and end on elements. On failure `data` is undefined and the streams are no longer in step: the
-  // transport must be aborted.
+  // Runs this rank's schedule. The first bytes to and from each peer are the header, which must
+  // match that of the peer. `data` must hold every range of `schedule`; ranges that are reduced
+  // begin and end at elements. After a failure `data` is undefined and the streams are out of step:
+  // the caller must abort the transport.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& header,
              Time deadline) {
     return Run(schedule, data, header, header, deadline);
   }
-  // The same where peers do not send the header that they get.
+  // The same, for peers that send a header other than the one they receive.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& sent,
              const MessageHeader& expected, Time deadline);
 
@@ -38,11 +38,12 @@ class ScheduleRunner {
     MessageHeader got;
   };
 
-  // Each moves what it can of the current half step. True if something moved or a half step ended.
+  // Each moves as many bytes as possible of its current half. Returns true if bytes moved or a half
+  // ended.
   StatusOr<bool> Send();
   StatusOr<bool> Recv();
   Status Landed(const Step& step, size_t bytes);
-  // The peer to wait for, or -1 when this direction has nothing to wait for.
+  // The peer to wait for; -1: this direction has nothing to wait for.
   int SendPeer() const;
   int RecvPeer() const;
 
@@ -50,13 +51,13 @@ class ScheduleRunner {
   std::vector<std::byte> piece_;
   std::vector<Peer> peers_;
 
-  // The operation under way.
+  // State of the running operation.
   ScheduleCursor progress_;
   std::span<std::byte> data_;
-  const MessageHeader* header_ = nullptr;    // that goes out
-  const MessageHeader* expected_ = nullptr;  // that is to come
+  const MessageHeader* header_ = nullptr;    // sent to peers
+  const MessageHeader* expected_ = nullptr;  // expected from peers
   size_t element_bytes_ = 1;
-  size_t held_ = 0;  // bytes in piece_ that wait for the rest of their element
+  size_t held_ = 0;  // bytes in piece_ of an incomplete element
 };
 
 }  // namespace tandem

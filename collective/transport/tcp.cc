@@ -21,20 +21,21 @@
 namespace tandem {
 namespace {
 
-// How long an operation that lost a connection waits for the control connection to say why.
+// Time for which an operation with a lost connection waits for the reason from the control
+// connection.
 constexpr Duration kReasonWait = std::chrono::milliseconds(500);
-// Unacknowledged bytes for longer than this: the way to the peer is cut.
+// Limit for unacknowledged bytes. After it the kernel considers the path to the peer broken.
 constexpr int kUserTimeoutMs = 20'000;
 constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
 
-// On control connections.
+// A message on a control connection.
 struct ControlMessage {
   static constexpr uint32_t kMagic = 0x414d4454;  // "TDMA"
   static constexpr uint16_t kAbort = 1, kGoodbye = 2, kRelay = 3;
   uint32_t magic = kMagic;
   uint16_t kind = 0;
   uint16_t code = 0;     // StatusCode of an abort
-  char text[1016] = {};  // why; ends with 0
+  char text[1016] = {};  // the reason; zero-terminated
 };
 static_assert(sizeof(ControlMessage) == 1024);
 
@@ -55,7 +56,7 @@ class TcpTransport final : public Transport {
   ~TcpTransport() override {
     const Status failure = Health();
     if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
-    // A peer that has not heard of the failure yet would take this rank for the one that died.
+    // A peer that does not know the failure yet would mistake this rank for the failed one.
     if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
     Ring(stop_);
     if (listener_.joinable()) listener_.join();
@@ -96,15 +97,17 @@ class TcpTransport final : public Transport {
   }
   int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].fd(); }
 
-  // True for the first failure, which is the one that counts.
+  // Returns true for the first failure. Only the first failure counts.
   bool Fail(const Status& status) TD_EXCLUDES(mu_);
-  // To all peers. What a peer does not take at once is lost: it is stuck or gone.
+  // Sends a message to all peers, without blocking. A peer that cannot accept it immediately does
+  // not get it: it hangs or is lost.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
   StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
-  // Why the data connection of `peer` ended, as `error` (0: in good order).
+  // Returns the reason why the data connection of `peer` ended with `error` (0: closed in good
+  // order).
   Status Gone(int peer, int error) TD_EXCLUDES(mu_);
 
-  // The control connections, on the transport's thread.
+  // Read the control connections, on the transport's thread.
   void Listen();
   void ReadControl(int peer);
   void Obey(int peer, const ControlMessage& message);
@@ -115,15 +118,15 @@ class TcpTransport final : public Transport {
   const Fd stop_;
 
   std::atomic<bool> failed_{false};
-  std::atomic<bool> told_{false};  // the failure is this rank's own: the peers have it from here
+  std::atomic<bool> told_{false};  // this rank caused the failure, and has sent it to the peers
   mutable Mutex mu_;
   CondVar changed_;
   Status failure_ TD_GUARDED_BY(mu_);
-  std::vector<bool> left_ TD_GUARDED_BY(mu_);  // said goodbye
+  std::vector<bool> left_ TD_GUARDED_BY(mu_);  // ranks that sent a goodbye
 
-  Mutex tell_mu_;  // one message at a time on a connection
+  Mutex tell_mu_;  // serializes messages on a connection
 
-  std::vector<Inbox> inbox_;  // the listener's own
+  std::vector<Inbox> inbox_;  // for the listener thread only
   std::thread listener_;
 };
 
@@ -162,7 +165,7 @@ void TcpTransport::Tell(uint16_t kind, const Status& status) {
   for (SealedSocket& line : mesh_.control) {
     if (!line.valid()) continue;
     line.TrySend(bytes, {});
-    // Nothing more comes from here: the peer reads the message before it sees the end.
+    // This rank sends nothing more, so the peer reads the message before the end of the stream.
     if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
   }
 }
@@ -235,7 +238,7 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
     TD_RETURN_IF_ERROR(Health());
     if (ready > 0) return OkStatus();
     if (spinning) {
-      ::sched_yield();  // with more ranks than cores the peer may need this one
+      ::sched_yield();  // with more ranks than cores the peer may need this core
     } else if (SteadyNow() >= deadline) {
       break;
     }
@@ -255,7 +258,7 @@ void TcpTransport::Listen() {
       fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};
     }
     fds.back() = {stop_.get(), POLLIN, 0};
-    // Without a deadline: the end of this thread is itself one of the things that are waited for.
+    // Without a deadline: stop_ wakes this thread at the end.
     const int ready = ::poll(fds.data(), fds.size(), -1);
     if (ready < 0) {
       CHECK_EQ(errno, EINTR) << ErrnoText(errno);
@@ -306,7 +309,7 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
     const bool known =
         message.code > 0 && message.code <= static_cast<uint16_t>(StatusCode::kUnauthenticated);
     const std::string text = GetText(message.text);
-    // Not passed on now: whoever aborts tells everybody itself.
+    // Not forwarded now: the rank that aborts notifies all ranks itself.
     Fail(Status(known ? static_cast<StatusCode>(message.code) : StatusCode::kUnknown,
                 relayed ? text : absl::StrFormat("%s aborted: %s", PeerName(peer), text)));
     return;

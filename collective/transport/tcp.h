@@ -1,4 +1,4 @@
-// The transport of ranks on several hosts.
+// The transport between ranks on several hosts.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-// Between each two ranks one connection carries data, and another aborts and goodbyes, on which the
-// transport's own thread listens: a rank that dies or aborts is known at once, even to ranks that
-// do not talk to it and while no operation runs. `mesh` comes from JoinWorld. A wait looks for
-// bytes for `spin` before it sleeps.
+// Creates a transport over TCP. Each pair of ranks has a data connection and a control connection
+// for aborts and goodbyes. The transport's own thread reads the control connections. So a rank that
+// dies or aborts is detected immediately, even by ranks that exchange no data with it and while no
+// operation runs. `mesh` comes from JoinWorld. A wait polls for `spin` before it sleeps.
 std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh,
                                             Duration spin = std::chrono::microseconds(20));
 

@@ -1,4 +1,4 @@
-// What several processes must have alike, as texts that can be compared and shown.
+// Settings that must be equal in several processes, as texts for comparisons and messages.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tandem {
 
-// Names of settings, each once and in ascending order, with their values.
+// Names and values of settings. Names are unique and ascending.
 using Agreement = std::vector<std::pair<std::string, std::string>>;
 
-// "" when equal; else the first difference, in words: "trainer 1 has seed 2, trainer 0 has 1 (1
-// more setting differs)". `a_name`, `b_name`: who has them.
+// Returns "" if both are equal, else the first difference. Example: "trainer 1 has seed 2, trainer
+// 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the processes.
 std::string Disagreement(const Agreement& a, std::string_view a_name, const Agreement& b,
                          std::string_view b_name);
 

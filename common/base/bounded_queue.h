@@ -1,4 +1,4 @@
-// A queue with a bound, deadlines and an end: the only queue between threads in Tandem.
+// A queue with a capacity, deadlines and an end. It is the only queue between threads in Tandem.
 #pragma once
 
 #include <deque>
@@ -11,16 +11,17 @@ namespace tandem {
 
 enum class PushResult { kOk, kFull, kClosed };
 
-// Thread-safe, any number of producers and consumers, first in first out.
+// First in, first out. Thread-safe for any number of producers and consumers.
 template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Does not block. `item` is moved from only when kOk is returned.
+  // Does not block. Moves from `item` only if it returns kOk.
   PushResult TryPush(T&& item) TD_EXCLUDES(mu_) { return Push(std::move(item), Time::min()); }
 
-  // Blocks while full, until `deadline` (then kFull). `item` is moved from only on kOk.
+  // Blocks while the queue is full, until `deadline` (then kFull). Moves from `item` only if it
+  // returns kOk.
   PushResult Push(T&& item, Time deadline) TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!closed_ && items_.size() >= capacity_) {
@@ -34,7 +35,8 @@ class BoundedQueue {
     return PushResult::kOk;
   }
 
-  // Blocks while empty, until `deadline`. nullopt: the deadline passed, or closed and drained.
+  // Blocks while the queue is empty, until `deadline`. nullopt: the deadline passed, or the queue
+  // is closed and empty.
   std::optional<T> Pop(Time deadline) TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (items_.empty() && !closed_) {
@@ -47,7 +49,7 @@ class BoundedQueue {
     return item;
   }
 
-  // No more pushes; what is queued can still be popped. May be called more than once.
+  // Rejects later pushes. Queued items can still be popped. May be called more than once.
   void Close() TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     closed_ = true;
@@ -55,7 +57,7 @@ class BoundedQueue {
     not_empty_.NotifyAll();
   }
 
-  // Throws away what is queued.
+  // Removes and destroys all queued items.
   void Clear() TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     items_.clear();

@@ -1,5 +1,5 @@
-// CHECK, CHECK_EQ, ... and LOG: for our own bugs and for log lines. What the outside can cause is a
-// Status (common/base/status.h).
+// CHECK, CHECK_EQ, ... and LOG: for bugs of Tandem itself and for log lines. Failures with an
+// outside cause are a Status (common/base/status.h).
 #pragma once
 
 #include <glog/logging.h>

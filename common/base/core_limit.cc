@@ -7,8 +7,8 @@
 namespace tandem {
 
 void LimitCoreDumps(bool allowed) {
-  // A limit of 0 keeps no pipe from getting the memory; 1 does, and no core file is so small
-  // (Linux, fs/coredump.c).
+  // A pipe still gets the memory if the limit is 0. A limit of 1 prevents this, and also core
+  // files, which are larger (Linux, fs/coredump.c).
   constexpr rlim_t kNone = 1;
   rlimit limit{};
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return;

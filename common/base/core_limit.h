@@ -1,11 +1,11 @@
-// Whether a crash may leave the process's memory in a file.
+// Allows or prevents core dumps of the process.
 #pragma once
 
 namespace tandem {
 
-// With `allowed` the soft limit of core files becomes the hard one, else none is written, also
-// where a program takes them (core_pattern with a pipe): the memory holds secrets, keys and
-// parameters. Call early in main; processes that are started later inherit it.
+// `allowed`: raises the soft limit of core files to the hard limit. Otherwise prevents core dumps,
+// also where a program receives them (core_pattern with a pipe), because the memory holds secrets,
+// keys and parameters. Call it early in main; child processes inherit the limit.
 void LimitCoreDumps(bool allowed);
 
 }  // namespace tandem

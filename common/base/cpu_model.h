@@ -1,11 +1,11 @@
-// Which processor this is, for reports and for what is measured once per machine.
+// The name of this processor, for reports and for measurements that are made once per machine.
 #pragma once
 
 #include <string>
 
 namespace tandem {
 
-// "model name" of /proc/cpuinfo; "unknown processor" where it does not say.
+// Returns "model name" of /proc/cpuinfo, or "unknown processor" if it is missing.
 std::string CpuModel();
 
 }  // namespace tandem

@@ -7,8 +7,9 @@
 namespace tandem {
 
 uint32_t Crc32c(uint32_t before, const void* data, size_t bytes) {
-  constexpr size_t kCallMax = size_t{1} << 30;  // the library counts in an int
-  // Which takes what is read only as if it were not, and leaves the inversions to its callers.
+  constexpr size_t kCallMax = size_t{1} << 30;  // the library's size type is int
+  // The library takes a pointer to non-const memory but only reads it. The caller must invert the
+  // sum.
   auto* p = static_cast<unsigned char*>(const_cast<void*>(data));
   uint32_t sum = ~before;
   while (bytes > 0) {

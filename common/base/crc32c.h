@@ -1,5 +1,5 @@
-// CRC32C (Castagnoli, polynomial 0x1EDC6F41 reflected; RFC 3720 appendix B.4), by ISA-L, which
-// takes the instructions that the processor has.
+// CRC32C (Castagnoli, polynomial 0x1EDC6F41 reflected; RFC 3720 appendix B.4). Uses ISA-L, which
+// selects the instructions that the processor supports.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a program says of an error before it ends.
+// The text of an error that a program prints before it exits.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace tandem {
 
-// "what; hint: do this" and "what; did you mean \"x\"?" as what and hint; "" for none.
+// Splits "what; hint: do this" and "what; did you mean \"x\"?" into what and hint. The hint is ""
+// if there is none.
 std::pair<std::string, std::string> SplitHint(const std::string& message);
 
-// "PROGRAM: error: what (CODE)", which `tandem explain CODE` explains, and what to do next in a
-// line of its own. CANCELLED, which is a stop on request, is told as "PROGRAM: what". Errors of
-// files, which tell their own place, come as they are. Ends with a newline.
+// Returns "PROGRAM: error: what (CODE)" and then a line with the hint; `tandem explain CODE`
+// explains the code. Errors of files, which contain their own location, stay unchanged. Ends with a
+// newline.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem

@@ -1,15 +1,15 @@
-// How many files a process may have open.
+// The limit on open files of a process.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem {
 
-// Raises the soft limit to the hard one: 1024, which is usual, is too few for data in a thousand
-// files, or for a thousand peers. Call early in main.
+// Raises the soft limit to the hard limit. The usual 1024 is too low for data in a thousand files,
+// or for a thousand peers. Call it early in main.
 void RaiseFileLimit();
 
-// How many files this process may have open.
+// Returns the number of files that this process may have open.
 uint64_t FileLimit();
 
 }  // namespace tandem

@@ -132,7 +132,7 @@ Status PublishFiles(const std::vector<FileToWrite>& files) {
 Status MakeFolders(const std::string& called, const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> missing;  // from below
+  std::vector<fs::path> missing;  // innermost first
   for (fs::path at = fs::absolute(dir, error).lexically_normal();
        !at.empty() && !fs::exists(at, error) && at != at.root_path(); at = at.parent_path()) {
     missing.push_back(at);
@@ -162,7 +162,7 @@ Status SyncDir(const std::string& dir) {
   if (fd < 0) return FileError(dir, "cannot be opened", errno);
   const int error = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  // Some file systems cannot sync folders and need not.
+  // Some file systems cannot sync directories and need not.
   return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
 }
 

@@ -1,4 +1,4 @@
-// Files: errors that name the path, synced where they must last.
+// Reads and writes files. Errors name the path, and files that must last are synced.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,26 @@
 
 namespace tandem {
 
-// What the error number `error` of a call on `path` means: NOT_FOUND, PERMISSION_DENIED,
-// RESOURCE_EXHAUSTED (the disk is full, or a limit of the process is reached), INVALID_ARGUMENT (it
-// is a folder), ALREADY_EXISTS, else DATA_LOSS. `what`: "cannot be created".
+// Converts errno `error` of a call on `path`. `what` is a phrase such as "cannot be created".
+// NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS: as the names say. RESOURCE_EXHAUSTED: the disk is
+// full, or the process has reached a limit. INVALID_ARGUMENT: the path is a directory. DATA_LOSS:
+// any other error.
 Status FileError(const std::string& path, const char* what, int error);
 
-// Writes a new file. Removes nothing: an unfinished file stays for the caller to clean up.
+// Writes a new file. Not thread-safe. Removes nothing: the caller must delete an unfinished file.
 class FileWriter {
  public:
   FileWriter() = default;
-  ~FileWriter();  // closes, without syncing
+  ~FileWriter();  // closes without sync
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // Creates or empties `path` (mode 0644 less the umask).
+  // Creates `path` or truncates it (mode 0644 minus the umask).
   Status Open(const std::string& path);
-  // RESOURCE_EXHAUSTED when the disk is full.
+  // RESOURCE_EXHAUSTED: the disk is full.
   Status Write(const void* data, size_t bytes);
   Status Close();
-  // Data are on the disk when this returns OK.
+  // OK means that the data are durable.
   Status SyncAndClose();
 
  private:
@@ -40,13 +41,13 @@ class FileWriter {
   int fd_ = -1;
 };
 
-// Reads a file from its beginning.
+// Reads a file from its beginning. Not thread-safe.
 class FileReader {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or DATA_LOSS; refuses what is not a regular file.
+  // NOT_FOUND, PERMISSION_DENIED or DATA_LOSS. Rejects everything except regular files.
   Status Open(const std::string& path);
-  uint64_t bytes() const { return bytes_; }  // when it was opened
-  // Exactly `bytes`; DATA_LOSS when the file ends before.
+  uint64_t bytes() const { return bytes_; }  // file size at Open
+  // Reads exactly `bytes` bytes. DATA_LOSS: the file ends before.
   Status Read(void* data, size_t bytes);
 
  private:
@@ -58,30 +59,31 @@ class FileReader {
   uint64_t bytes_ = 0, offset_ = 0;
 };
 
-// The whole file, at most `bytes_max` bytes (else DATA_LOSS).
+// Reads the whole file. DATA_LOSS: it is larger than `bytes_max` bytes.
 StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max);
 
-// Writes or replaces a file, which is not synced.
+// Writes or replaces a file, without sync.
 Status WriteTextFile(const std::string& path, std::string_view text);
 
 struct FileToWrite {
   std::string path;
-  std::function<Status(const std::string& path)> write;  // to the path that it is given
+  std::function<Status(const std::string& path)> write;  // writes the file to the given path
 };
-// Writes files and puts them in the place of those that are there, once all are written; when one
-// cannot be written, all stay as they were. What is no regular file (/dev/stdout) is written in
-// place.
+// Writes all files to temporary paths, then renames them to their paths. If one cannot be written,
+// all existing files stay unchanged. Writes in place if the path is not a regular file
+// (/dev/stdout).
 Status PublishFiles(const std::vector<FileToWrite>& files);
 
-// Makes `dir` and the folders above it that are missing; their names are durable afterwards.
-// `dir` gets mode 0700, a folder above it the mode of the umask. Errors name `called`.
+// Creates `dir` and its missing parent directories and makes their names durable. `dir` gets mode
+// 0700, a parent directory the mode of the umask. Errors name `called`.
 Status MakeFolders(const std::string& called, const std::string& dir);
 
-// OK when a file can be written at `path`, as far as can be known before: its folder is there, and
-// rights allow it. Leaves the file as it is; one that is absent stays absent.
+// Returns OK if a file can be written at `path`, as far as this can be known in advance: its
+// directory exists and permissions allow it. Does not change an existing file and leaves no new
+// one.
 Status CheckWritable(const std::string& path);
 
-// Makes creations and renames in `dir` permanent.
+// Makes creations and renames in `dir` durable.
 Status SyncDir(const std::string& dir);
 
 }  // namespace tandem

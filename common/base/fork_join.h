@@ -1,4 +1,4 @@
-// A few threads that do parts of one piece of work together with the thread that has it.
+// A few threads that, together with their caller, run the parts of one task.
 #pragma once
 
 #include <functional>
@@ -9,22 +9,22 @@
 
 namespace tandem {
 
-// Not thread-safe: one piece of work at a time. Its threads sleep between two of them, so that a
-// process which shares its processors with others takes nothing from them.
+// Runs tasks in parallel parts. Not thread-safe: one task at a time. Its threads sleep between
+// tasks, so they use no processor time of other processes.
 class ForkJoin {
  public:
-  // `threads` >= 1, the caller's counted: 1 has none of its own.
+  // `threads` >= 1 includes the caller; 1: no additional thread.
   ForkJoin(const std::string& name, int threads);
 
   int threads() const { return threads_; }
-  // Calls work(part) for each part of [0, parts) at once, part 0 on the calling thread; returns
-  // when all have returned. REQUIRES: 1 <= parts <= threads().
+  // Calls work(part) for each part of [0, parts) in parallel, part 0 on the calling thread. Returns
+  // when all calls have returned. REQUIRES: 1 <= parts <= threads().
   void Run(int parts, const std::function<void(int)>& work);
 
  private:
   const int threads_;
   LeaderCpuTracker caller_;
-  std::unique_ptr<ThreadPool> others_;  // null: none
+  std::unique_ptr<ThreadPool> others_;  // null: no additional threads
 };
 
 }  // namespace tandem

@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-// For a handler that is called without arguments. Written once, by main.
+// For the terminate handler, which has no arguments. Only main writes it, once.
 const char* program_name = "";
 std::terminate_handler default_terminate = nullptr;
 
@@ -30,7 +30,7 @@ uint64_t LimitOf(__rlimit_resource_t resource) {
   return limit.rlim_cur;
 }
 
-// Of address space; 0 when /proc does not say. Takes no memory from the heap.
+// Returns the used address space in bytes; 0: /proc is not readable. Allocates no heap memory.
 uint64_t AddressSpaceUsed() {
   const Fd file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   std::array<char, 64> text{};
@@ -38,7 +38,7 @@ uint64_t AddressSpaceUsed() {
   return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// There is no memory to make a Status of.
+// Prints the message without a Status, for which there may be no memory.
 [[noreturn]] void EndFor(const char* what) {
   std::array<char, 64> limit{"none"};
   const uint64_t bytes = LimitOf(RLIMIT_AS);

@@ -1,4 +1,5 @@
-// Limits that the host sets to a process (ulimit, setrlimit(2)), named where they are reached.
+// Limits that the host sets for a process (ulimit, setrlimit(2)). Errors name the limit that was
+// reached.
 #pragma once
 
 #include <string>
@@ -7,17 +8,19 @@
 
 namespace tandem {
 
-// RESOURCE_EXHAUSTED: `what`, then the limit and what to do. For EMFILE and for EFBIG.
+// Return RESOURCE_EXHAUSTED with `what`, the limit and a hint. TooManyFiles is for EMFILE,
+// FileTooLarge for EFBIG.
 Status TooManyFiles(const std::string& what);
 Status FileTooLarge(const std::string& what);
 
-// The limits of this process that are often too low: "ulimit -v allows 204800000 bytes"; "" where
-// none is set, and there are descriptors enough.
+// Lists limits of this process that are often too low. Example: "ulimit -v allows 204800000 bytes".
+// Returns "" if memory has no limit and there are enough file descriptors.
 std::string LowLimits();
 
-// Call first in main. A write beyond `ulimit -f` fails with EFBIG, and SIGXFSZ does not end the
-// process. An exception that nothing catches and that says that memory or threads ran out ends the
-// process with kExitIo and one sentence of `program` on stderr: what ran out, use, limit, hint.
+// Prepares the process for errors at host limits; call it first in main. A write beyond `ulimit -f`
+// then fails with EFBIG, and SIGXFSZ does not end the process. An uncaught exception for lack of
+// memory or threads ends the process with kExitIo. `program` then prints one sentence to stderr:
+// the resource, its use, the limit, a hint.
 void NameHostLimits(const char* program);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Libraries that are opened at run time, because machines without them must do as well.
+// Loads libraries at run time, so that programs also run on machines without them.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace tandem {
 
-// Where a library of ours, or of a vendor's, is looked for: beside the running program, in ../lib,
-// and where the loader looks.
+// Returns the paths at which to search a library of Tandem or of a vendor. These are beside the
+// running program, in ../lib, and the bare name for the loader.
 std::vector<std::string> LibraryPlaces(const std::string& name);
 
-// Opens the first of `places` that can be, for the life of the process: functions and threads of it
-// outlive whoever opened it. UNAVAILABLE with the loader's words, those about a file that is there
-// before those about one that is not.
+// Loads the first of `places` that can be loaded. It stays loaded until the process ends, because
+// its functions and threads outlive the caller. UNAVAILABLE: none can be loaded. The message is the
+// loader's; an error of an existing file has precedence over that of a missing one.
 StatusOr<void*> OpenLibrary(const std::vector<std::string>& places);
 
-// UNAVAILABLE when the library has no such symbol.
+// UNAVAILABLE: the library has no such symbol.
 StatusOr<void*> FindSymbol(void* library, const char* name);
 
 }  // namespace tandem

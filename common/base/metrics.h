@@ -1,5 +1,6 @@
-// Named counters, gauges and histograms, printed in Prometheus' text form. Names follow its rules:
-// base units, `_seconds`, `_bytes`, `_total`. One registry per daemon, made in main, passed down.
+// Named counters, gauges and histograms, printed in Prometheus text format. Names follow its rules:
+// base units, `_seconds`, `_bytes`, `_total`. Each daemon has one registry, made in main and passed
+// down.
 #pragma once
 
 #include <map>
@@ -30,8 +31,8 @@ class Histogram {
   virtual void Observe(double value) = 0;
 };
 
-// Thread-safe. What it hands out lives as long as the registry; asking twice for the same name and
-// labels gives the same object.
+// A registry of metrics. Thread-safe. Returned objects live as long as the registry. The same name
+// and labels give the same object.
 class Metrics {
  public:
   using Labels = std::map<std::string, std::string>;
@@ -40,10 +41,10 @@ class Metrics {
   ~Metrics();
   Counter& GetCounter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, const Labels& labels = {});
-  // `bounds`: upper bounds of the buckets, ascending, in the unit of the name.
+  // `bounds`: upper bounds of the histogram buckets, ascending, in the unit of the name.
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, const Labels& labels = {});
-  // Prometheus text exposition of everything registered.
+  // Returns the Prometheus text exposition of all registered metrics.
   std::string Text() const;
 
  private:

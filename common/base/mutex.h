@@ -1,5 +1,5 @@
-// std::mutex with clang's thread-safety attributes (clang ignores GUARDED_BY on a bare std::mutex),
-// and a condition variable whose every wait has a deadline.
+// A std::mutex with clang's thread-safety attributes (clang ignores GUARDED_BY on a bare
+// std::mutex), and a condition variable on which every wait has a deadline.
 #pragma once
 
 #include <condition_variable>
@@ -46,10 +46,11 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Waits until notified, woken for no reason, or `deadline` passed. False when it passed.
+  // Waits until a notification, a spurious wake-up or `deadline`. Returns false if `deadline`
+  // passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
-    // wait_until(time_point::max()) overflows inside libstdc++: a year is for ever.
+    // wait_until(time_point::max()) overflows inside libstdc++, so the limit is one year.
     const Time cap = SteadyNow() + std::chrono::hours(24 * 365);
     const bool in_time =
         cv_.wait_until(lock, deadline < cap ? deadline : cap) == std::cv_status::no_timeout;

@@ -16,14 +16,14 @@ std::string Lower(std::string_view s) {
   return absl::AsciiStrToLower(absl::string_view(s.data(), s.size()));
 }
 
-// The words of a name in alphabetical order: the same for names whose words were swapped.
+// Returns the words of a name in alphabetical order. Names with swapped words give the same result.
 std::string SortedWords(const std::string& name) {
   std::vector<std::string> words = absl::StrSplit(name, '_', absl::SkipEmpty());
   std::sort(words.begin(), words.end());
   return absl::StrJoin(words, "_");
 }
 
-// At least so many edits lie between the two: letters that one has and the other has not.
+// A lower bound of the edit distance: the letters that one name has and the other lacks.
 int64_t LeastDistance(const std::string& a, const std::string& b) {
   std::array<int, 256> count = {};
   for (unsigned char c : a) ++count[c];
@@ -58,15 +58,15 @@ int64_t EditDistance(std::string_view a_in, std::string_view b_in) {
 }
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
-  // Longer ones are no typos of ours, and the distance costs the product of the lengths.
+  // A longer name is not a typo of a known name, and the distance costs the product of the lengths.
   constexpr size_t kNameCharsMax = 200;
   if (name.empty() || name.size() > kNameCharsMax) return "";
   const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
   const std::string lower = Lower(name);
   const std::string sorted = SortedWords(lower);
-  // In half edits, so that swapped words (one and a half) lose against one edit.
+  // In half edits, so that swapped words (one and a half edits) lose against one edit.
   int64_t best = 2 * limit + 1;
-  int64_t best_letters = 0;  // that the best and `name` do not share
+  int64_t best_letters = 0;  // letters that the best candidate and `name` do not share
   const std::string* nearest = nullptr;
   const std::string* longer = nullptr;  // the shortest that begins with `name`
   const std::string* containing = nullptr;
@@ -86,16 +86,15 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
     if (2 * letters > best) continue;
     const int64_t distance =
         std::min(2 * EditDistance(lower, other), 3 + 2 * EditDistance(sorted, SortedWords(other)));
-    // A word of which half is another is no help.
+    // A candidate of which half of the letters differ is no help.
     if (distance >= length || distance > best) continue;
-    // Of equals the one with the same letters: two were swapped sooner than one is left out.
+    // Among equals, one with the same letters wins: a swap is likelier than an omission.
     if (distance == best && (nearest == nullptr || letters >= best_letters)) continue;
     best = distance;
     best_letters = letters;
     nearest = &candidate;
   }
-  // Whoever stopped half way meant what begins so, rather than a name that differs in every third
-  // letter.
+  // An abbreviation is likelier than a name that differs in every third letter.
   const bool is_far = best > 2 * static_cast<int64_t>(name.size()) / 3;
   if (longer != nullptr && (nearest == nullptr || is_far)) return *longer;
   if (nearest != nullptr) return *nearest;

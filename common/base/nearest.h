@@ -1,4 +1,4 @@
-// "did you mean": the nearest of a list of names.
+// "did you mean": finds the nearest name in a list.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,22 @@
 
 namespace tandem {
 
-// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of one place):
-// insertions, deletions, replacements and swaps of neighbours; letters differing in case are equal.
+// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of one position):
+// insertions, deletions, replacements and swaps of neighbours. Ignores case.
 int64_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name` within length / 3 edits, also when its words (between '_') stand
-// in another order; else the shortest one that begins with `name`; else the nearest within two
-// edits; else the only one that contains it; else "". Of equals the one with the same letters, then
-// the first.
+// Returns the candidate that first matches one of these rules, or "":
+//   1. the nearest within length / 3 edits; the order of its words (between '_') does not matter;
+//   2. the shortest that begins with `name`;
+//   3. the nearest within two edits;
+//   4. the only one that contains `name`.
+// Among equally near candidates, one with the same letters has precedence, then the first.
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates);
 
-// `did you mean "x"?`, or "" when nothing is near.
+// Returns `did you mean "x"?`, or "" if no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
-// The same as the end of a sentence: `; did you mean "x"?`, or "".
+// The same for the end of a sentence: `; did you mean "x"?`, or "".
 std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tandem

@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// "user nobody (65534)"; a name server may be asked.
+// Example: "user daemon (1)". May query a name service.
 std::string UserText(uid_t uid) {
   std::array<char, 4096> space;
   passwd entry{};
@@ -37,7 +37,7 @@ unsigned RefusedBits(OwnRule rule) {
   return 077;
 }
 
-// A link is opened by no kind of path but those that a user names.
+// Only for paths that a user names, symbolic links are followed.
 int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
@@ -68,7 +68,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
         "%s may be read or changed by others (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
         path);
   }
-  const bool common = folder && (info.st_mode & S_ISVTX) != 0;  // as /tmp is, for all users
+  const bool common = folder && (info.st_mode & S_ISVTX) != 0;  // like /tmp, which is for all users
   const std::string hint =
       common ? "name a folder inside it"
              : absl::StrFormat("chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
@@ -79,7 +79,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
 StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule) {
   Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
   if (!folder.valid()) {
-    // With O_DIRECTORY the system calls a link "not a directory".
+    // The error for a symbolic link is "not a directory" because of O_DIRECTORY.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
@@ -120,7 +120,7 @@ Status CheckOwnSocket(const std::string& path) {
 }
 
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule) {
-  // Without O_NONBLOCK a pipe of another user would hold the program up.
+  // Without O_NONBLOCK a pipe of another user would block the program.
   const int how = (flags & ~O_TRUNC) | O_CLOEXEC | O_NONBLOCK | LinkFlag(rule);
   Fd file(open(path.c_str(), how, 0600));
   if (!file.valid()) return CannotOpen(path, rule, errno);
@@ -153,7 +153,7 @@ StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, O
 Status WriteOwnFile(const std::string& path, std::string_view text) {
   TD_ASSIGN_OR_RETURN(const Fd file,
                       OpenOwnFile(path, O_WRONLY | O_CREAT | O_TRUNC, OwnRule::kUser));
-  // One of an earlier version may be readable by others.
+  // A file from an earlier version may be readable by others.
   if (fchmod(file.get(), 0600) != 0) return FileError(path, "cannot be made private", errno);
   return WriteAll(file.get(), path, text);
 }

@@ -1,5 +1,5 @@
-// Folders and files that are secret or valuable, or that name what a program then trusts. They
-// belong to the user of this process or to root, and others do not write them.
+// Directories and files that are secret or valuable, or whose contents a program trusts. They must
+// belong to the user of this process or to root, and other users must not be able to write them.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,43 @@
 
 namespace tandem {
 
-// What is checked on the open descriptor, besides its owner.
+// Rules for an open descriptor, in addition to the check of its owner.
 enum class OwnRule {
-  // Neither group nor others write it, and the path does not end in a link. For names that a
-  // program chooses by itself, in a folder where others may have made them before.
+  // Neither group nor others may write it, and the path must not end in a symbolic link. For names
+  // that a program chooses itself, in a directory where others may have created them before.
   kUser,
-  // Others do not write it. A link is followed and the group may write: a user names the path, and
-  // Kubernetes gives volumes to a group (fsGroup).
+  // Others may not write it. A symbolic link is followed and the group may write: the user names
+  // the path, and Kubernetes gives volumes to a group (fsGroup).
   kGroup,
-  // Others neither read nor write it, and the group only reads it. A link is followed: the files of
-  // a mounted secret of Kubernetes are links, and its group may read them.
+  // Others may neither read nor write it, and the group may only read it. A symbolic link is
+  // followed: the files of a mounted Kubernetes secret are links, and its group may read them.
   kSecret,
 };
 
-// OK, or PERMISSION_DENIED with the owner or the mode of what `fd` is: TD2113, or for kSecret
-// TD6012 where only the mode is wrong. `path` is for the message.
+// PERMISSION_DENIED: the owner or the mode of `fd` breaks the rule. The code is TD2113, or TD6012
+// if the rule is kSecret and only the mode is wrong. `path` is for the message.
 Status CheckOwn(int fd, const std::string& path, OwnRule rule);
 
-// A folder that is there. NOT_FOUND, or PERMISSION_DENIED as CheckOwn says.
+// Opens an existing directory. NOT_FOUND: it does not exist. PERMISSION_DENIED: see CheckOwn.
 StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule);
-// The same of a folder that is made where it is absent, with mode 0700; its parents as the umask
-// says.
+// The same, but creates a missing directory with mode 0700. Missing parents get the mode of the
+// umask.
 StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule);
 
-// For a client, before it calls the server that listens at this Unix-domain socket: OK, or
-// PERMISSION_DENIED as CheckOwn says of the socket's folder by kGroup. In a folder for all users,
-// as /tmp is, the owner of the socket counts. OK where there is nothing yet.
+// A client calls this before it calls the server at the Unix-domain socket `path`. OK: the socket's
+// directory passes CheckOwn by kGroup, or does not exist yet. In a directory for all users, such as
+// /tmp, the socket's owner is checked instead. PERMISSION_DENIED: the check failed.
 Status CheckOwnSocket(const std::string& path);
 
-// A regular file. `flags`: those of open(2); what O_CREAT makes has mode 0600, and O_TRUNC empties
-// the file once it was checked.
+// Opens a regular file. `flags` are those of open(2). O_CREAT creates it with mode 0600; O_TRUNC
+// truncates it after the checks.
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule);
-// The whole file; DATA_LOSS beyond `bytes_max`.
+// Reads the whole file. DATA_LOSS: it is larger than `bytes_max`.
 StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, OwnRule rule);
-// Writes or replaces a file, which has mode 0600 from then on and is not synced. kUser.
+// Writes or replaces a file under the rule kUser. It then has mode 0600. No sync.
 Status WriteOwnFile(const std::string& path, std::string_view text);
 
-// All of `text` into a descriptor. The errors are those of FileError, naming `path`.
+// Writes all of `text` to `fd`. Errors are those of FileError and name `path`.
 Status WriteAll(int fd, const std::string& path, std::string_view text);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The gflags that a program defines itself, for its help: its libraries define many more.
+// The gflags that a program defines itself, for its help text. Its libraries define many more.
 #pragma once
 
 #include <gflags/gflags.h>
@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-// Those that `file` (__FILE__ of main.cc) defines, and the few of logging that are of use.
+// Returns the flags that `file` (__FILE__ of main.cc) defines, and a few useful flags of logging.
 std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file);
 
-// A line for each: "  --name   what it does (default)".
+// Returns one line per flag: "  --name   what it does (default)".
 std::string OwnFlagsHelp(const std::string& file);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kFirstPort = 10000;  // below are many services of people's machines
+constexpr int kFirstPort = 10000;  // lower ports belong to many common services
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;
 
@@ -21,7 +21,7 @@ struct PortRange {
   int size() const { return last - first + 1; }
 };
 
-// What the kernel leaves to servers: the larger part.
+// Returns the larger of the two ranges that the kernel leaves to servers.
 PortRange ServerPorts() {
   int low = 32768, high = 60999;  // Linux's default
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;

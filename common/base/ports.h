@@ -1,4 +1,4 @@
-// TCP ports of this machine: whether one is free, and free ones.
+// TCP ports of this machine: binds ports and finds free ones.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace tandem {
 
-// A socket bound to host:port, not listening. `host` is an IPv4 address or a name of this machine,
-// which stands for all its interfaces ("localhost" for 127.0.0.1). UNAVAILABLE when somebody has
-// it.
+// Returns a socket bound to host:port, not listening. `host` is an IPv4 address or a name of this
+// machine; a name stands for all its interfaces ("localhost" for 127.0.0.1). UNAVAILABLE: another
+// process uses the port.
 StatusOr<Fd> BindPort(const std::string& host, int port);
 
-// The first of `count` ports in a row, from 10000 on, that nobody on `host` has. They are not held,
-// but lie outside of the range of which the kernel gives connections a port (ip_local_port_range):
-// no connection takes one by chance before it is used. Where that range leaves no room for twice as
-// many, all ports from 10000 on serve, and one may be taken by chance. UNAVAILABLE when none were
-// found.
+// Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
+// are not reserved. They are outside the range from which the kernel assigns ports to connections
+// (ip_local_port_range), so no connection gets one by chance. If this leaves room for fewer than 2
+// * `count` ports, all ports from 10000 on are candidates. A connection may then get one by chance.
+// UNAVAILABLE: no such ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

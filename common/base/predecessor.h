@@ -1,5 +1,5 @@
-// A process that was killed has its port and the locks of its folders until the kernel took its
-// memory apart, which with large tables takes seconds. So long its successor waits.
+// Waits for the end of a previous instance. A killed process keeps its port and its directory locks
+// until the kernel has freed its memory, which takes seconds with large tables.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace tandem {
 
 inline constexpr Duration kPredecessorPatience = std::chrono::seconds(10);
 
-// Calls `held`, ten times a second, until it says that nobody has the thing any more (true), or for
-// `patience` (false). While it waits, a warning says so, which begins with `what`: "port 7000 is
-// taken".
+// Calls `held` ten times a second while it returns true (another process still has the resource),
+// for at most `patience`. Returns true when the resource is free, false if `patience` has passed.
+// Logs one warning while it waits; it begins with `what`, such as "port 7000 is taken".
 bool WaitForPreviousInstance(const std::string& what, const std::function<bool()>& held,
                              Duration patience = kPredecessorPatience);
 

@@ -1,10 +1,10 @@
-// Asks the processor for a line of the cache ahead of its use.
+// Prefetches a cache line.
 #pragma once
 
 namespace tandem {
 
-// GCC 12 holds a function that does nothing but __builtin_prefetch for one without effects, and
-// leaves calls of it out before it would inline them; the empty statement is an effect.
+// GCC 12 considers a function that only calls __builtin_prefetch as free of effects, and removes
+// its calls before inlining. The empty asm statement is an effect.
 inline void PrefetchLine(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

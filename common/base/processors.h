@@ -1,8 +1,9 @@
-// Threads that share one piece of work, kept on different processors.
+// Keeps the threads of one parallel loop on different processors.
 //
-// Linux wakes a thread up where it ran last or where the one is that wakes it, and looks for an
-// idle processor only while those around are little used (SIS_UTIL). With few processors two
-// threads of a loop can so take turns on one of them for milliseconds, while the other is idle.
+// Linux wakes a thread on the processor where it ran last or on that of the waking thread. It
+// searches an idle processor only while the nearby ones are lightly used (SIS_UTIL). With few
+// processors, two threads of a loop can therefore share one of them for milliseconds while another
+// is idle.
 #pragma once
 
 #include <pthread.h>
@@ -10,18 +11,20 @@
 
 namespace tandem {
 
-// Sees where a thread is that leads others. One thread at a time.
+// Tracks the processor of the thread that leads a parallel loop. One thread at a time.
 class LeaderCpuTracker {
  public:
-  // True when the calling thread has come to another processor since the last call, and others
-  // should keep off it: not on a machine with many processors, where an idle one is easily found,
-  // nor where the thread may use a single one. Costs some nanoseconds while the thread stays.
+  // Returns true if the calling thread runs on another processor than at the last call, and other
+  // threads should avoid it. Always false on a machine with many processors, where an idle one is
+  // easily found, and if the thread may use only one. Costs some nanoseconds if the thread has not
+  // moved.
   bool Moved();
-  // `thread` may use what the leader might at the last Moved(), but the processor that it was on:
-  // so a thread that runs goes elsewhere at once, and one that sleeps when it is woken up.
-  // REQUIRES: that was true.
+  // Restricts `thread` to the processors that the leader was allowed at the last Moved(), except
+  // the one that the leader was on. A running thread migrates immediately, a sleeping one when it
+  // wakes. REQUIRES that the last Moved() returned true.
   void SendAway(pthread_t thread) const;
-  // It may use all of them again. It stays where it is until the kernel finds a reason.
+  // Allows `thread` all those processors again. The thread stays where it is until the scheduler
+  // moves it.
   void LetGo(pthread_t thread) const;
 
  private:

@@ -1,6 +1,6 @@
-// Counter-based random numbers: value i of a stream is a pure function of (key, i), so that any
-// slice of a variable, on any rank or pserver, gets the same bits.
-// Source: Philox-4x32-10, Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+// Counter-based random numbers. Value i of a stream is a pure function of (key, i). So any slice of
+// a variable gets the same bits on any rank or pserver. Source: Philox-4x32-10, Salmon et al.,
+// "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace tandem {
 
-// 64-bit FNV-1a: a stable hash of a name (the same on every machine and in every process).
+// 64-bit FNV-1a hash of a name, equal on every machine and in every process.
 uint64_t StableHash(std::string_view text);
 
-// A stream key from the job's seed and what the numbers are for ("init:fc_0.w_0").
+// Derives a stream key from the job's seed and the purpose of the numbers ("init:fc_0.w_0").
 uint64_t StreamKey(uint64_t seed, std::string_view purpose);
 
-// Four 32-bit words for `counter` of stream `key`.
+// Returns four 32-bit words for `counter` of stream `key`.
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter);
 
 // Element i of the stream, uniform in [0, 1), 24 bits.
@@ -24,7 +24,7 @@ float UniformAt(uint64_t key, uint64_t i);
 // Element i of the stream, standard normal (Box-Muller on elements 2i and 2i+1).
 float NormalAt(uint64_t key, uint64_t i);
 
-// 0..n-1 in an order that depends on `key` alone (Fisher-Yates).
+// Returns 0..n-1 in an order that depends only on `key` (Fisher-Yates).
 std::vector<uint32_t> Permutation(uint64_t key, uint32_t n);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Where work runs: a bounded pool of threads, or the caller itself (tests, simulator).
+// Runs work on a bounded pool of threads, or on the calling thread (tests, simulator).
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace tandem {
 
-// Thread-safe.
+// The interface. Thread-safe.
 class Runner {
  public:
   virtual ~Runner() = default;
-  // Runs `work` some time later (InlineRunner: before returning). RESOURCE_EXHAUSTED when the queue
-  // is full, CANCELLED after shutdown; then `work` was not and will not be run.
+  // Runs `work` later; InlineRunner: before it returns. RESOURCE_EXHAUSTED: the queue is full.
+  // CANCELLED: after shutdown. On an error `work` never runs.
   [[nodiscard]] virtual Status Post(std::function<void()> work) = 0;
 };
 
@@ -27,15 +27,15 @@ class InlineRunner final : public Runner {
   Status Post(std::function<void()> work) override;
 };
 
-// `threads` workers named `name`-0, `name`-1, ... over one queue of at most `queue_max` items.
-// The destructor runs what was accepted, then joins.
+// Has `threads` workers named `name`-0, `name`-1, ... and one queue of at most `queue_max` items.
+// The destructor runs all accepted work, then joins the workers.
 class ThreadPool final : public Runner {
  public:
   ThreadPool(const std::string& name, int threads, size_t queue_max);
   ~ThreadPool() override;
   Status Post(std::function<void()> work) override;
   size_t queued() const { return queue_.size(); }
-  // LeaderCpuTracker's, for all workers.
+  // Calls these functions of `leader` for all workers.
   void SendAway(const LeaderCpuTracker& leader);
   void LetGo(const LeaderCpuTracker& leader);
 
@@ -44,7 +44,7 @@ class ThreadPool final : public Runner {
   std::vector<std::thread> threads_;
 };
 
-// Names the calling thread (at most 15 characters are kept) for debuggers and timelines.
+// Names the calling thread for debuggers and timelines. Only the first 15 characters count.
 void SetThreadName(const std::string& name);
 
 }  // namespace tandem

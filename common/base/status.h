@@ -1,7 +1,7 @@
-// Status and StatusOr: how every module says that something outside went wrong (user input, files,
-// network, devices). The codes are gRPC's, so that a Status crosses the wire unchanged. A broken
-// invariant of our own is a CHECK (common/base/check.h), never a Status; there are no exceptions of
-// our own, and those of third-party libraries become a Status where they are called.
+// Status and StatusOr report failures with an outside cause (user input, files, network, devices).
+// The codes are gRPC's, so a Status crosses the network unchanged. A violated invariant of Tandem
+// itself is a CHECK (common/base/check.h), never a Status. Tandem throws no exceptions; exceptions
+// of third-party libraries become a Status at the call.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ using absl::Status;
 using absl::StatusCode;
 using absl::StatusOr;
 
-// One maker per code that we use: InvalidArgument("%s: expected %d", name, n).
+// One maker per used code. Example: InvalidArgument("%s: expected %d", name, n).
 #define TANDEM_STATUS_MAKER(Name, Code)                                               \
   template <typename... A>                                                            \
   [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \
@@ -42,28 +42,28 @@ TANDEM_STATUS_MAKER(Unavailable, kUnavailable)
 TANDEM_STATUS_MAKER(Unimplemented, kUnimplemented)
 #undef TANDEM_STATUS_MAKER
 
-// The same code with "where: " in front of the message; OK stays OK.
+// Returns the same code with "where: " in front of the message; OK stays OK.
 [[nodiscard]] Status Annotate(const Status& status, std::string_view where);
 
-// "message (CODE)", for people.
+// Returns "message (CODE)", for the user.
 std::string ToString(const Status& status);
 
-// errno as text, for messages about files and sockets.
+// Returns errno as text, for messages about files and sockets.
 std::string ErrnoText(int error);
 
-// Exit codes that systemd and Kubernetes can act on (sysexits.h; reliability conventions):
-// 1-127 permanent, 128-255 worth a restart.
+// Exit codes for systemd and Kubernetes (sysexits.h; reliability conventions). 1-127: permanent;
+// 128-255: a restart may help.
 enum ExitCode : int {
   kExitOk = 0,
   kExitFailure = 1,
   kExitUsage = 2,         // bad flag, bad knob, bad strategy or job file
   kExitData = 65,         // bad data or model
-  kExitUnavailable = 69,  // service absent, port taken
+  kExitUnavailable = 69,  // service absent, port in use
   kExitIo = 74,
-  kExitPermission = 77,  // TLS, token, file rights
+  kExitPermission = 77,  // TLS, token, file permissions
   kExitConfig = 78,
-  kExitLostPeer = 200,  // a peer died: worth another try
-  kExitStorage = 201,   // a store failed while in use: a new process reads what it holds
+  kExitLostPeer = 200,  // a peer died; a retry may help
+  kExitStorage = 201,   // a store failed while in use; a new process can read its contents
 };
 int ExitCodeOf(const Status& status);
 

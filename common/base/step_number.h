@@ -1,11 +1,11 @@
-// How people count the steps of training.
+// The number of a training step as users see it.
 #pragma once
 
 namespace tandem {
 
-// Programs, checkpoints and messages between processes count the steps that are done: the first
-// step is number 0. People count from 1, as progress lines do: whatever they read says this of a
-// step. (The steps that are done are a count, which everybody says alike.)
+// Converts an internal step number for display. Programs, checkpoints and messages between
+// processes number steps from 0. Everything that a user reads, such as progress lines, numbers them
+// from 1. (A number of completed steps is a count and is the same for both.)
 template <typename Step>
 constexpr Step DisplayStep(Step step) {
   return step + 1;

@@ -1,5 +1,5 @@
-// What SIGTERM and SIGINT mean to Tandem's programs: the first asks to stop in good order, another
-// one later ends at once.
+// SIGTERM and SIGINT in Tandem's programs. The first signal requests an orderly stop, a later one
+// ends the process immediately.
 #pragma once
 
 #include <atomic>
@@ -10,21 +10,22 @@
 
 namespace tandem {
 
-// Signals so close to the first one are the same request: timeout(1), for one, tells the process
-// and then its group.
+// Signals within this time after the first one are the same request. For example, timeout(1)
+// signals the process and then its group.
 inline constexpr Duration kSameStopRequest = std::chrono::milliseconds(100);
 
-// The calling thread, and those that it starts from now on, leave the two signals to StopRequests.
+// Blocks the two signals in the calling thread and in all threads that it starts later, so that
+// only StopRequests receives them.
 void BlockStopSignals();
-// Ends the process by `signal`, as if nobody took it.
+// Ends the process by `signal`, as if there were no handler.
 [[noreturn]] void EndBySignal(int signal);
 
-// Takes the signals on a thread of its own. REQUIRES: BlockStopSignals before any other thread was
-// started.
+// Receives the signals on its own thread. REQUIRES that BlockStopSignals was called before any
+// other thread was started.
 class StopRequests {
  public:
   using Call = std::function<void(int signal)>;
-  // Calls `first` for the first signal, `again` for each that is another request.
+  // Calls `first` for the first signal and `again` for each further request.
   StopRequests(Call first, Call again);
   ~StopRequests();  // does not wait for a signal
 

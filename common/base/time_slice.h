@@ -1,15 +1,15 @@
-// How long a thread may run before the kernel looks whether another one should.
+// The scheduler's time slice of a thread.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem {
 
-// While it lives, this thread and the threads it starts have the shortest time slice there is (0.1
-// ms). For threads that others wait for and that have little to do each time: when one of them
-// wakes up it runs at once instead of waiting for the end of the slice of a thread that computes (3
-// ms). What such a thread started keeps the short slice. Since Linux 6.12 (EEVDF, sched_setattr(2):
-// sched_runtime of SCHED_OTHER); without effect on older kernels.
+// Gives this thread, and threads that it starts, the shortest possible time slice (0.1 ms) until
+// destruction. Use it for threads that others wait for and that do little work at a time. Such a
+// thread runs as soon as it wakes, instead of waiting for the end of the slice of a computing
+// thread (3 ms). Threads that were started meanwhile keep the short slice. Needs Linux 6.12 (EEVDF,
+// sched_setattr(2): sched_runtime of SCHED_OTHER); no effect on older kernels.
 class ShortTimeSlice {
  public:
   ShortTimeSlice();

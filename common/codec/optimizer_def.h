@@ -1,5 +1,5 @@
-// An optimizer as it travels to parameter servers and lies in their checkpoints. Clients do not
-// link what servers are made of: this is for both.
+// Writes an optimizer in the form for parameter servers and their checkpoints. Clients do not link
+// the code of servers, so this file is for both.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// `Optimizer`: OptimizerSpec or PsOptimizer, `Def`: OptimizerDef, into which it is written.
+// `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is OptimizerDef, which is filled.
 template <typename Optimizer, typename Def>
 void FillOptimizer(const Optimizer& optimizer, Def* def) {
   def->set_type(optimizer.type);

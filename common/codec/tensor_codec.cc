@@ -46,8 +46,7 @@ constexpr uint32_t AsVarint(uint32_t field) { return WireTag(field, WireType::kV
 constexpr uint32_t AsBytes(uint32_t field) { return WireTag(field, WireType::kBytes); }
 constexpr uint32_t AsFixed32(uint32_t field) { return WireTag(field, WireType::kFixed32); }
 
-// ---- Writing
-// --------------------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 
 class Writer {
  public:
@@ -104,7 +103,7 @@ class Writer {
   std::string head_;
 };
 
-// Nothing for times that nobody took.
+// Writes nothing if no times were measured.
 void PutTimes(std::string& out, uint32_t field, const CodedTimes& times) {
   std::string inner;
   PutUintField(inner, kReceived, times.received);
@@ -120,8 +119,7 @@ void PutNumbers(std::string& out, uint32_t field, const std::vector<uint64_t>& n
   PutBytesField(out, field, packed);
 }
 
-// ---- Reading
-// --------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 struct RawTensor {
   uint64_t dtype = 0;
@@ -135,7 +133,7 @@ void ReadDims(WireReader& in, uint32_t tag, std::vector<int64_t>& dims) {
   const size_t entered = packed ? in.Enter() : 0;
   do {
     if (packed && in.done()) break;
-    // One more than allowed is enough to be refused later.
+    // One dimension more than allowed is enough for a later rejection.
     const uint64_t d = in.Varint();
     if (dims.size() <= static_cast<size_t>(Shape::kRankMax)) {
       dims.push_back(static_cast<int64_t>(d));
@@ -248,7 +246,8 @@ CodedTimes ReadTimes(WireReader& in) {
   return times;
 }
 
-// To the end of the message that `in` is in: a PullReply, or a PushReply, which may have one in it.
+// Reads to the end of the message in `in`: a PullReply, or a PushReply, which may contain a
+// PullReply.
 AnswerHead ReadHead(WireReader& in, bool push) {
   AnswerHead head, pulled;
   head.pulled = !push;
@@ -269,7 +268,7 @@ AnswerHead ReadHead(WireReader& in, bool push) {
   return pulled.pulled ? pulled : head;
 }
 
-// To the end of the message that `in` is in.
+// Reads to the end of the message in `in`.
 StatusOr<CodedPullReply> ReadPullReply(WireReader& in) {
   CodedPullReply reply;
   while (!in.done()) {

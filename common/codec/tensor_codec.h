@@ -1,7 +1,8 @@
-// The messages that carry tensors (PushRequest, PushReply and PullReply of proto/pserver.proto),
-// written and read by hand: the bytes are those of protobuf, but tensors are referenced when
-// sending and copied once, to where they belong, when receiving. (Measured on loopback: protobuf's
-// `bytes` field costs 4 times as much for 64 MiB.) No gRPC in here: byte_buffer.h joins the two.
+// Encodes and decodes the messages with tensors (PushRequest, PushReply and PullReply of
+// proto/pserver.proto) without protobuf. The bytes are those of protobuf. The sender references
+// tensors; the receiver copies them once, to their destination. (Measured on loopback: a `bytes`
+// field of protobuf costs 4 times as much for 64 MiB.) This file does not use gRPC; byte_buffer.h
+// converts between the two.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +17,27 @@
 
 namespace tandem {
 
-// A message to send: pieces of owned bytes and of referenced memory, in order.
+// A message to send: owned bytes and referenced memory, in order.
 struct EncodedMessage {
   struct Piece {
-    std::string owned;           // used when data is nullptr
-    const void* data = nullptr;  // referenced, `bytes` long
+    std::string owned;           // used if data is nullptr
+    const void* data = nullptr;  // referenced memory of `bytes` bytes
     size_t bytes = 0;
-    std::shared_ptr<const void> keep;  // what keeps `data` alive; may be null
+    std::shared_ptr<const void> keep;  // owner of `data`; may be null
   };
   std::vector<Piece> pieces;
   size_t bytes() const;
 };
 
-// A tensor that belongs to elements [offset, offset + numel) of a flattened variable.
+// A tensor with the elements [offset, offset + numel) of a flattened variable.
 struct CodedSlice {
   std::string variable;
   int64_t offset = 0;
   TensorDesc desc;
-  // Sending: desc.bytes() bytes that do not change until the message is gone.
+  // For sending: desc.bytes() bytes. They must not change until the message is destroyed.
   const void* data = nullptr;
   std::shared_ptr<const void> keep;
-  // Receiving: where they are in the message, and their checksum if it came along.
+  // For receiving: the location in the message, and the checksum if the message has one.
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
@@ -47,7 +48,7 @@ struct CodedPush {
   uint64_t incarnation = 0, sequence = 0, step = 0;
   float learning_rate = 0;
   std::vector<CodedSlice> slices;
-  std::string pull;  // a PullRequest as bytes; empty: none
+  std::string pull;  // a serialized PullRequest; empty: none
   uint64_t generation = 0;
   uint32_t origin_server = 0;
   uint64_t origin_sequence = 0;
@@ -55,7 +56,7 @@ struct CodedPush {
   bool finite = false;
 };
 
-// ServerTimes of proto/pserver.proto.
+// Mirrors ServerTimes of proto/pserver.proto.
 struct CodedTimes {
   uint64_t received = 0, answered = 0, update_begin = 0, update_end = 0;
 };
@@ -70,41 +71,41 @@ struct CodedPushReply {
   uint64_t version = 0, server_incarnation = 0;
   bool duplicate = false;
   std::optional<CodedPullReply> pulled;
-  CodedTimes times = {};  // of a push alone
+  CodedTimes times = {};  // only for a push without pull
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// What an answer tells beside its tensors: version and times.
+// The version and times of a reply.
 struct AnswerHead {
   uint64_t version = 0;
-  bool pulled = false;  // it is that of a pull
+  bool pulled = false;  // true: they are those of a pull
   CodedTimes times;
 };
 
-// Contents from this size on are referenced, smaller ones copied into the message.
+// Contents of at least this size are referenced; smaller ones are copied into the message.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// INVALID_ARGUMENT for bytes that are not such a message, unknown element types, bad shapes, and
-// contents that are not as long as the shape says. Nothing is copied but names and numbers.
+// INVALID_ARGUMENT: the bytes are not such a message, or an element type, a shape or the length of
+// a content is invalid. Only names and numbers are copied.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 
-// The head of a PushReply (that of the pull in it, where there is one) or a PullReply; nothing is
-// checked, and of other bytes it is empty.
+// Returns the head of a PullReply, or of a PushReply (that of its pull, if it has one). Checks
+// nothing; other bytes give an empty head.
 AnswerHead HeadOfPushReply(Fragments message);
 AnswerHead HeadOfPullReply(Fragments message);
 
-// Copies the content to `to` (slice.desc.bytes() bytes). DATA_LOSS when the checksum does not
-// match; `to` then holds what came.
+// Copies the content to `to` (slice.desc.bytes() bytes). DATA_LOSS: the checksum does not match;
+// `to` then holds the received bytes.
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 
-// Where the content lies in the message; null unless it is in one piece, aligned for its elements,
-// and without a checksum to compare.
+// Returns the content's address in the message. Null: it is not contiguous, not aligned for its
+// elements, or has a checksum to compare.
 const void* ContentInPlace(Fragments message, const CodedSlice& slice);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// Reading and writing protobuf's wire format by hand, over memory in pieces
-// (https://protobuf.dev/programming-guides/encoding/). Only what tensor_codec.cc needs; everything
-// else goes through protobuf.
+// Reads and writes protobuf's wire format directly, over fragmented memory
+// (https://protobuf.dev/programming-guides/encoding/). It implements only the needs of
+// tensor_codec.cc; all other messages use protobuf.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace tandem {
 
-// A received message: its bytes in order, in pieces of any size. Not owned.
+// A received message: its bytes in order, in fragments of any size. Not owned.
 using Fragments = std::span<const std::span<const std::byte>>;
 
-// Some bytes of a received message: from `offset` in piece `fragment` on, across as many as needed.
+// A range of bytes in a received message: starts at `offset` in fragment `fragment` and may span
+// several fragments.
 struct ByteRange {
   size_t fragment = 0, offset = 0, bytes = 0;
 };
 
-// REQUIRES: the range came from a WireReader over the same fragments.
+// Copies a range. REQUIRES that a WireReader over the same fragments returned `range`.
 void CopyRange(Fragments from, const ByteRange& range, void* to);
 
 enum class WireType : uint8_t {
@@ -34,26 +35,29 @@ enum class WireType : uint8_t {
   kFixed32 = 5
 };
 
-// A cursor. After the first error everything reads as 0 and done() is true: check ok() at the end.
+// A cursor over a message. After the first error every read returns 0 and done() is true, so
+// callers check ok() at the end. Not thread-safe.
 class WireReader {
  public:
   explicit WireReader(Fragments from);
 
   bool ok() const { return ok_; }
-  bool done() const { return left_ == 0; }  // of the message now being read, or after an error
+  bool done() const { return left_ == 0; }  // the current message has ended, or an error occurred
   size_t left() const { return left_; }
 
-  // The next tag: field number and type in one number, as on the wire. 0 after an error.
+  // Returns the next tag: field number and type in one number, as on the wire. 0: an error
+  // occurred.
   uint32_t Tag();
   uint64_t Varint();
   uint32_t Fixed32();
-  // A length-delimited field: at most `bytes_max` bytes copied, or where they are.
+  // Read a length-delimited field. Bytes returns a copy; more than `bytes_max` bytes are an error.
+  // Range returns its location.
   std::string Bytes(size_t bytes_max);
   ByteRange Range();
-  // Enters a length-delimited field: done() then tells its end. Leave() with what Enter gave.
+  // Enters a length-delimited field; done() then tells its end. Pass the result of Enter to Leave.
   size_t Enter();
   void Leave(size_t entered);
-  // Passes over a field that nobody knows.
+  // Skips an unknown field.
   void Skip(uint32_t tag, int depth = 0);
 
  private:
@@ -63,7 +67,7 @@ class WireReader {
 
   Fragments from_;
   size_t fragment_ = 0, offset_ = 0;
-  size_t left_ = 0;  // to the end of the innermost message
+  size_t left_ = 0;  // bytes to the end of the innermost message
   bool ok_ = true;
 };
 
@@ -71,11 +75,11 @@ constexpr uint32_t WireTag(uint32_t field, WireType type) {
   return field << 3 | static_cast<uint32_t>(type);
 }
 
-// Appending to a string.
+// Append to a string.
 size_t VarintSize(uint64_t value);
 void PutVarint(std::string& out, uint64_t value);
 void PutFixed32(std::string& out, uint32_t value);
-// The next three leave out zero and empty values, as protobuf does.
+// The next three functions omit zero and empty values, like protobuf.
 void PutUintField(std::string& out, uint32_t field, uint64_t value);
 void PutBytesField(std::string& out, uint32_t field, std::string_view value);
 size_t UintFieldSize(uint32_t field, uint64_t value);

@@ -36,7 +36,7 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(kBodyBytesMax);
-  // Deadlines hold for asynchronous calls alone, hence the chain.
+  // Deadlines apply only to asynchronous calls, so the calls are chained.
   stream.async_connect(found, [&](error_code e, const asio::ip::tcp::endpoint&) {
     error = e;
     if (error) return;

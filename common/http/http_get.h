@@ -1,4 +1,4 @@
-// The other side of http_server.h: one GET.
+// A client for http_server.h: one GET request.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// The body of an answer with status 200, at most 64 MiB. UNAVAILABLE when nobody answers in time,
-// FAILED_PRECONDITION for another status.
+// Returns the body of a reply with status 200, at most 64 MiB. UNAVAILABLE: no reply in time.
+// FAILED_PRECONDITION: another status.
 StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout);
 
 }  // namespace tandem

@@ -24,9 +24,9 @@ using tcp = asio::ip::tcp;
 
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
-constexpr uint64_t kBodyBytesMax = 1024;  // a GET has none
+constexpr uint64_t kBodyBytesMax = 1024;  // a GET has no body
 
-// The name in a Host header, without its port.
+// Returns the name in a Host header, without its port.
 std::string_view HostName(std::string_view host) {
   const size_t colon = host.rfind(':');
   const bool bracket = host.starts_with("[") && host.ends_with("]");
@@ -41,7 +41,7 @@ struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  // The server thread's. Those whose last request is longest ago come first.
+  // For the server thread only. The connection whose last request is oldest comes first.
   std::list<Connection*> connections;
 };
 
@@ -66,8 +66,8 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   return Refusal(404, paths);
 }
 
-// One connection: reads a request, writes its answer, and again until the peer has enough. Kept
-// alive by its own pending operation.
+// One connection: reads a request, writes its reply, and repeats until the peer closes it. Its own
+// pending operation keeps it alive.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -142,7 +142,7 @@ struct HttpServer::Impl {
       Accept();
     });
   }
-  // Out of descriptors, say: at once it would fail again.
+  // After an error such as a lack of descriptors, an immediate retry would fail again.
   void AcceptLater() {
     retry.expires_after(kAcceptRetry);
     retry.async_wait([this](error_code error) {

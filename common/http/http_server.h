@@ -1,5 +1,5 @@
-// A small HTTP/1.1 server for browsers and scrapers: metrics, health, the status page. It answers
-// GET and HEAD from a table of paths and nothing else.
+// A small HTTP/1.1 server for browsers and scrapers: metrics, health, the status page. It serves
+// only GET and HEAD, from a table of paths.
 #pragma once
 
 #include <functional>
@@ -20,30 +20,30 @@ struct HttpReply {
 };
 
 struct HttpRoute {
-  std::string path;  // exactly; what follows a '?' is not looked at
-  // Called on the server's thread, one call at a time; must not block for long.
+  std::string path;  // exact path; the part from '?' on is ignored
+  // Called on the server's thread, one call at a time. It must not block for long.
   std::function<HttpReply()> reply;
 };
 
 struct HttpServerOptions {
   Endpoint listen{"127.0.0.1", 0};
-  bool insecure_allow_network = false;  // there is no TLS here: loopback only unless said
-  // One more closes the connection whose last request is longest ago: idle connections keep no
-  // probe out.
-  int connections_max = 64;
-  Duration timeout = std::chrono::seconds(10);  // for a request, for an answer, and between them
+  bool insecure_allow_network = false;          // false: loopback only, because there is no TLS
+  int connections_max = 64;                     // further connections are closed immediately
+  Duration timeout = std::chrono::seconds(10);  // for a request, for a reply, and between them
 };
 
-// Thread-safe. Behind a loopback address only requests whose Host is a loopback name are answered,
-// so that a web site cannot read the page through its visitor's browser (DNS rebinding).
+// Serves the routes on its own thread. Thread-safe. On a loopback address it accepts only requests
+// whose Host is a loopback name. So a web site cannot read the page through a visitor's browser
+// (DNS rebinding).
 class HttpServer {
  public:
-  // PERMISSION_DENIED for a network address without leave; UNAVAILABLE naming a taken port.
+  // PERMISSION_DENIED: a network address without insecure_allow_network. UNAVAILABLE: the port is
+  // in use; the message names it.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                      std::vector<HttpRoute> routes);
   ~HttpServer();  // closes all connections; no route is called afterwards
 
-  const Endpoint& endpoint() const;  // with the port that was chosen
+  const Endpoint& endpoint() const;  // with the chosen port
 
  private:
   HttpServer();

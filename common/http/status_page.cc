@@ -15,7 +15,7 @@ std::string ToJson(const StatusDocument& document) {
   for (const StatusSeries& s : document.series) {
     json points = json::array();
     for (const auto& [x, y] : s.points) {
-      points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});  // JSON knows no NaN
+      points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});  // JSON has no NaN
     }
     series.push_back({{"name", s.name}, {"x_label", s.x_label}, {"points", points}});
   }
@@ -27,7 +27,8 @@ std::string ToJson(const StatusDocument& document) {
   const json whole = {
       {"title", document.title}, {"ready", document.ready}, {"progress", document.progress},
       {"facts", facts},          {"series", series},        {"tables", tables}};
-  // Names may come from outside; what is not UTF-8 is replaced, not thrown at the caller.
+  // Names may come from outside; bytes that are not UTF-8 are replaced instead of raising an
+  // exception.
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

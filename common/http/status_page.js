@@ -1,5 +1,5 @@
 'use strict';
-// Draws status.json again and again. Everything from there is put in as text, never as markup.
+// Redraws status.json periodically. All its content is inserted as text, never as markup.
 
 const kWidth = 560, kHeight = 220, kLeft = 52, kRight = 12, kTop = 10, kBottom = 24;
 
@@ -36,7 +36,7 @@ function ticks(low, high) {
   return all;
 }
 
-// The mean over about a fortieth of the points: what a noisy curve is about.
+// The mean over about a fortieth of the points, which shows the trend of a noisy curve.
 function smoothed(points) {
   const weight = 1 - Math.exp(-40 / points.length);
   let mean = 0;
@@ -59,7 +59,7 @@ function axes(svg, xs, ys, at) {
   }
 }
 
-// Whoever points at a curve sees the value there.
+// Shows the value of a curve at the pointer.
 function readout(svg, points, at, label, heading) {
   const cross =
       shape('line', {class: 'cross', y1: kTop, y2: kHeight - kBottom, visibility: 'hidden'});
@@ -155,7 +155,7 @@ function draw(status) {
   $('progress').value = Math.max(0, status.progress);
   $('share').textContent = (100 * Math.max(0, status.progress)).toFixed(1) + ' %';
   $('facts').replaceChildren(...status.facts.filter((f) => f !== state).map(fact));
-  // Whoever points at a curve looks at it: it stays until the pointer leaves.
+  // The chart does not change while the pointer is on it.
   if (!document.querySelector('#series svg:hover')) {
     $('series').replaceChildren(...status.series.map(curve));
   }

@@ -1,4 +1,4 @@
-// The files of the status page, as the build put them into the program.
+// The files of the status page, which the build embeds in the program.
 #pragma once
 
 namespace tandem {

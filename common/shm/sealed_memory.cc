@@ -11,7 +11,7 @@ namespace {
 
 int SealsOf(SealedMemory::Others others) {
   const int size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  // Mappings that are there already go on writing; new ones cannot.
+  // Existing mappings stay writable; new ones are read-only.
   return others == SealedMemory::Others::kRead ? size | F_SEAL_FUTURE_WRITE : size;
 }
 

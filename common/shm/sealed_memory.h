@@ -1,6 +1,6 @@
-// Memory that processes of one host share: an object without a name (memfd_create), handed over as
-// a file descriptor (unix_socket.h), and sealed so that nobody can take it away from under another
-// (a shrunken file is a SIGBUS).
+// Memory that processes of one host share: an unnamed object (memfd_create), passed as a file
+// descriptor (unix_socket.h). It is sealed so that no process can shrink it (an access beyond the
+// end of a shrunken file is a SIGBUS).
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,19 @@
 
 namespace tandem {
 
-// A mapping of the whole object, which it keeps alive. Pages take memory once they are touched.
+// A mapping of the whole object, which it keeps alive. A page uses memory only after it was
+// touched.
 class SealedMemory {
  public:
-  // What those can do with it to whom it is handed.
+  // The access of processes that receive the descriptor.
   enum class Others : uint8_t { kWrite, kRead };
 
-  // `bytes`: a multiple of the page size. UNAVAILABLE where the kernel gives none.
+  // REQUIRES that `bytes` is a multiple of the page size. UNAVAILABLE: the kernel provides no such
+  // memory.
   static StatusOr<std::shared_ptr<SealedMemory>> Create(const char* name, size_t bytes,
                                                         Others others);
-  // What a peer made: PERMISSION_DENIED unless it has this very size and these very seals. With
-  // kRead a write to it is a SIGSEGV.
+  // Maps the object of a peer. PERMISSION_DENIED: it has another size or other seals. With kRead, a
+  // write to it is a SIGSEGV.
   static StatusOr<std::shared_ptr<SealedMemory>> Map(Fd fd, size_t bytes, Others others);
   ~SealedMemory();
   SealedMemory(const SealedMemory&) = delete;

@@ -28,7 +28,7 @@ struct Address {
   socklen_t length = 0;
 };
 
-// One message with room for `count` file descriptors.
+// A message with room for `count` file descriptors.
 struct FdMessage {
   FdMessage(std::span<std::byte> bytes, size_t count) : part{bytes.data(), bytes.size()} {
     CHECK_LE(count, kFdsMax);

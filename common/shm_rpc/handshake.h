@@ -1,6 +1,6 @@
-// How a lane begins: a client that was invited (over gRPC, with whatever proof that asks for)
-// connects to the server's Unix socket, says its ticket, and is handed the memory of both
-// directions.
+// The handshake of shm RPC. A client gets a ticket over gRPC, with the authentication that gRPC
+// requires. It connects to the server's Unix socket, sends the ticket, and receives the memory of
+// both directions.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Where to go, and what to show there: good for one client, for some seconds.
+// A one-time permission to connect: valid for one client, for some seconds.
 struct ShmRpcTicket {
-  std::string socket;  // an abstract name
+  std::string socket;  // abstract name of the server's Unix socket
   std::string ticket;  // kLaneTicketBytes bytes
 };
 inline constexpr size_t kLaneTicketBytes = 16;
@@ -22,8 +22,8 @@ struct LaneHello {
   uint32_t magic = kMagic, version = kVersion;
   char ticket[kLaneTicketBytes] = {};
 };
-// With two file descriptors: of the lane, which the client may write, and of the server, which it
-// may read.
+// The server's reply, with two file descriptors. The first is the memory of this connection, which
+// the client may write. The second is the memory of the server, which it may only read.
 struct LaneWelcome {
   uint32_t magic = LaneHello::kMagic, version = LaneHello::kVersion;
   uint64_t lane_bytes = 0, server_bytes = 0;

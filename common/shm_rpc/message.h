@@ -1,4 +1,4 @@
-// Messages in an arena of shared memory: pieces, and a table that says where they are.
+// Messages in an arena of shared memory: their pieces, and a table with the offsets of the pieces.
 #pragma once
 
 #include <span>
@@ -10,20 +10,20 @@
 
 namespace tandem {
 
-// A message that lies in an arena, until this goes.
+// A message in an arena. Its memory is kept until destruction.
 struct LaneMessage {
   RingEntry entry;                                // `pieces` and `table` are set
-  Buffer head;                                    // the table, and pieces that were copied
-  std::vector<std::shared_ptr<const void>> keep;  // of the others
+  Buffer head;                                    // the table, and the copied pieces
+  std::vector<std::shared_ptr<const void>> keep;  // owners of the referenced pieces
 };
-// Pieces that are in the arena already are referenced, others copied, each aligned to
-// Device::kAlignment. RESOURCE_EXHAUSTED when the arena is full.
+// References pieces that are already in the arena and copies the others, each aligned to
+// Device::kAlignment. RESOURCE_EXHAUSTED: the arena is full.
 StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena);
 
 inline constexpr uint32_t kLanePiecesMax = 1 << 21;
 
-// The pieces of a message in `arena`, where they are. DATA_LOSS unless all of them, and not more
-// than the arena holds, lie in it.
+// Returns the pieces of a message, in place in `arena`. DATA_LOSS: a piece is not inside the arena,
+// or the pieces are together larger than the arena.
 StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& entry,
                                                              std::span<const std::byte> arena);
 

@@ -1,6 +1,6 @@
-// What the two ends of a lane see of each other: rings of entries in memory that both map. Whatever
-// is found there was perhaps written by a stranger, and may change while it is read: it is copied
-// out first and looked at then.
+// The shared state of the two ends of a shm RPC connection: rings of entries in memory that both
+// processes map. The peer may be malicious and may change the data during a read. Each end
+// therefore copies data out before it validates them.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@
 
 namespace tandem {
 
-// A call, or the answer to one.
+// A request or a reply.
 struct RingEntry {
-  uint64_t id = 0;      // of the call, chosen by the client
-  uint32_t what = 0;    // a call: the method; an answer: its StatusCode
-  uint32_t pieces = 0;  // of the message (of an error: its text)
-  uint64_t table = 0;   // where the LanePieces lie in the sender's arena, aligned as they are
+  uint64_t id = 0;      // number of the call, assigned by the client
+  uint32_t what = 0;    // request: the method; reply: its StatusCode
+  uint32_t pieces = 0;  // pieces of the message (of an error: its text)
+  uint64_t table = 0;   // offset of the RingFragments in the sender's arena, aligned for them
 };
 struct RingFragment {
   uint64_t offset = 0, bytes = 0;  // in the sender's arena
@@ -26,29 +26,31 @@ struct RingFragment {
 
 struct ShmRpcRing {
   static constexpr uint64_t kEntries = 64;
-  alignas(64) std::atomic<uint64_t> written;  // entries; by the sender
-  alignas(64) std::atomic<uint64_t> taken;    // entries that the sender may forget; by the receiver
-  // The receiver waits on the socket and wants a byte there; whoever is about to send it clears
-  // this.
+  alignas(64) std::atomic<uint64_t> written;  // entries written; set by the sender
+  alignas(64) std::atomic<uint64_t> taken;    // entries finished; set by the receiver
+  // 1: the receiver sleeps on the socket and needs a byte to wake. The thread that will send the
+  // byte clears it.
   std::atomic<uint32_t> sleeps;
   alignas(64) RingEntry entries[kEntries];
 };
 
-// At the begin of a lane's memory, which is zero at first; behind it the arena of the calls.
+// At the start of a connection's memory, which is initially zero. The arena of the requests
+// follows.
 struct RingHeader {
   ShmRpcRing calls, answers;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
 inline constexpr size_t kLaneControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
 
-// One thread at a time.
+// The sending end of a ring. One thread at a time.
 class LaneSender {
  public:
   explicit LaneSender(ShmRpcRing& ring) : ring_(ring) {}
-  // True: the receiver sleeps, and nobody was told so before; ring its bell. REQUIRES: less than
-  // kEntries that are not taken.
+  // Returns true if the receiver sleeps and no thread has begun to wake it: the caller must call
+  // RingBell. REQUIRES that fewer than kEntries entries are not yet taken.
   bool Write(const RingEntry& entry);
-  // How many entries, since the begin, the receiver has done with. DATA_LOSS when that cannot be.
+  // Returns the number of entries, since the start, that the receiver has finished. DATA_LOSS: the
+  // number is impossible.
   StatusOr<uint64_t> Taken();
 
  private:
@@ -56,18 +58,19 @@ class LaneSender {
   uint64_t written_ = 0, taken_ = 0;
 };
 
-// One thread.
+// The receiving end of a ring. For one thread.
 class LaneReceiver {
  public:
   explicit LaneReceiver(ShmRpcRing& ring) : ring_(ring) {}
-  // The next entry, if there is one. DATA_LOSS when what is there cannot be.
+  // Returns the next entry, if there is one. DATA_LOSS: the entry count is impossible.
   StatusOr<std::optional<RingEntry>> Read();
   uint64_t read() const { return read_; }
-  // Entries that Read would give, by the sender's word.
+  // The number of entries that Read would return, according to the sender.
   uint64_t Waiting() const { return ring_.written.load(std::memory_order_relaxed) - read_; }
-  // Done with all that was read.
+  // Marks all entries that were read as finished.
   void Done() { ring_.taken.store(read_, std::memory_order_release); }
-  // False: something came meanwhile, do not sleep. Behind a sleep, or no sleep: WakeUp.
+  // Prepares for a sleep. False: an entry has arrived, do not sleep. In both cases call WakeUp
+  // afterwards.
   bool FallAsleep();
   void WakeUp() { ring_.sleeps.store(0, std::memory_order_relaxed); }
 
@@ -76,13 +79,13 @@ class LaneReceiver {
   uint64_t read_ = 0;
 };
 
-// Waiting without a sleep: looks, then offers the processor to others. For as long as a sleep and
-// the wake-up would cost; not at all where there are fewer processors than `threads`, of which one
-// then has something better to do.
+// Waits without a sleep: spins, then yields the processor, for about as long as a sleep and its
+// wake-up would take. Does not wait if there are fewer processors than `threads`, because another
+// thread then needs the processor.
 class SpinBackoff {
  public:
   explicit SpinBackoff(unsigned threads);
-  // False: that was long enough.
+  // False: the time is over.
   bool Wait();
   void Reset() { rounds_ = 0; }
 
@@ -92,13 +95,14 @@ class SpinBackoff {
   int64_t until_ns_ = 0;
 };
 
-// The bell of whoever sleeps: a byte on the socket. False: the other end is gone.
+// Wakes a sleeping peer with a byte on the socket. False: the peer has closed the socket.
 bool RingBell(int socket);
-// Takes some of them, so that who never stops ringing keeps nobody here.
+// Reads some of these bytes. It does not read all, so a peer that sends without end cannot block
+// this thread. False: the peer has closed the socket.
 bool DrainBells(int socket);
 
-// An eventfd, which wakes up who polls it for POLLIN once it is set. UNAVAILABLE when this process
-// may have no more files open.
+// Returns an eventfd. It wakes a poll for POLLIN when it is set. UNAVAILABLE: the process may open
+// no more files.
 StatusOr<Fd> MakeEvent();
 void SetEvent(int event);
 

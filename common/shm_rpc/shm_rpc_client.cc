@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// How late a deadline may be noticed.
+// How late a passed deadline may be noticed.
 constexpr Duration kTick = std::chrono::milliseconds(100);
 
 std::string Text(Fragments pieces) {
@@ -86,7 +86,7 @@ bool ShmRpcClient::Call(uint32_t method, const EncodedMessage& request, Time dea
   pending_[id] = {deadline, std::move(reply), std::move(message->head), std::move(message->keep)};
   message->entry.id = id;
   message->entry.what = method;
-  // That the server is gone is noticed in Run.
+  // Run notices the end of the server.
   if (calls_.Write(message->entry)) (void)RingBell(socket_.get());
   return true;
 }
@@ -108,7 +108,7 @@ Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
   } else if (reply != nullptr) {
     reply(Status(code, Text(pieces)), {});
   }
-  // In this order: whoever finds room for a call finds room for its answer.
+  // The order matters: a caller that finds room for a request also finds room for its reply.
   answers_.Done();
   MutexLock lock(mu_);
   pending_.erase(entry.id);
@@ -151,7 +151,7 @@ Status ShmRpcClient::Sleep() {
 }
 
 Status ShmRpcClient::Serve() {
-  SpinBackoff pause(3);  // the server's, who calls, and this one
+  SpinBackoff pause(3);  // threads: the server's, the caller's, and this one
   Time tick = SteadyNow() + kTick;
   while (!stopped_) {
     TD_ASSIGN_OR_RETURN(const bool any, TakeAnswers());

@@ -1,5 +1,5 @@
-// A lane: unary calls to a process on the same host, through memory that both share. A message is
-// copied once, into that memory; whoever gets it reads it where it lies.
+// The client of shm RPC: unary calls to a process on the same host, through memory that both share.
+// A message is copied once, into that memory; the receiver reads it in place.
 #pragma once
 
 #include <atomic>
@@ -17,37 +17,39 @@
 
 namespace tandem {
 
+// A client of one server. One thread serves it with Run; Call may be used from any thread.
 // Thread-safe.
 class ShmRpcClient {
  public:
-  // Exactly once, on the thread that is in Run. The answer is there during the call alone.
-  // UNAVAILABLE: the lane is lost, or the server had no room for the answer; nobody knows whether
-  // the call was carried out. DEADLINE_EXCEEDED: nor then.
+  // Called exactly once, on the thread that is in Run. `answer` is valid only during the call.
+  // UNAVAILABLE: the connection is lost, or the server had no memory for the reply.
+  // DEADLINE_EXCEEDED: no reply in time. After both errors it is unknown whether the server has
+  // executed the call.
   using Reply = std::function<void(const Status&, Fragments answer)>;
 
-  // UNAVAILABLE when the server cannot be reached from here; PERMISSION_DENIED when it is another
-  // user's.
+  // UNAVAILABLE: the server is not reachable from here. PERMISSION_DENIED: it belongs to another
+  // user.
   static StatusOr<std::unique_ptr<ShmRpcClient>> Connect(const ShmRpcTicket& invitation,
                                                          Time deadline);
-  ~ShmRpcClient();  // REQUIRES: nobody is in Run
+  ~ShmRpcClient();  // REQUIRES that no thread is in Run
 
-  // Memory of the lane, in which a request need not be copied: what lies there is kept until the
-  // server has read it (EncodedMessage::Piece::keep). Null: there is no room.
+  // Allocates memory of the connection. Requests in this memory are sent without a copy. Keep it
+  // until the server has read it (EncodedMessage::Piece::keep). Null: no free memory.
   Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
-  // False: nothing was sent, because the message is too large, too many calls are under way, or the
-  // lane is lost. The request may go away when this returns.
+  // Sends a request. False: nothing was sent, because the message is too large, too many calls are
+  // running, or the connection is lost. `request` may be destroyed after the return.
   bool Call(uint32_t method, const EncodedMessage& request, Time deadline, Reply reply);
 
-  // Serves the lane until it is lost, and says why, or until Stop. Once.
+  // Serves the connection until it is lost (returns the reason) or until Stop. Call it once.
   Status Run();
   void Stop();
 
  private:
   struct Pending {
     Time deadline;
-    Reply reply;    // null: told already; the server may still read the message
-    Buffer memory;  // of the message; null: not sent yet
-    std::vector<std::shared_ptr<const void>> keep;  // ... and of what it refers to
+    Reply reply;    // null: already called; the server may still read the message
+    Buffer memory;  // memory of the message; null: not sent yet
+    std::vector<std::shared_ptr<const void>> keep;  // owners of memory that the message references
   };
 
   ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
@@ -61,9 +63,9 @@ class ShmRpcClient {
   void FailAll(const Status& status);
 
   const Fd socket_;
-  const Fd wake_;  // an event: Stop
+  const Fd wake_;  // eventfd: set by Stop
   const std::shared_ptr<SealedMemory> lane_, server_;
-  const std::shared_ptr<Arena> arena_;  // of the calls
+  const std::shared_ptr<Arena> arena_;  // for the requests
   LaneReceiver answers_;
   std::atomic<bool> stopped_ = false;
 
@@ -71,7 +73,7 @@ class ShmRpcClient {
   LaneSender calls_ TD_GUARDED_BY(mu_);
   bool open_ TD_GUARDED_BY(mu_) = true;
   uint64_t next_ TD_GUARDED_BY(mu_) = 1;
-  std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);  // less than ShmRpcRing::kEntries
+  std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);  // fewer than ShmRpcRing::kEntries
 };
 
 }  // namespace tandem

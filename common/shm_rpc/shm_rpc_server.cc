@@ -28,13 +28,12 @@ namespace {
 
 constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kLanesMax = 1024;
-// While there is always something to do, sockets are looked at that often.
+// Interval between two checks of the sockets while there are always requests.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// Most answers that a client is woken up for at a time: a wake-up takes as long as a tenth to a
-// third of a megabyte does.
+// Most replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to 0.3 MB.
 constexpr uint64_t kAnswersOfBell = 4;
 
-// Bytes that nobody can guess.
+// Returns random bytes that cannot be guessed.
 std::string Unguessable(size_t bytes) {
   std::random_device random;
   std::string text;
@@ -51,7 +50,7 @@ StatusOr<LaneMemory> LaneMemory::Make(size_t bytes) {
   return LaneMemory{std::move(memory), std::move(arena)};
 }
 
-// One client. Its calls are the loop's; answers may come from anywhere.
+// One connection. The loop reads its requests; replies may come from any thread.
 class ShmRpcServer::Lane {
  public:
   Lane(Fd socket, std::shared_ptr<SealedMemory> memory, std::shared_ptr<Arena> arena)
@@ -65,7 +64,7 @@ class ShmRpcServer::Lane {
   LaneReceiver& calls() { return calls_; }
   std::span<const std::byte> arena() const { return memory_->bytes().subspan(kLaneControlBytes); }
 
-  // The next call. DATA_LOSS when the client does what no client does.
+  // Returns the next request. DATA_LOSS: the client violates the protocol.
   StatusOr<std::optional<RingEntry>> NextCall() {
     TD_ASSIGN_OR_RETURN(const auto entry, calls_.Read());
     if (!entry) return entry;
@@ -84,7 +83,7 @@ class ShmRpcServer::Lane {
     if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
     StatusOr<LaneMessage> placed = PutMessage(message, *arena_);
     MutexLock lock(mu_);
-    // Forget cannot fail here: NextCall looks at the same number before there is room to misuse.
+    // Forget cannot fail here: NextCall checks the same number before the ring has room for misuse.
     if (closed_ || !Forget().ok()) return;
     if (!placed.ok()) placed = LaneMessage();  // UNAVAILABLE without a text
     const StatusCode code = placed->head == nullptr ? StatusCode::kUnavailable : status.code();
@@ -109,7 +108,7 @@ class ShmRpcServer::Lane {
     untold_ = 0;
     if (std::exchange(owes_bell_, false)) (void)RingBell(socket_.get());
   }
-  // Lets go of answers that the client has taken.
+  // Releases replies that the client has finished.
   Status Forget() TD_REQUIRES(mu_) {
     TD_ASSIGN_OR_RETURN(const uint64_t taken, answers_.Taken());
     for (; forgotten_ < taken; ++forgotten_) kept_.pop_front();
@@ -123,12 +122,12 @@ class ShmRpcServer::Lane {
   Mutex mu_;
   LaneSender answers_ TD_GUARDED_BY(mu_);
   uint64_t forgotten_ TD_GUARDED_BY(mu_) = 0;
-  std::deque<LaneMessage> kept_ TD_GUARDED_BY(mu_);  // answers that are not taken yet
+  std::deque<LaneMessage> kept_ TD_GUARDED_BY(mu_);  // replies that the client has not finished
   bool closed_ TD_GUARDED_BY(mu_) = false;
-  // A client that sleeps is woken up when half of its calls are answered: so it has the rest of
-  // them to send others, and each wake-up brings several.
-  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;  // calls behind the one that the loop took last
-  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;   // answers since the last bell
+  // A sleeping client is woken after the replies to half of its requests. It can then send new
+  // requests while the rest is running, and each wake-up delivers several replies.
+  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;  // requests after the last one that the loop has read
+  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;   // replies since the last wake-up
   bool owes_bell_ TD_GUARDED_BY(mu_) = false;
 };
 
@@ -156,16 +155,16 @@ class ShmRpcServer::Loop {
   int lanes() const { return lane_count_; }
 
  private:
-  struct Guest {  // who has not shown a ticket yet
+  struct Guest {  // a client that has not sent a ticket yet
     Fd socket;
     Time deadline;
   };
 
   void Run();
-  // True when there was a call.
+  // Returns true if there was a request.
   bool ServeLanes();
   Status ServeOne(const std::shared_ptr<Lane>& lane);
-  // Looks at the sockets; `wait`: until something happens.
+  // Checks the sockets. `wait`: blocks until an event.
   void Look(bool wait);
   int WaitMs(bool wait, Time now) const;
   void TakeGuest();
@@ -181,7 +180,7 @@ class ShmRpcServer::Loop {
   std::atomic<int> lane_count_ = 0;
   Mutex mu_;
   std::map<std::string, Time> tickets_ TD_GUARDED_BY(mu_);
-  // Of the thread.
+  // For the thread only.
   std::vector<Guest> guests_;
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::vector<pollfd> fds_;
@@ -224,7 +223,7 @@ bool ShmRpcServer::Loop::ServeLanes() {
   return any;
 }
 
-// One call of each lane in turn: none can keep the others waiting.
+// Serves one request of each connection in turn, so that no connection delays the others.
 Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Lane>& lane) {
   TD_ASSIGN_OR_RETURN(const auto entry, lane->NextCall());
   if (!entry) return OkStatus();

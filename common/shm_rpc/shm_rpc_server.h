@@ -1,5 +1,5 @@
-// The server's end of lanes (shm_rpc_client.h). One thread takes the calls of all lanes, one after
-// another; answers may come from any thread, at any time.
+// The server of shm RPC (shm_rpc_client.h). One thread receives the requests of all connections,
+// one after another. Replies may come from any thread, at any time.
 #pragma once
 
 #include <functional>
@@ -13,34 +13,35 @@
 
 namespace tandem {
 
-// Memory of a server that its clients read and cannot write: what lies there travels without a
-// copy.
+// Memory of a server that its clients can read but not write. Replies in this memory are sent
+// without a copy.
 struct LaneMemory {
   static StatusOr<LaneMemory> Make(size_t bytes);
   std::shared_ptr<SealedMemory> memory;
-  std::shared_ptr<Arena> arena;  // of all of it
+  std::shared_ptr<Arena> arena;  // over all of `memory`
 };
 
-// Called exactly once for each call; where the lane is gone, in vain. Errors travel as such.
+// Must be called exactly once for each request. Has no effect if the connection is lost. Errors are
+// sent to the client.
 using LaneAnswer = std::function<void(const Status&, EncodedMessage)>;
-// The message is what a client wrote, and is there, for the client to change, during the call
-// alone.
+// `message` was written by a client, which may change it at any time. It is valid only during the
+// call.
 using LaneHandler = std::function<void(uint32_t method, Fragments message, LaneAnswer answer)>;
 
-// Thread-safe.
+// Accepts connections and serves their requests. Thread-safe.
 class ShmRpcServer {
  public:
-  static constexpr size_t kCallBytes = size_t{1} << 30;  // of the calls of one lane
+  static constexpr size_t kCallBytes = size_t{1} << 30;  // bytes for the requests of one connection
 
-  // UNAVAILABLE where there are no Unix sockets, or no file can be opened. `call_bytes`: a multiple
-  // of the page size.
+  // UNAVAILABLE: no Unix sockets, or no file can be opened. REQUIRES that `call_bytes` is a
+  // multiple of the page size.
   static StatusOr<std::unique_ptr<ShmRpcServer>> Start(LaneMemory memory, LaneHandler handler,
                                                        size_t call_bytes = kCallBytes);
-  ~ShmRpcServer();  // closes all lanes; the handler is not called any more
+  ~ShmRpcServer();  // closes all connections; the handler is not called afterwards
 
-  // Good for ten seconds. RESOURCE_EXHAUSTED when too many are out.
+  // Returns a ticket, valid for ten seconds. RESOURCE_EXHAUSTED: too many unused tickets.
   StatusOr<ShmRpcTicket> Invite();
-  int lanes() const;  // that are open
+  int lanes() const;  // open connections
 
  private:
   class Lane;

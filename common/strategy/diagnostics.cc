@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kExcerptCharsMax = 160;
 
-// Spaces that put a caret below `column`: bytes that continue a UTF-8 character take no room.
+// Returns spaces that place a caret under `column`. Continuation bytes of UTF-8 characters have no
+// width.
 std::string CaretIndent(const std::string& excerpt, int column) {
   std::string indent;
   for (int i = 0; i + 1 < column; ++i) {

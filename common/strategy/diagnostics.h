@@ -1,5 +1,4 @@
-// What is wrong with a file, a flag or a setting, said for people: place, what, excerpt, what to
-// do.
+// Errors in a file, a flag or a setting, for the user: location, message, excerpt, hint.
 //   job.pbtxt:14:3: error: DistributedStrategy has no field "fuse_all_reduce"
 //     fuse_all_reduce: true
 //     ^
@@ -15,8 +14,8 @@
 
 namespace tandem {
 
-// A place that a message points at. With line 0 only `file` is shown, which may then be anything
-// that names the source: "flag --a_sync", "environment CPU_NUM".
+// The location that a message refers to. If line is 0, only `file` is shown; it may then be any
+// name of the source: "flag --a_sync", "environment CPU_NUM".
 struct SourcePlace {
   std::string file;
   int line = 0;         // from 1; 0: none
@@ -36,15 +35,15 @@ struct Diagnostic {
   std::string ToString() const;  // ends with a newline
 };
 
-// All that was found, in one list. Not thread-safe.
+// A list of all errors and notes. Not thread-safe.
 class Diagnostics {
  public:
-  // More errors, and more notes, than this are counted but not kept.
+  // Most errors, and most notes, that are stored; further ones are only counted.
   static constexpr int64_t kKeptMax = 100;
 
-  // Without `hint`, that of SplitHint.
+  // An empty `hint` is replaced with the one that SplitHint finds in `message`.
   void Error(const SourcePlace& place, const std::string& message, const std::string& hint = "");
-  // Something that the user should know and that does not stop the job.
+  // Adds information for the user that does not stop the job.
   void Note(const SourcePlace& place, const std::string& message, const std::string& hint = "");
 
   bool ok() const { return errors_ == 0; }
@@ -52,11 +51,11 @@ class Diagnostics {
   bool full() const { return errors_ >= kKeptMax; }
   const std::vector<Diagnostic>& entries() const { return entries_; }
 
-  // Entries of one file by line and column, then those without a line; a last line tells how many
-  // were not kept.
+  // Entries of a file are sorted by line and column; entries without a line follow. The last line
+  // says how many were not stored.
   std::string ErrorText() const;
   std::string NoteText() const;
-  // OK without errors, else INVALID_ARGUMENT with ErrorText().
+  // Returns OK if there are no errors, else INVALID_ARGUMENT with ErrorText().
   Status status() const;
 
  private:

@@ -61,7 +61,7 @@ bool IsNotFiniteWord(const std::string& text) {
   return lower == "nan" || lower == "inf" || lower == "infinity";
 }
 
-// A decimal number, with the suffix 'f' that text protos may carry.
+// Parses a decimal number, with the suffix 'f' that text protos may have.
 bool ParseDouble(std::string text, double* v) {
   if (!text.empty() && (text.back() == 'f' || text.back() == 'F')) text.pop_back();
   return absl::SimpleAtod(text, v);
@@ -86,8 +86,8 @@ Error GetDouble(const gpb::FieldDescriptor& field, const Literal& literal, doubl
   return CheckRange(field, *v);
 }
 
-// Magnitude and sign; `max` is the largest magnitude of a positive one, negative ones may have
-// `max_negative`.
+// Returns magnitude and sign. `max` is the largest positive magnitude, `max_negative` the largest
+// negative one.
 Error GetInteger(const gpb::FieldDescriptor& field, const Literal& literal, uint64_t max,
                  uint64_t max_negative, uint64_t* magnitude) {
   if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
@@ -138,7 +138,7 @@ Error GetEnum(const gpb::FieldDescriptor& field, const Literal& literal,
     }
     if (*v != nullptr) return std::nullopt;
   }
-  // "fluid.BuildStrategy.ReduceStrategy.Reduce": only the last part tells the value.
+  // Only the last part of "fluid.BuildStrategy.ReduceStrategy.Reduce" names the value.
   const std::string name = literal.text.substr(literal.text.rfind('.') + 1);
   for (int i = 0; i < type.value_count(); ++i) {
     const gpb::EnumValueDescriptor& value = *type.value(i);
@@ -245,7 +245,7 @@ Literal LiteralOf(const gpb::FieldDescriptor& field, std::string_view text) {
   if (absl::SimpleAtoi(s, &integer) ||
       (hex && s.size() > 2 && s.find_first_not_of("0123456789abcdefABCDEF", 2) == s.npos)) {
     literal.kind = Literal::Kind::kInteger;
-    // Flags are decimal: 010 is ten.
+    // Flags are decimal, so 010 is ten.
     if (!hex) literal.text = absl::StrCat(integer);
   } else if (ParseDouble(s, &real)) {
     literal.kind = Literal::Kind::kFloat;

@@ -1,4 +1,4 @@
-// One value, as written in a file or a flag, put into a field with its type and range checked.
+// Sets a field from a value of a file or a flag, and checks its type and range.
 #pragma once
 
 #include <optional>
@@ -16,29 +16,30 @@ struct Literal {
   enum class Kind { kIdentifier, kInteger, kFloat, kString };
   Kind kind = Kind::kIdentifier;
   std::string text;       // number: without sign; string: without quotes, unescaped
-  bool negative = false;  // a '-' stood before it
+  bool negative = false;  // true: a '-' preceded it
 
   std::string Shown() const;  // for messages, shortened
 };
 
-// What a flag or an environment variable holds, for this field.
+// Returns the literal for the text of a flag or an environment variable, for this field.
 Literal LiteralOf(const google::protobuf::FieldDescriptor& field, std::string_view text);
 
 struct ValueError {
-  std::string message;  // without place
+  std::string message;  // without location
   std::string hint;
 };
 
-// Sets a singular field (not a message), adds to a repeated one. On an error nothing is changed.
+// Sets a singular field (not a message) or appends to a repeated one. On an error nothing is
+// changed.
 std::optional<ValueError> SetFieldValue(const google::protobuf::FieldDescriptor& field,
                                         const Literal& literal, google::protobuf::Message* message);
 
-// The value of a set or unset singular field, or of element `index` of a repeated one, as text;
-// strings without quotes.
+// Returns the value of a singular field (set or not), or of element `index` of a repeated one, as
+// text. Strings have no quotes.
 std::string FieldText(const google::protobuf::Message& message,
                       const google::protobuf::FieldDescriptor& field, int index = -1);
 
-// The default of a singular field as text, "" for a repeated one.
+// Returns the default of a singular field as text; "" for a repeated one.
 std::string DefaultText(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace tandem

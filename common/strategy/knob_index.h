@@ -1,4 +1,4 @@
-// Finds fields by any of their names, below a message type. Internal to common/strategy.
+// Finds fields of a message type by any of their names. Internal to common/strategy.
 #pragma once
 
 #include <string>
@@ -21,19 +21,19 @@ struct FieldPlace {
   bool holds_fields() const;  // a singular message
 };
 
-// All fields that are reached from a root through singular messages, in the order of the proto
-// file, a message before its fields. Recursive types are not entered again.
+// All fields that are reachable from a root through singular messages, in the order of the proto
+// file. A message precedes its fields. Recursive types are not entered again.
 class FieldIndex {
  public:
   explicit FieldIndex(const google::protobuf::Descriptor& root);
 
   const std::vector<FieldPlace>& places() const { return places_; }
 
-  // Those whose path, end of path, or other spelling is `name`. Where several match, only those
-  // nearest to the root, and own names before other spellings.
+  // Returns the fields whose path, end of path, or other spelling is `name`. If several match,
+  // returns only those nearest to the root. A field's own name has precedence over other spellings.
   std::vector<const FieldPlace*> Find(std::string_view name) const;
 
-  // Names and other spellings, for did-you-mean.
+  // Returns names and other spellings, for did-you-mean.
   std::vector<std::string> Names() const;
 
  private:
@@ -42,20 +42,20 @@ class FieldIndex {
   std::vector<FieldPlace> places_;
 };
 
-// The message that holds the field of `place` below `root`, created where it is absent.
+// Returns the message below `root` that holds the field of `place`. Creates it if it is absent.
 google::protobuf::Message* HolderOf(const FieldPlace& place, google::protobuf::Message* root);
 
-// "a.k_steps, b.k_steps".
+// Example: "a.k_steps, b.k_steps".
 std::string PathList(const std::vector<const FieldPlace*>& places);
 
-// Whether `name` is one of the field's other spellings.
+// Returns whether `name` is one of the field's other spellings.
 bool IsAlias(const google::protobuf::FieldDescriptor& field, std::string_view name);
 
-// Whether the type is DistributedStrategy.
+// Returns whether the type is DistributedStrategy.
 bool IsStrategy(const google::protobuf::Descriptor& type);
 
-// Names that stand in Fleet's guide or files of the reference and are not knobs here: what to do
-// instead; "" for any other name.
+// For names that occur in Fleet's guide or in files of the reference but are not knobs here:
+// returns the alternative. "" for any other name.
 std::string_view InsteadOf(std::string_view name);
 
 }  // namespace tandem

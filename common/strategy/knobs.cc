@@ -196,7 +196,7 @@ std::string KnobsMarkdown() {
       "its default. In a mode that is not listed a knob is refused; one that is a matter of speed "
       "or\n"
       "memory alone is reported as without effect.\n");
-  // One table for each message, in the order in which they appear.
+  // One table per message, in the order of their first field.
   std::vector<std::pair<std::string, std::string>> sections;
   for (const KnobInfo& info : list) {
     const size_t dot = info.path.rfind('.');

@@ -25,20 +25,20 @@ struct KnobInfo {
   std::string effect_test;
 };
 
-// In the order of the proto file; fields that only hold other knobs are left out.
+// In the order of the proto file, without fields that only hold other knobs.
 std::vector<KnobInfo> ListKnobs();
 
-// For `tandem knobs list`: aligned columns, one knob a line, ends with a newline.
+// For `tandem knobs list`: aligned columns, one knob per line. Ends with a newline.
 std::string KnobsTable();
 
-// All knobs of that name: a path, the end of one, or another spelling. NOT_FOUND with the nearest
-// name.
+// Returns all knobs with this name: a path, the end of a path, or another spelling. NOT_FOUND: no
+// such knob; the message has the nearest name.
 StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name);
 
-// For `tandem knobs explain NAME`: a paragraph for each.
+// For `tandem knobs explain NAME`: one paragraph per knob.
 std::string ExplainKnobs(const std::vector<KnobInfo>& knobs);
 
-// docs/reference/knobs.md.
+// Returns the text of docs/knobs.md.
 std::string KnobsMarkdown();
 
 }  // namespace tandem

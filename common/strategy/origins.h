@@ -1,5 +1,5 @@
-// Where each value of a configuration came from. Precedence: flag, then environment, then file,
-// then what `auto` chose, then default.
+// The origin of each value of a configuration. Precedence: flag, environment, file, the choice of
+// `auto`, default.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@
 
 namespace tandem {
 
-// In rising precedence.
+// In ascending precedence.
 enum class OriginKind { kDefault = 0, kAuto = 1, kFile = 2, kEnvironment = 3, kFlag = 4 };
 
 struct Origin {
   OriginKind kind = OriginKind::kDefault;
   SourcePlace place;
-  std::string over;  // what it took precedence over: "job.pbtxt:9:3"; empty: only the default
+  std::string over;  // the origin it has overridden: "job.pbtxt:9:3"; empty: only the default
 
-  // "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
+  // Examples: "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
   std::string ToString() const;
 };
 
@@ -27,8 +27,9 @@ Origin FlagOrigin(std::string_view flag);  // name without dashes
 Origin EnvironmentOrigin(std::string_view variable);
 Origin AutoOrigin();  // "chosen by auto"
 
-// Origin by path of the field from the root message, such as
-// "strategy.build_strategy.reduce_strategy". Only what is not a default is listed. Not thread-safe.
+// Origins by the path of the field from the root message, such as
+// "strategy.build_strategy.reduce_strategy". Contains only values that are not defaults. Not
+// thread-safe.
 class Origins {
  public:
   using Map = std::map<std::string, Origin, std::less<>>;

@@ -1,4 +1,4 @@
-// Names that ApplyOverride (strategy.h) takes, for programs that hand settings on.
+// The names that ApplyOverride (strategy.h) accepts, for programs that pass settings on.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ class Descriptor;
 
 namespace tandem {
 
-// Whether a field below `root` has this name: a path, its end, or another spelling of a knob.
+// Returns whether a field below `root` has this name: a path, its end, or another spelling of a
+// knob.
 bool IsSetting(const google::protobuf::Descriptor& root, std::string_view name);
 
 // For did-you-mean.

@@ -27,7 +27,7 @@ std::string WithHint(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : message + "; hint: " + hint;
 }
 
-// The elements of "a,b" or "[a, b]".
+// Splits "a,b" or "[a, b]" into elements.
 std::vector<std::string> ListElements(std::string_view value) {
   std::string text(value);
   absl::StripAsciiWhitespace(&text);
@@ -71,7 +71,7 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
   return place;
 }
 
-// A new message of the holder's type with only this field set.
+// Returns a new message of the holder's type with only this field set.
 StatusOr<std::unique_ptr<gpb::Message>> ParseOverride(const FieldPlace& place,
                                                       std::string_view value) {
   const gpb::FieldDescriptor& field = place.field();
@@ -94,7 +94,7 @@ bool LooksLikeEnvironment(const std::string& name) {
   });
 }
 
-// The message that holds a field, the default instance where it is absent.
+// Returns the message that holds a field, or the default instance if it is absent.
 const gpb::Message& ConstHolderOf(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
@@ -150,7 +150,7 @@ void ApplyEnvironment(gpb::Message* root, const std::map<std::string, std::strin
                       Origins* origins, Diagnostics* diagnostics) {
   const FieldIndex index(*root->GetDescriptor());
   for (const auto& [name, value] : environment) {
-    // The NCCL library reads its own variables.
+    // These variables are for the NCCL library.
     if (!LooksLikeEnvironment(name) || absl::StartsWith(name, "NCCL_")) continue;
     const SourcePlace place = EnvironmentOrigin(name).place;
     const auto found = index.Find(name);

@@ -10,7 +10,7 @@ namespace tandem {
 
 namespace {
 
-// Closes on every way out.
+// Closes the descriptor on destruction.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -45,7 +45,7 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
     return InvalidArgument("%s is a folder, expected a file [TD1008]", path);
   TextFile file{path, ""};
   char buffer[1 << 16];
-  // Counted while reading: a pipe or a growing file has no honest size.
+  // Counts while reading, because a pipe or a growing file has no reliable size.
   while (true) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;

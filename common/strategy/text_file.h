@@ -1,12 +1,12 @@
-// Text-proto files (job.pbtxt, a strategy, a program) read with errors that help: all errors of a
-// file at once, each with line, column, excerpt and the nearest name. Understands what protobuf's
-// own text format does (proto2 and proto3 messages; no extensions, no Any), and more:
-//   - bool and enum values in any case, Python's True, False and None; an integer may be
-//   written 20.0
-//   - the other spellings that a knob lists (knob.proto), with a note
-//   - a knob of the strategy that stands in another message of the strategy, as in Fleet's
-//     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is put where it belongs, with a note
-// Refused: NaN and infinity, values outside a knob's range, a field given twice, unknown names.
+// Reads text-proto files (job.pbtxt, a strategy, a program). Reports all errors of a file at once,
+// each with line, column, excerpt and the nearest name. Supports protobuf's own text format (proto2
+// and proto3 messages; no extensions, no Any), and in addition:
+//   - bool and enum values in any case, and Python's True, False and None; an integer may be 20.0;
+//   - the other spellings that a knob lists (knob.proto), with a note;
+//   - a knob of the strategy inside another message of the strategy, as in Fleet's
+//     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is moved to its message, with a note.
+// Rejects NaN and infinity, values outside a knob's range, fields that are set twice, and unknown
+// names.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +30,18 @@ struct TextFile {
   std::string text;
 };
 
-// The whole file. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a folder, larger than
-// kTextFileBytesMax), or DATA_LOSS where reading fails half way.
+// Reads the whole file. NOT_FOUND; PERMISSION_DENIED; INVALID_ARGUMENT: a directory, or larger than
+// kTextFileBytesMax; DATA_LOSS: a read failed before the end.
 StatusOr<TextFile> ReadTextFile(const std::string& path);
 
-// Clears *out and fills it. Every error is added to *diagnostics, and *out then holds all that was
-// understood, so that further checks can add theirs before anything is reported. *origins (may be
-// null) gets the place of every field that is not inside a repeated message.
+// Clears *out and fills it. Adds every error to *diagnostics. *out then holds everything that was
+// understood, so that later checks can add their errors before a report. *origins (may be null)
+// gets the origin of every field that is not inside a repeated message.
 void ParseTextProto(const TextFile& file, google::protobuf::Message* out, Origins* origins,
                     Diagnostics* diagnostics);
 
-// Both. An unreadable file is a Status, errors inside it are in *diagnostics and returned as
-// diagnostics->status().
+// Reads and parses a file. Returns an error if the file is unreadable. Errors inside the file are
+// added to *diagnostics and returned as diagnostics->status().
 Status LoadTextProto(const std::string& path, google::protobuf::Message* out, Origins* origins,
                      Diagnostics* diagnostics);
 

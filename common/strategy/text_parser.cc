@@ -1,5 +1,6 @@
-// ParseTextProto of text_file.h: a recursive-descent parser over protobuf's tokenizer that goes on
-// after an error, so that one run tells all of them. protobuf's own parser stops at the first.
+// ParseTextProto of text_file.h: a recursive-descent parser over protobuf's tokenizer. It continues
+// after an error, so that one run reports all errors. protobuf's own parser stops at the first
+// error.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -25,15 +26,16 @@ namespace {
 namespace gpb = google::protobuf;
 using Tokenizer = gpb::io::Tokenizer;
 
-// A message being filled: where it is and what was already set in it.
+// A message that is being filled, with its location and the fields that were set.
 struct Scope {
   gpb::Message* message = nullptr;
-  std::string path;           // from the root; meaningless when not recorded
+  std::string path;           // from the root; undefined if not recorded
   bool recorded = true;       // not inside a repeated message
-  Scope* strategy = nullptr;  // the DistributedStrategy around it, or itself
+  Scope* strategy = nullptr;  // the DistributedStrategy that contains it, or itself
 };
 
-// Where a value goes: usually a field of the scope, sometimes another message of the strategy.
+// The destination of a value: usually a field of the scope, sometimes another message of the
+// strategy.
 struct Target {
   gpb::Message* holder = nullptr;
   const gpb::FieldDescriptor* field = nullptr;
@@ -61,7 +63,7 @@ class TextParser : public gpb::io::ErrorCollector {
     ParseMessage(&scope, nullptr, SourcePlace(), 0);
   }
 
-  // From the tokenizer: an unterminated string, a control character.
+  // Called by the tokenizer, for example for an unterminated string or a control character.
   void AddError(int line, int column, const std::string& message) override {
     diagnostics_->Error(PlaceAt(line, column), message + " [TD1105]");
   }
@@ -88,7 +90,7 @@ class TextParser : public gpb::io::ErrorCollector {
     }
   }
 
-  // The line as shown: tabs as the tokenizer counts them, nothing that a terminal would act on.
+  // Returns the line for display: tabs expanded like in the tokenizer, without control characters.
   std::string Excerpt(int line) const {
     constexpr size_t kShownMax = 400;
     if (line < 0 || static_cast<size_t>(line) >= line_starts_.size()) return "";
@@ -141,7 +143,7 @@ class TextParser : public gpb::io::ErrorCollector {
   Tokenizer tokenizer_;
   std::vector<size_t> line_starts_;
   std::map<const gpb::Message*, SeenFields> seen_;
-  std::unique_ptr<FieldIndex> strategy_index_;  // made when first needed
+  std::unique_ptr<FieldIndex> strategy_index_;  // created on first use
 };
 
 const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
@@ -149,7 +151,7 @@ const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
   return *strategy_index_;
 }
 
-// Past a { } or < > or [ ] with all that is in it, however deep.
+// Skips a { }, < > or [ ] and its contents, at any depth.
 void TextParser::SkipBalanced() {
   int64_t open = 0;
   while (!AtEnd()) {
@@ -160,8 +162,8 @@ void TextParser::SkipBalanced() {
   }
 }
 
-// To the first token of a later line, so that one mistake gives one message; not past the end of
-// the message around it.
+// Skips to the first token of a later line, so that one mistake gives one message. Does not skip
+// the end of the enclosing message.
 void TextParser::SkipLine(int line) {
   while (!AtEnd() && token().line == line && !Is("}") && !Is(">")) {
     if (Is("{") || Is("<") || Is("[")) {
@@ -172,7 +174,7 @@ void TextParser::SkipLine(int line) {
   }
 }
 
-// The value after the name of a field that is not known.
+// Skips the value after the name of an unknown field.
 void TextParser::SkipValue() {
   const int line = token().line;
   if (Is("{") || Is("<") || Is("[")) return SkipBalanced();
@@ -223,7 +225,7 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
   ParseFieldValue(scope, target, place, colon, depth);
 }
 
-// A knob that stands in another message of the strategy, or has another spelling.
+// Finds a knob that is in another message of the strategy, or has another spelling.
 bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
                                      const SourcePlace& place, Target* target) {
   if (scope->strategy == nullptr) return false;
@@ -246,7 +248,7 @@ bool TextParser::ResolveName(Scope* scope, const std::string& name, const Source
                              Target* target) {
   const gpb::Descriptor& type = *scope->message->GetDescriptor();
   const gpb::FieldDescriptor* field = type.FindFieldByName(name);
-  // An other spelling in this very message comes before a knob of that name elsewhere.
+  // Another spelling in this message has precedence over a knob of this name elsewhere.
   for (int i = 0; field == nullptr && i < type.field_count(); ++i) {
     if (!IsAlias(*type.field(i), name)) continue;
     field = type.field(i);
@@ -285,7 +287,7 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
     const auto same = index.Find(name);
     if (same.size() > 1) return "several knobs have this name: " + PathList(same);
     const std::string elsewhere = NearestName(name, index.Names());
-    // A field of this message comes before an equally near one of another.
+    // A field of this message has precedence over an equally near field of another message.
     if (nearest.empty() ||
         (!elsewhere.empty() && EditDistance(name, elsewhere) < EditDistance(name, nearest))) {
       nearest = elsewhere;
@@ -299,7 +301,7 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
   return nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"?", where);
 }
 
-// Whether the field may be given a value here: once, unless it is a list.
+// Returns whether the field may be set here: only once, unless it is a list.
 bool TextParser::Claim(const Target& target, const SourcePlace& place, int line) {
   if (target.field->is_repeated()) return true;
   SeenFields& seen = seen_[target.holder];
@@ -383,7 +385,7 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
   child.recorded = scope->recorded && !repeated;
   child.strategy = scope->strategy;
   ParseMessage(&child, close, opened, depth + 1);
-  // A knob may still be set in a message of the strategy from elsewhere; all others are done.
+  // Later text may still set knobs in a message of the strategy; all other messages are complete.
   if (child.strategy == nullptr) seen_.erase(child.message);
   return true;
 }

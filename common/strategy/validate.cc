@@ -1,4 +1,5 @@
-// ValidateStrategy of strategy.h: not built yet, no meaning in this mode, contradictions.
+// ValidateStrategy of strategy.h: finds knobs that are not built yet, have no meaning in this mode,
+// or contradict each other.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -48,7 +49,7 @@ class Validator {
   }
 
  private:
-  // "pserver (job.pbtxt:2:1)".
+  // Example: "pserver (job.pbtxt:2:1)".
   std::string ModeText() const {
     const std::string where = " (" + context_.mode_origin.ToString() + ")";
     return absl::StrCat("mode=", std::string(TrainModeName(context_.mode)), where);
@@ -60,7 +61,7 @@ class Validator {
     if (origin.kind == OriginKind::kDefault) place.file = "strategy";
     return place;
   }
-  // "nccl_comm_num (job.pbtxt:4:3)".
+  // Example: "nccl_comm_num (job.pbtxt:4:3)".
   std::string Named(const std::string& path) const {
     const Origin origin = origins_.Of(prefix_ + path);
     return absl::StrCat(path, " (", origin.ToString(), ")");
@@ -96,7 +97,7 @@ class Validator {
   Diagnostics* const diagnostics_;
 };
 
-// The value where it differs from the default, "" where it does not.
+// Returns the value if it differs from the default, else "".
 std::string ChangedValue(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
@@ -141,7 +142,8 @@ void Validator::CheckKnob(const FieldPlace& place) {
         absl::StrCat("remove it, or choose mode ", absl::StrJoin(names, " or ")));
 }
 
-// Knobs of NAME_configs say how, and the switch NAME whether. Those of a_sync count without it.
+// Knobs of NAME_configs are parameters, and the knob NAME is the switch. The knobs of a_sync count
+// without the switch.
 void Validator::NoteWithoutSwitch(const FieldPlace& place) {
   const std::string_view group = place.steps.front()->name();
   constexpr std::string_view kEnd = "_configs";
@@ -257,7 +259,7 @@ void Validator::CheckRegime() {
   }
 }
 
-// What is set and, beside the rest, changes nothing.
+// Notes knobs that are set but have no effect together with the others.
 void Validator::NoteIdleKnobs() {
   const RuntimeFlags& flags = strategy_.runtime_flags();
   const BuildStrategy& build = strategy_.build_strategy();
@@ -403,7 +405,7 @@ void Validator::CheckPipeline() {
   for (const Exclusion& e : exclusions) Refuse(e);
 }
 
-// With hybrid_dp the ranks are several groups of equal size.
+// The ranks must form several groups of equal size if hybrid_dp is set.
 void Validator::CheckShardingGroups() {
   const ShardingConfigs& configs = strategy_.sharding_configs();
   const std::string name = "sharding_configs.sharding_group_size";

@@ -1,7 +1,8 @@
-// Which server has which bucket of rows and which dense slice (a bucket too, row_buckets.h), as far
-// as somebody knows. Buckets begin where Configure places them; each move has a number, its epoch,
-// which only the bucket's owner of the moment gives away. So of two that tell of one bucket the
-// higher epoch is right, and maps of several servers go together in any order.
+// The owners of row buckets and dense slices, as far as one process knows them; a dense slice is a
+// bucket too (row_buckets.h). A bucket starts on the server where Configure places it. Each move of
+// a bucket has an ownership epoch, which only the bucket's current owner assigns. Of two reports
+// about a bucket, the one with the higher ownership epoch is right. So maps of several servers can
+// be merged in any order.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +15,26 @@
 
 namespace tandem {
 
-// A job that makes a thousand moves of a bucket each second gets there in thirty years. Beyond it
-// sums of epochs would overflow.
+// A job that moves each bucket a thousand times per second reaches it in thirty years. Larger
+// values could overflow sums of ownership epochs.
 inline constexpr uint64_t kEpochMax = uint64_t{1} << 40;
 
 struct BucketMove {
   int bucket = 0;
   uint64_t epoch = 0;
-  int server = 0;  // its owner since then
+  int server = 0;  // the owner from this epoch on
   friend bool operator==(const BucketMove&, const BucketMove&) = default;
 };
 
-// Not thread-safe.
+// The latest known move of each bucket. Not thread-safe.
 class BucketMap {
  public:
-  // True when that is newer than what was known. Moves of buckets or servers that cannot be, and
-  // epochs above kEpochMax, count for nothing.
+  // Returns true if `move` is newer than the known one. Ignores impossible buckets or servers, and
+  // ownership epochs above kEpochMax.
   bool Learn(const BucketMove& move);
-  // The moves of `other` that were not known.
+  // Returns the moves of `other` that were not known.
   std::vector<BucketMove> Learn(const BucketMap& other);
-  // Of servers that came to a running job.
+  // Addresses of servers that joined a running job.
   void SetAddress(int server, const std::string& address) { addresses_[server] = address; }
   const std::map<int, std::string>& addresses() const { return addresses_; }
 
@@ -41,18 +42,18 @@ class BucketMap {
     const auto i = static_cast<size_t>(bucket);
     return i < moves_.size() ? moves_[i].first : 0;
   }
-  // `first`: where it was placed first.
+  // `first`: the server on which the bucket was first placed.
   int owner(int bucket, int first) const {
     return epoch(bucket) == 0 ? first : moves_[bucket].second;
   }
   std::vector<BucketMove> moves() const;  // by bucket
-  bool OwnsAny(int server) const;         // of the buckets that moved
+  bool OwnsAny(int server) const;         // true if it owns a bucket that has moved
   bool MovesSlices() const { return moves_.size() > kRowBuckets; }
-  // Sum of the epochs: two maps that know the same have the same.
+  // The sum of the ownership epochs. Maps with the same knowledge have the same sum.
   uint64_t version() const { return version_; }
 
  private:
-  std::vector<std::pair<uint64_t, int>> moves_;  // epoch, owner; up to the last that moved
+  std::vector<std::pair<uint64_t, int>> moves_;  // (epoch, owner) by bucket, to the last that moved
   std::map<int, std::string> addresses_;
   uint64_t version_ = 0;
 };

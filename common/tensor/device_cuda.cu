@@ -92,7 +92,7 @@ class CudaSideStream final : public SideStream {
   StatusOr<bool> Idle() override {
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // no error of anybody's
+      (void)cudaGetLastError();  // clears the status: this is no error
       return false;
     }
     TD_RETURN_IF_ERROR(CudaStatus(error, "a stream beside the compute stream"));
@@ -114,7 +114,7 @@ class CudaDevice final : public Device {
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
     if (work_.blas != nullptr) (void)cublasLtDestroy(work_.blas);
     if (work_.fault != nullptr) (void)cudaFreeHost(work_.fault);
-    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);  // the ring is read
+    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);  // it may read the ring
     for (const cudaEvent_t event : staged_) {
       if (event != nullptr) (void)cudaEventDestroy(event);
     }
@@ -144,7 +144,7 @@ class CudaDevice final : public Device {
   }
   DeviceMemoryCounts memory_counts() const override { return pool_.counts(); }
 
-  // Waits for large ones alone: what the compute stream is given from now on finds either.
+  // Waits only for large copies. Later work of the compute stream sees the data in both cases.
   Status CopyFromHost(void* dst, const void* src, size_t bytes) override {
     if (bytes > 0 && StagingRing::Takes(bytes)) {
       TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
@@ -167,8 +167,8 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // Copies come before every run of a plan, on its thread: kernels are launched on the device that
-  // is chosen here.
+  // Copies run before every run of a plan, on its thread. They select the device on which kernels
+  // are then launched.
   Status Copy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind, const char* what) {
     TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
     if (bytes == 0) return Synchronize();
@@ -182,7 +182,7 @@ class CudaDevice final : public Device {
                   void* memory = nullptr;
                   (void)cudaSetDevice(device);
                   const bool given = cudaMalloc(&memory, bytes) == cudaSuccess;
-                  if (!given) (void)cudaGetLastError();  // it is reported by the pool
+                  if (!given) (void)cudaGetLastError();  // the pool reports it
                   return given ? static_cast<std::byte*>(memory) : nullptr;
                 },
             .free = [](std::byte* memory) { (void)cudaFree(memory); },
@@ -198,7 +198,7 @@ class CudaDevice final : public Device {
   DevicePool pool_;
   CudaStream work_{};
   Buffer ring_memory_;
-  std::array<cudaEvent_t, StagingRing::kSlots> staged_{};  // behind the copy from each slot
+  std::array<cudaEvent_t, StagingRing::kSlots> staged_{};  // by slot: after the copy from it
   std::unique_ptr<StagingRing> ring_;
 };
 
@@ -251,7 +251,7 @@ Status CudaDevice::Open() {
 StatusOr<int> CudaDeviceCount() {
   int count = 0, driver = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  (void)cudaGetLastError();  // it is reported here, not by the next call
+  (void)cudaGetLastError();  // the error is reported here, not by the next call
   if (error == cudaErrorNoDevice) return 0;
   if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
     if (driver == 0) return Unavailable("there is no NVIDIA driver (libcuda.so.1)");

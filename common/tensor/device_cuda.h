@@ -11,8 +11,9 @@
 
 namespace tandem {
 
-// What a kernel found wrong in its data. In host memory that the device writes: the first one to
-// set `taken` fills in the rest, and the device's next Synchronize() makes an error of it.
+// An error that a kernel found in its data. It is in host memory that the device writes. The first
+// kernel that sets `taken` fills in the rest, and the device's next Synchronize() returns it as an
+// error.
 struct CudaFault {
   enum Input : int {
     kIds,
@@ -20,25 +21,25 @@ struct CudaFault {
     kPositionSamples,
     kLengths,
     kRows,
-    // Of the next ones `at` alone counts.
+    // For the next ones, only `at` is set.
     kProbability,
     kLearningRate,
     kSparsity,
-    // Of deep gradient compression, with words of their own.
+    // Deep gradient compression. These have their own messages.
     kCapacity,
     kSelection,
     kSelectedIndex,
-    // Of sample_image. `limit` of a tap: its image.
+    // For sample_image. `limit` of a tap is its image.
     kImage,
     kTap
   };
   int taken;
   Input input;
-  int64_t at, value, limit;  // element `at` of it is `value`; it must be in [0, limit)
+  int64_t at, value, limit;  // element `at` of the input is `value`; it must be in [0, limit)
 };
 
-// What Device::stream(), and so KernelArgs::stream, is on a CUDA device: the compute stream, and
-// the libraries' handles, which work on it.
+// The value of Device::stream(), and so of KernelArgs::stream, on a CUDA device: the compute stream
+// and the library handles that use it.
 struct CudaStream {
   cudaStream_t stream;
   cublasLtHandle_t blas;
@@ -46,13 +47,13 @@ struct CudaStream {
   CudaFault* fault;
 };
 
-// How many devices there are. UNAVAILABLE with the reason when CUDA cannot be used at all.
+// Returns the number of devices. UNAVAILABLE: CUDA is not usable; the message has the reason.
 StatusOr<int> CudaDeviceCount();
 
-// Device `index` with a stream of its own. REQUIRES: index < CudaDeviceCount().
+// Returns device `index` with its own stream. REQUIRES: index < CudaDeviceCount().
 StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
 
-// BackendModule::copy.
+// Implements BackendModule::copy.
 Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
                      size_t bytes);
 

@@ -51,7 +51,7 @@ void DevicePool::Give(std::byte* memory) {
   blocks_.erase(it);
 }
 
-// With the free blocks on either side of it, in the same chunk.
+// Merges the block with its free neighbours in the same chunk.
 DevicePool::Blocks::iterator DevicePool::Join(Blocks::iterator block) {
   const auto next = std::next(block);
   if (next != blocks_.end() && next->second.free && !next->second.begins_chunk) {
@@ -68,7 +68,7 @@ DevicePool::Blocks::iterator DevicePool::Join(Blocks::iterator block) {
   return before;
 }
 
-// What the options want of the next chunk.
+// Returns the size of the next chunk according to the options.
 size_t DevicePool::ChunkBytes() {
   const size_t given = counts_.driver_calls == 0 ? options_.first_bytes : options_.more_bytes;
   if (given > 0 || options_.fraction == 0) return given;
@@ -85,7 +85,7 @@ Status DevicePool::AddChunk(size_t bytes) {
         "[TD5004]",
         bytes, device_, limit, counts_.used_bytes);
   }
-  // What is free may lie in pieces.
+  // The driver's free memory may be fragmented.
   if (AskDriver(chunk) || (chunk > bytes && AskDriver(bytes))) return OkStatus();
   return ResourceExhausted(
       "no memory for %d bytes on %s: %d are free there, %d of the %d taken are in use here "

@@ -1,5 +1,5 @@
-// A device's memory as chunks that its driver gives and blocks that are cut from them. Asking a
-// driver is slow and stops the device; a block costs a look into two tables of the host.
+// A memory pool of a device: divides chunks from the driver into blocks. A driver call is slow and
+// stops the device. A block costs two table lookups on the host.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,26 @@
 
 namespace tandem {
 
-// Thread-safe.
+// Allocates blocks. Thread-safe.
 class DevicePool {
  public:
-  static constexpr size_t kAlignment = 256;  // bytes, as of cudaMalloc; chunks have it at least
+  static constexpr size_t kAlignment = 256;  // bytes, like cudaMalloc; chunks have at least this
 
   struct Driver {
-    std::function<std::byte*(size_t bytes)> allocate;  // nullptr: there is not so much
+    std::function<std::byte*(size_t bytes)> allocate;  // nullptr: not enough memory
     std::function<void(std::byte*)> free;
     std::function<size_t()> free_bytes;
   };
 
   DevicePool(std::string device, Driver driver, const DeviceMemoryOptions& options)
       : device_(std::move(device)), driver_(std::move(driver)), options_(options) {}
-  ~DevicePool();  // gives everything back: nothing of it may be in use
+  ~DevicePool();  // frees all chunks; REQUIRES that no block is in use
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
-  // The smallest free block that is large enough, or a new chunk. `bytes` of 0 gives a block too.
-  // RESOURCE_EXHAUSTED with what is in use, and where the rest is.
+  // Returns the smallest free block that is large enough, or a block in a new chunk. `bytes` of 0
+  // gives a block too. RESOURCE_EXHAUSTED: out of memory; the message says how much is in use and
+  // how much is free.
   StatusOr<std::byte*> Take(size_t bytes) TD_EXCLUDES(mu_);
   void Give(std::byte* memory) TD_EXCLUDES(mu_);
   DeviceMemoryCounts counts() const TD_EXCLUDES(mu_);

@@ -9,9 +9,10 @@ namespace {
 
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
-// In whole vectors of kBytes, several at a time. `copy`: they go there, too; may be null.
+// Checks whole vectors of kBytes, several at a time. `copy`: also copies the values there; may be
+// null.
 struct Looked {
-  size_t count;  // at so many of them
+  size_t count;  // values that were checked
   bool finite;
 };
 template <int kBytes, bool kCopies>
@@ -68,7 +69,7 @@ bool AllFinite(std::span<const float> values) {
 int64_t FirstNotFinite(std::span<const float> values) {
   if (AllFinite(values)) return -1;
   const auto bad = std::ranges::find_if_not(values, IsFinite);
-  return bad == values.end() ? -1 : bad - values.begin();  // shared ones may have changed meanwhile
+  return bad == values.end() ? -1 : bad - values.begin();  // another thread may have changed it
 }
 
 bool CopyFinite(const float* from, float* to, size_t count) {

@@ -1,4 +1,4 @@
-// Whether numbers are numbers: neither NaN nor infinite.
+// Checks for finite numbers: neither NaN nor infinite.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,12 @@
 namespace tandem {
 
 bool AllFinite(std::span<const float> values);
-// Where the first one is that is not; -1: all are.
+// Returns the index of the first value that is not finite; -1: all are finite.
 int64_t FirstNotFinite(std::span<const float> values);
 
-// Copies `count` values, which must not overlap, and says whether all are finite. Takes hardly more
-// than the copy where `from` is not in the cache: each piece is looked at while it is.
+// Copies `count` values, which must not overlap, and returns whether all are finite. If `from` is
+// not in the cache, this takes hardly longer than the copy: each piece is checked while it is in
+// the cache.
 bool CopyFinite(const float* from, float* to, size_t count);
 
 }  // namespace tandem

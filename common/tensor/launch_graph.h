@@ -1,4 +1,4 @@
-// Work on a device that is recorded once and started as a whole: a CUDA graph.
+// Device work that is recorded once and then started as a whole: a CUDA graph.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace tandem {
 
-// Holds no memory of what it works on: that must stay where it is as long as this lives, as must
-// its device. One thread.
+// A recorded graph of device work. It does not own the memory that it accesses: this memory and the
+// device must outlive it, at the same addresses. For one thread.
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;
-  // Puts it on the device's compute stream. What it finds wrong in the data is known when the
+  // Submits the graph to the device's compute stream. Errors in the data are reported when the
   // device is synchronised.
   virtual Status Launch() = 0;
-  virtual int64_t launches() const = 0;  // kernels, copies and fills that it stands for
+  virtual int64_t launches() const = 0;  // kernels, copies and fills in the graph
 };
 
-// Puts work on the compute stream of a device, on the calling thread, and waits for nothing.
+// Submits work to the compute stream of a device, on the calling thread, without waiting.
 using DeviceWork = std::function<Status()>;
 
 }  // namespace tandem

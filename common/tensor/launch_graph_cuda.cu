@@ -18,12 +18,12 @@ class CudaGraph final : public LaunchGraph {
   }
 
   Status Record(const DeviceWork& work) {
-    // Other threads may ask the driver for memory meanwhile.
+    // Thread-local mode lets other threads allocate driver memory during the capture.
     TD_RETURN_IF_ERROR(CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                                   "cudaStreamBeginCapture"));
     const Status put = work();
     const cudaError_t ended = cudaStreamEndCapture(stream_, &graph_);
-    (void)cudaGetLastError();  // it is reported here, not by the next call
+    (void)cudaGetLastError();  // the error is reported here, not by the next call
     TD_RETURN_IF_ERROR(put);
     TD_RETURN_IF_ERROR(CudaStatus(ended, "cudaStreamEndCapture"));
     size_t nodes = 0;

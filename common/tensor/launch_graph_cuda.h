@@ -8,8 +8,9 @@
 
 namespace tandem {
 
-// What `work` puts on the compute stream of `device`, a CUDA device, recorded and not run. An error
-// of `work`, or of CUDA (what cannot be recorded): nothing was run, and the stream is as before.
+// Records the work that `work` submits to the compute stream of `device`, a CUDA device, without
+// running it. On an error of `work` or of CUDA (some work cannot be recorded), nothing has run and
+// the stream is unchanged.
 StatusOr<std::unique_ptr<LaunchGraph>> RecordCudaGraph(Device& device, const DeviceWork& work);
 
 }  // namespace tandem

@@ -1,11 +1,11 @@
-// Host memory that CUDA devices reach by themselves. Part of libtandem_cuda.so only.
+// Host memory that CUDA devices access directly. Part of libtandem_cuda.so only.
 #pragma once
 
 #include "common/tensor/device.h"
 
 namespace tandem {
 
-// Page-locked, for all devices. RESOURCE_EXHAUSTED when there is none.
+// Allocates page-locked memory, for all devices. RESOURCE_EXHAUSTED: out of page-locked memory.
 StatusOr<Buffer> PinnedMemory(size_t bytes);
 
 }  // namespace tandem

@@ -65,7 +65,7 @@ struct Min {
   }
 };
 
-// The same reduction with its operands in the other order.
+// The same reduction with swapped operands.
 template <typename Op>
 struct Swapped {
   template <typename T>
@@ -79,7 +79,7 @@ void Plain(T* __restrict acc, const T* __restrict in, size_t count) {
   for (size_t i = 0; i < count; ++i) acc[i] = Op::template Of<T>(acc[i], in[i]);
 }
 
-// As common/tensor/types.h does it, in a form that the compiler turns into vector code.
+// The same conversion as in common/tensor/types.h, in a form that the compiler vectorises.
 inline float FromBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 inline uint16_t ToBF16(float value) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
@@ -107,7 +107,7 @@ inline __attribute__((target("avx"))) __m256 Of8(Sum, __m256 a, __m256 b) {
 inline __attribute__((target("avx"))) __m256 Of8(Prod, __m256 a, __m256 b) {
   return _mm256_mul_ps(a, b);
 }
-// As Max::Of and Min::Of choose: `a` where it wins or is NaN.
+// Selects like Max::Of and Min::Of: `a` if it wins or is NaN.
 inline __attribute__((target("avx"))) __m256 Of8(Max, __m256 a, __m256 b) {
   const __m256 nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
   return _mm256_blendv_ps(b, a, _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ), nan));
@@ -121,14 +121,15 @@ inline __attribute__((target("avx"))) __m256 Of8(Swapped<Op>, __m256 a, __m256 b
   return Of8(Op{}, b, a);
 }
 
-// Asked of the processor itself: clang 14 knows no such name for __builtin_cpu_supports.
+// Queries the processor directly, because __builtin_cpu_supports of clang 14 does not know this
+// name.
 bool HasF16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
          (c & bit_F16C) != 0;
 }
 
-// One element at a time F16ToF32 takes a dozen instructions.
+// F16ToF32 needs a dozen instructions for one element.
 template <typename Op>
 __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t* in,
                                                    size_t count) {
@@ -143,8 +144,9 @@ __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t
 }
 #endif
 
-// The first elements of a sum of f32 in one pass over all inputs and outputs, in whole vectors of
-// kBytes; returns how many. What gradients take, and bound by memory: each line is touched once.
+// Adds f32 inputs in one pass over all inputs and outputs, in whole vectors of kBytes. Returns the
+// number of elements it has added. Gradients use this case. It is bound by memory, so it touches
+// each cache line once.
 template <int kBytes>
 [[gnu::always_inline]] inline size_t SumAcross(std::span<const std::byte* const> in,
                                                std::span<std::byte* const> out, size_t count) {
@@ -240,12 +242,12 @@ namespace {
 
 constexpr size_t kBlockBytes = 4 << 10;  // stays in the L1 cache
 
-// The tree over `count` elements of `in` from byte `at` on, into the first of `blocks`; the others
-// are scratch, one for each level.
+// Reduces `count` elements of `in` from byte `at` on, as a tree, into the first of `blocks`. The
+// other blocks are scratch memory, one for each level.
 void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size_t at, size_t count,
             std::byte* blocks) {
   std::memcpy(blocks, in[0] + at, count * SizeOf(dtype));
-  for (size_t done = 1; done < in.size(); done *= 2) {  // `done` ranks are in, as a whole tree
+  for (size_t done = 1; done < in.size(); done *= 2) {  // the first `done` form a complete tree
     const auto next = in.subspan(done, std::min(done, in.size() - done));
     const std::byte* from = next[0] + at;
     if (next.size() > 1) {

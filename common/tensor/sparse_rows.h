@@ -1,4 +1,5 @@
-// Some rows of a tall matrix (Paddle's SelectedRows): the gradient of a table lookup.
+// A subset of the rows of a tall matrix (Paddle's SelectedRows), such as the gradient of a table
+// lookup.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,10 @@ struct SparseRows {
   std::vector<int64_t> rows;  // which rows, each in [0, height); duplicates allowed until merged
   Tensor values;              // [rows.size(), width]
 
-  // INVALID_ARGUMENT naming the row, unless rows and values fit each other and `height`.
+  // INVALID_ARGUMENT: rows, values and `height` are inconsistent; the message names the row.
   Status Check() const;
-  // The same sum with each row once, ascending (duplicates added in their order). f32 on the CPU.
+  // Returns the same sum with unique, ascending rows. Duplicates are added in their order. f32 on
+  // the CPU.
   StatusOr<SparseRows> Merged(Device& device) const;
 };
 

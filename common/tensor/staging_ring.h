@@ -1,5 +1,6 @@
-// Small pieces of host memory on their way to a device, which fetches them when its stream comes to
-// them: what changes from step to step, such as a learning rate, is brought without waiting.
+// A ring of small staging buffers in host memory. The device fetches a value when its stream
+// reaches the copy. So values that change from training step to training step, such as a learning
+// rate, are copied without waiting.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace tandem {
 
-// Slots that are used in turn; one whose copy is still under way is waited for. Thread-safe.
+// Uses its slots in turn, and waits if the copy from a slot is still running. Thread-safe.
 class StagingRing {
  public:
   static constexpr size_t kSlots = 64, kSlotBytes = 256, kBytes = kSlots * kSlotBytes;
@@ -19,15 +20,16 @@ class StagingRing {
   struct Driver {
     // Starts a copy from a slot to the device.
     std::function<Status(void* to, const void* from, size_t bytes)> copy;
-    // Notes the place in the stream behind the copies that were started, by slot; waits for it.
+    // mark: records an event in the stream after the copies that were started, for `slot`. wait:
+    // waits for the event of `slot`.
     std::function<Status(size_t slot)> mark, wait;
   };
 
-  // `memory`: kBytes that the device reads by itself; it must outlive this.
+  // `memory`: kBytes that the device can read directly. It must outlive this.
   StagingRing(std::byte* memory, Driver driver) : memory_(memory), driver_(std::move(driver)) {}
 
   static bool Takes(size_t bytes) { return bytes <= kSlotBytes; }
-  // `from` may change as soon as this returns. REQUIRES: Takes(bytes).
+  // `from` may change after the return. REQUIRES: Takes(bytes).
   Status Copy(void* to, const void* from, size_t bytes) TD_EXCLUDES(mu_);
 
  private:

@@ -53,7 +53,7 @@ bool Set(const Rule& rule, const std::string& value, TableRules& rules) {
   return absl::SimpleAtod(value, &(rules.*std::get<double TableRules::*>(rule.field)));
 }
 
-// What is only read with accessor=ctr.
+// Checks the rules that only accessor=ctr uses.
 Status CheckCounts(const TableRules& rules) {
   if (rules.accessor == RowAccessorKind::kCtr) return OkStatus();
   const TableRules none;
@@ -86,7 +86,7 @@ float ScoreOf(const TableRules& rules, float show, float click) {
 Status CheckRules(const TableRules& rules) {
   for (const Rule& rule : Rules()) {
     const double value = Get(rules, rule);
-    if (value >= rule.min && value <= rule.max) continue;  // not so for NaN
+    if (value >= rule.min && value <= rule.max) continue;  // false for NaN
     return InvalidArgument("table rule %s=%.9g must be in [%.9g, %.9g]", rule.name, value, rule.min,
                            rule.max);
   }

@@ -1,4 +1,4 @@
-// A tensor: a description, a place and shared memory. Copying a Tensor shares the memory.
+// A tensor: description, place and shared memory. A copy of a Tensor shares the memory.
 #pragma once
 
 #include <span>
@@ -12,11 +12,12 @@ namespace tandem {
 class Tensor {
  public:
   Tensor() = default;
-  // A view of `buffer` from byte `offset` on. REQUIRES: buffer holds offset + desc.bytes() bytes.
+  // A view of `buffer` that begins at byte `offset`. REQUIRES that buffer holds offset +
+  // desc.bytes() bytes.
   Tensor(TensorDesc desc, Place place, Buffer buffer, size_t offset = 0)
       : desc_(desc), place_(place), buffer_(std::move(buffer)), offset_(offset) {}
 
-  // New memory on `device`, not initialised.
+  // Allocates memory on `device`, not initialised.
   static StatusOr<Tensor> Make(const TensorDesc& desc, Device& device);
 
   bool defined() const { return buffer_ != nullptr; }
@@ -28,8 +29,8 @@ class Tensor {
   Place place() const { return place_; }
   void* data() const { return buffer_.get() + offset_; }
 
-  // The elements, in host memory. REQUIRES: on the CPU, and T is the element type (uint16_t for
-  // f16 and bf16).
+  // Returns the elements in host memory. REQUIRES that the tensor is on the CPU and T is the
+  // element type (uint16_t for f16 and bf16).
   template <typename T>
   std::span<T> span() const {
     CHECK(place_.kind == PlaceKind::kCpu && sizeof(T) == SizeOf(dtype()));

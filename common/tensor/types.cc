@@ -94,18 +94,18 @@ uint16_t F32ToBF16(float value) {
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// In whole numbers, because not every compiler has a 16-bit float (clang 14 has none on x86). The
-// exponents of the two formats are biased by 15 and 127, the mantissas have 10 and 23 bits.
+// Uses integers because some compilers have no 16-bit float (clang 14 has none on x86). The
+// exponents of the two formats have the biases 15 and 127, the mantissas 10 and 23 bits.
 float F16ToF32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
   const uint32_t magnitude = uint32_t{bits & 0x7fffu} << 13;
-  if ((bits & 0x7c00u) == 0x7c00u) {  // infinite, or NaN: made quiet as the processors do
+  if ((bits & 0x7c00u) == 0x7c00u) {  // infinite, or NaN: made quiet, as processors do
     const uint32_t quiet = (bits & 0x3ffu) != 0 ? 0x7fc00000u : 0x7f800000u;
     return std::bit_cast<float>(sign | quiet | magnitude);
   }
   constexpr uint32_t kBias = (127 - 15) << 23, kOne = 1 << 23;
   if (magnitude >= kOne) return std::bit_cast<float>(sign | (magnitude + kBias));
-  // A subnormal, by normal numbers: threads may take subnormal f32 for 0.
+  // Computes a subnormal from normal numbers, because threads may treat subnormal f32 as 0.
   const float small =
       std::bit_cast<float>(magnitude + kBias + kOne) - std::bit_cast<float>(kBias + kOne);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(small));
@@ -118,7 +118,7 @@ uint16_t F32ToF16(float value) {
   if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));  // NaN
   if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // from 2^16 on: infinite
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the result is subnormal: adding 2^-1 leaves its 10 bits, rounded, at the end.
+    // Below 2^-14 the result is subnormal. Adding 2^-1 leaves its 10 bits, rounded, at the end.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }

@@ -1,4 +1,4 @@
-// Element types, shapes and places: the words in which every tensor is described.
+// Element types, shapes and places: the types that describe tensors.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,16 @@
 
 namespace tandem {
 
-// The numbers are those of DataType in proto/tensor.proto.
+// The values are those of DataType in proto/tensor.proto.
 enum class DType : uint8_t { kF32 = 1, kF16 = 2, kBF16 = 3, kI32 = 4, kI64 = 5, kU8 = 6 };
 
-// Whether it has 16 bits and is a floating-point type.
+// Returns whether `dtype` is a floating-point type of 16 bits.
 inline bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 size_t SizeOf(DType dtype);                    // bytes of one element
 const char* Name(DType dtype);                 // "f32", "f16", "bf16", "i32", "i64", "u8"
 StatusOr<DType> ParseDType(std::string_view);  // the inverse of Name
-StatusOr<DType> DTypeFromNumber(int number);   // from a proto field; refuses unknown numbers
+StatusOr<DType> DTypeFromNumber(int number);   // from a proto field; rejects unknown numbers
 
 // Dimensions, outermost first (row-major). A scalar has rank 0 and one element.
 class Shape {
@@ -48,7 +48,7 @@ class Shape {
     for (int64_t d : dims()) n *= d;
     return n;
   }
-  // Product of dims [from, to).
+  // The product of dims [from, to).
   int64_t numel(int from, int to) const {
     int64_t n = 1;
     for (int axis = from; axis < to; ++axis) n *= dims_[axis];
@@ -65,8 +65,8 @@ class Shape {
 std::string ToString(const Shape& shape);  // "[64,1,28,28]"
 inline std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << ToString(s); }
 
-// Dimensions from outside: rank at most Shape::kRankMax, every dimension >= 0, product at most
-// 2^48 elements.
+// Checks dimensions from an outside source: rank at most Shape::kRankMax, every dimension >= 0,
+// product at most 2^48 elements.
 StatusOr<Shape> ParseShape(std::span<const int64_t> dims);
 
 enum class PlaceKind : uint8_t { kCpu, kCuda };
@@ -78,7 +78,7 @@ struct Place {
 std::string ToString(const Place& place);        // "cpu", "cuda:0"
 StatusOr<Place> ParsePlace(std::string_view s);  // "cpu", "cuda", "cuda:1"
 
-// What is known of a tensor before it has memory.
+// Describes a tensor that may not have memory yet.
 struct TensorDesc {
   DType dtype = DType::kF32;
   Shape shape;
@@ -87,7 +87,7 @@ struct TensorDesc {
 };
 std::string ToString(const TensorDesc& desc);  // "f32[64,10]"
 
-// 16-bit floats as stored; arithmetic happens in f32.
+// Conversions of 16-bit floats as stored; arithmetic uses f32.
 float F16ToF32(uint16_t bits);
 uint16_t F32ToF16(float value);  // round to nearest even
 float BF16ToF32(uint16_t bits);
