@@ -1,6 +1,6 @@
 // Allocates large memory in huge pages. At the first touch of a page the kernel fills it with
 // zeros. For 64 MiB this took 32 ms with pages of 4 KiB and 4 ms with pages of 2 MiB
-// (docs/benchmarks/readers.md).
+// (docs/project/benchmarks/readers.md).
 #pragma once
 
 #include <cstddef>

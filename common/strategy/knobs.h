@@ -38,7 +38,7 @@ StatusOr<std::vector<KnobInfo>> FindKnobs(std::string_view name);
 // For `tandem knobs explain NAME`: one paragraph per knob.
 std::string ExplainKnobs(const std::vector<KnobInfo>& knobs);
 
-// Returns the text of docs/knobs.md.
+// Returns the text of docs/reference/knobs.md.
 std::string KnobsMarkdown();
 
 }  // namespace tandem

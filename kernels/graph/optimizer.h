@@ -12,8 +12,8 @@
 namespace tandem {
 
 // The type (see OptimizerTypes) and the attributes. They are the attributes of the optimizer's
-// operator (mu, use_nesterov, beta1, ...; docs/reference/operators.md) and those of all optimizers. The
-// latter change the gradient before the update, in Paddle's order:
+// operator (mu, use_nesterov, beta1, ...; docs/reference/operators.md) and those of all optimizers.
+// The latter change the gradient before the update, in Paddle's order:
 //   clip_min, clip_max   double  values are limited to [clip_min, clip_max]
 //   clip_norm            double  a parameter's gradient is scaled down to this 2-norm
 //   clip_global_norm     double  all gradients together are scaled down to this 2-norm

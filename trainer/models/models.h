@@ -1,4 +1,5 @@
-// The model zoo: networks by name, with arguments. docs/adding.md explains how to add one.
+// The model zoo: networks by name, with arguments. docs/contributing/recipes.md explains how to add
+// one.
 #pragma once
 
 #include <cstdint>

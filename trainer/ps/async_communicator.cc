@@ -13,7 +13,8 @@ void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The first push with fewer than `max` `steps`; a new push that begins with `first` if there is none.
+// The first push with fewer than `max` `steps`; a new push that begins with `first` if there is
+// none.
 GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps,
                       const GradientSet& first) {
   for (GradientSet& push : pushes) {

@@ -1,6 +1,6 @@
 // The kinds of errors that users see, by number. A message contains its code, "... [TD6003]", so
 // the code survives gRPC, transfers between ranks and logs. `tandem explain TD6003` and
-// docs/errors.md show this table.
+// docs/reference/error-codes.md show this table.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ std::string NameOf(const ErrorCode& code);
 // Empty: there is none. NOT_FOUND: a number is not a code.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
-// The content of docs/errors.md.
+// The content of docs/reference/error-codes.md.
 std::string ErrorsPage();
 
 // The rows of the table, by area.

@@ -1,7 +1,8 @@
 // The definition of an operator (slots, attributes, shapes, gradient) and its kernels.
 //
 // An operator named x is defined in x.cc (`const OpDef kX`). Its CPU kernels are in x_cpu.cc, its
-// CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/contributing/recipes.md describes how to add one.
+// CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/contributing/recipes.md describes how to
+// add one.
 #pragma once
 
 #include <cstdint>
