@@ -130,7 +130,7 @@ struct Pserver::Impl {
   // `memory`: null if there is none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
                  const std::optional<LaneMemory>& memory, Metrics& metrics);
-  // Fails calls whose changes could not be written; after that no call waits.
+  // Fails the calls with changes that could not be written. After that, no call waits.
   void End();
   // `memory`: null if there is none.
   void StartLanes(const std::optional<LaneMemory>& memory) {

@@ -17,8 +17,8 @@ namespace tandem {
 
 enum class Durability : uint8_t {
   kNone,  // changes after the last checkpoint are lost with the process
-  // as kNone, but trainers keep their pushes until a checkpoint has them, so they are lost only
-  // with the trainer
+  // As kNone, but trainers keep their pushes until a checkpoint contains them. A push is lost only
+  // if its trainer is lost too.
   kReplayable,
   kLogged  // no acknowledged push is lost
 };
@@ -26,8 +26,8 @@ enum class Durability : uint8_t {
 StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
-  // With mutual TLS, the certificate must be for a pserver of `job` (job "": it determines the
-  // job), and callers may make the calls of their role (pserver/service/access.h).
+  // If mutual TLS is used, the certificate must be for a pserver of `job` (job "": it determines
+  // the job). Callers may make the calls of their role (pserver/service/access.h).
   ServerOptions rpc;
   int index = 0;                        // server index in the job
   std::string job;                      // "": serves the first job that configures it
@@ -57,7 +57,7 @@ struct PserverOptions {
   // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto); and for other calls.
   int push_threads = 12, pull_threads = 12, row_pull_threads = 12;
   int threads = 2;
-  // calls that may wait for a thread of each kind; further calls are rejected
+  // Calls that may wait for a thread of each kind; further calls are rejected.
   size_t queue_max = 1024;
   // Device of dense slices and their updates: "cpu", "cuda", "cuda:1". Rows of tables are always in
   // host memory.

@@ -82,7 +82,7 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   }
   request->set_step_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.step_timeout))));
-  // the enums have equal values
+  // The enums have equal values.
   request->set_nonfinite(static_cast<NonfiniteGradients>(options.nonfinite));
   request->set_lost_after_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.lost_after))));
@@ -187,7 +187,7 @@ Status PsClient::Impl::ChooseIncarnation() {
 }
 
 Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) {
-  // servers that restored a checkpoint; and one that did not
+  // Servers that restored a checkpoint; and one that did not.
   int lowest = -1, highest = -1, fresh = -1;
   for (int i = 0; i < static_cast<int>(replies.size()); ++i) {
     if (!owns_any(*servers[i])) continue;
@@ -200,7 +200,7 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
     if (highest < 0 || version > replies[highest].version()) highest = i;
   }
   if (lowest < 0) return OkStatus();
-  // With a WAL, some servers may have completed the step in which others are.
+  // If servers have a WAL, some may have completed the step in which others are.
   if (mode == PsMode::kSync && replies[highest].version() > replies[lowest].version() + 1) {
     return FailedPrecondition(
         "%s is at step %d of its checkpoint, %s at step %d: restore checkpoints of one step",

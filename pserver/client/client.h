@@ -103,7 +103,7 @@ struct PsSlot {
 struct PullCondition {
   uint64_t version = 0;  // applied updates; in sync mode steps
   uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
-  // sync: exactly this version, even if a server has already reached the next
+  // Sync: exactly this version, even if a server has already reached the next.
   bool exactly = false;
 };
 using PsWhen = PullCondition;  // name in releases before 0.2
@@ -132,8 +132,8 @@ struct PsCacheCounts {
 
 class PsChannel;
 
-// Client of one trainer for all servers of a job. Call Connect or Over, then Configure, then
-// InitOrFetch, then the other functions.
+// Client of one trainer for all servers of a job. Call Connect or Over, then Configure, then the
+// other functions.
 //
 // Thread-safe. A callback runs on a thread of gRPC or of the client, exactly once. It must not
 // block and must not destroy the client.
@@ -220,11 +220,11 @@ class PsClient {
   // which may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
   // Passes to `done`, by trainer, the seconds its calls have waited for other trainers since the
-  // server started. Asks one of the servers that have parameters. Returns immediately.
+  // server started. Calls one of the servers that have parameters. Returns immediately.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
   const std::vector<PsSlice>& blocks() const;  // as placed by Configure
-  // bytes of pushes kept until a checkpoint holds them (durability=replayable)
+  // Bytes of pushes kept until a checkpoint holds them (durability=replayable).
   size_t kept_bytes() const;
   int lanes() const;            // servers that Configure reached through shared memory
   uint64_t lane_calls() const;  // pushes and pulls sent through shared memory

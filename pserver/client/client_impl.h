@@ -85,7 +85,7 @@ struct PsPlacement {
            std::find(blocks.begin(), blocks.end(), server) != blocks.end();
   }
   std::set<size_t> RowOwners() const { return {rows.begin(), rows.end()}; }
-  // null: this client has nothing in the bucket
+  // null: this client has nothing in the bucket.
   size_t* Owner(int bucket) {
     const auto i = static_cast<size_t>(bucket);
     if (bucket < kRowBuckets) return i < rows.size() ? &rows[i] : nullptr;
@@ -210,7 +210,7 @@ struct PsClient::Impl {
   // Returns early if `server` has left the job.
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const Server& server, const RowSink& take);
-  // false: the server has left the job
+  // false: the server has left the job.
   StatusOr<bool> WaitForVersion(Server& server, uint64_t version);
   // Waits until every server that has rows reaches `version`.
   Status WaitForRows(uint64_t version);
@@ -227,7 +227,7 @@ struct PsClient::Impl {
   std::shared_ptr<const PsPlacement> Placement() const;
   Server& ServerAt(size_t index);
   std::vector<Server*> AllServers();
-  // false: the address of the server is unknown
+  // false: the address of the server is unknown.
   bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu);
   void Learn(size_t server, const BucketMapDef& map, uint64_t generation);
   // Exchanges bucket maps with these servers, then calls `then`, even if they do not reply.
@@ -240,7 +240,8 @@ struct PsClient::Impl {
   // client does not call it.
   bool HasLeft(const Server& s) const { return !owns_any(s) && Placement()->map.version() != 0; }
   // Makes a small call to a server. Returns false if the server has left the job. A server may
-  // leave and stop during the call; the client therefore asks the other servers once a second.
+  // leave and stop during the call; the client therefore checks with the other servers once a
+  // second.
   StatusOr<bool> CallOwner(const Server& server, const char* method,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
@@ -262,7 +263,7 @@ struct PsClient::Impl {
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
   void QueryNewOwner(std::shared_ptr<OnePush> push, const Status& why);
-  // The server will never accept these pushes, or another server was asked about them. Sends their
+  // The server will never accept these pushes, or another server was called about them. Sends their
   // contents to the current owners under new numbers.
   StatusOr<std::vector<PushPart>> Repartition(const std::vector<std::shared_ptr<OnePush>>& pushes,
                                               const PsPlacement& now);
@@ -273,11 +274,12 @@ struct PsClient::Impl {
   void Arrive(OnePush& push);
   // Handles the rejection of one push of a group.
   void Refused(const std::shared_ptr<OnePush>& push);
-  // Asks all servers about moves, then sends the pushes that were rejected meanwhile to the new
+  // Exchanges maps with all servers, then sends the pushes that were rejected meanwhile to the new
   // owners.
   void LookFor(const std::shared_ptr<PushGroup>& group);
   void SendRefused(const std::shared_ptr<PushGroup>& group);
-  // Whether rows of `anew` could reach a server to which other pushes of the group are in progress.
+  // Whether rows of the given pushes could reach a server to which other pushes of the group are in
+  // progress.
   bool MustWait(const PushGroup& group, const std::vector<std::shared_ptr<OnePush>>& anew,
                 const PsPlacement& now) const TD_REQUIRES(mu);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
@@ -316,7 +318,7 @@ struct PsClient::Impl {
   PsOptions options;
   std::unique_ptr<PsChannel> carrier;
   std::vector<std::unique_ptr<Server>> servers;
-  // servers that joined the running job
+  // Servers that joined the running job.
   std::map<size_t, std::unique_ptr<Server>> added TD_GUARDED_BY(mu);
   // Constant after Configure.
   bool sync = true;

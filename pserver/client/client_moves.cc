@@ -71,7 +71,7 @@ bool PsClient::Impl::Meet(size_t index, const BucketMap& map) {
 
 void PsClient::Impl::Learn(size_t server, const BucketMapDef& def, uint64_t generation) {
   const BucketMap told = FromProto(def);
-  std::set<size_t> changed;  // servers whose rows have changed
+  std::set<size_t> changed;  // servers with other rows than before
   {
     MutexLock lock(mu);
     auto next = std::make_shared<PsPlacement>(*placement);
@@ -224,7 +224,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
   auto parts = RowsParts(pull->rows, pull->when);
   if (!parts.ok()) return pull->done(parts.status());
   auto moved = std::make_shared<std::atomic<bool>>(false);
-  // a server that does not reply
+  // A server that does not reply.
   const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);
   const auto join = std::make_shared<FanInCallback>(
       static_cast<int>(parts->size()), [this, pull, moved, gone](StatusOr<uint64_t> version) {

@@ -228,7 +228,7 @@ void PsClient::Impl::LookFor(const std::shared_ptr<PushGroup>& group) {
 bool PsClient::Impl::MustWait(const PushGroup& group,
                               const std::vector<std::shared_ptr<OnePush>>& anew,
                               const PsPlacement& now) const {
-  // servers that receive rows they did not receive before
+  // Servers that receive rows they did not receive before.
   std::set<size_t> servers = now.RowOwners();
   for (const size_t server : group.servers) servers.erase(server);
   for (const auto& push : anew) {

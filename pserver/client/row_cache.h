@@ -36,7 +36,7 @@ class RowCache {
   // Stores rows as of the server's `version`, unless a later version is cached.
   void Put(size_t table, size_t server, uint64_t version, std::span<const uint64_t> ids,
            std::span<float* const> values);
-  // Removes the rows of a server whose version counter restarted.
+  // Removes the rows of a server with a restarted version counter.
   void Forget(size_t server);
 
   Counts counts() const;

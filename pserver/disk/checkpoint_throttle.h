@@ -29,7 +29,7 @@ class CheckpointThrottle {
   static constexpr Duration kPeriodic = std::chrono::seconds(30);
 
   // A request for a snapshot, from construction to destruction. The writer rests only while there
-  // is a single request, so that no request waits for the rests of another.
+  // is a single request, so that no request waits for rests made for another.
   class Wish {
    public:
     // `patience`: maximum total rest for one file; 0: no writer rests while this request exists.
@@ -60,7 +60,7 @@ class CheckpointThrottle {
   };
 
  private:
-  // Waits unless a request has no patience left. Returns the intended duration.
+  // Waits while there is a single request, within its patience. Returns the intended duration.
   Duration Rest(Duration wanted, Duration rested);
 
   const Options options_;

@@ -14,7 +14,7 @@ namespace tandem {
 
 struct ColdStoreOptions {
   std::string dir;  // created if missing
-  // limit of the rows in memory; RocksDB uses a fraction of it
+  // Limit of the rows in memory; RocksDB uses a fraction of it.
   uint64_t memory_bytes = uint64_t{1} << 30;
   // Always stays free on the disk (disk_space.h); compactions use it.
   uint64_t free_bytes_min = uint64_t{512} << 20;

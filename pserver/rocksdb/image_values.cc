@@ -25,7 +25,7 @@ Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
   return file.Add(values.get(), static_cast<size_t>(numel) * sizeof(float));
 }
 
-// Reads records in file order and checks them against the expected names and sizes.
+// Reads the records of a file in order. Errors name the file and the record.
 class Records {
  public:
   Records(const std::string& path, ValueReader file) : path_(path), file_(std::move(file)) {}

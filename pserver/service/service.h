@@ -27,7 +27,7 @@ struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
   ServerSessions* sessions = nullptr;  // checks that callers hold the job's secret
-  // callers have certificates: pserver/service/access.h gives the calls of each role
+  // Callers have certificates: pserver/service/access.h gives the calls of each role.
   bool roles = false;
   AuditLog* audit = nullptr;                       // audit log of every call; null: none
   std::function<StatusOr<ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe

@@ -237,7 +237,7 @@ void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
 }
 
 void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
-  // The request exists from now on: other calls must save rows for the queued snapshot.
+  // The request exists from now on, because updates must save rows for the queued snapshot.
   auto wish =
       std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
   const Status posted = later_([this, version, copy = std::move(copy), wish] {

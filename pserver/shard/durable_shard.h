@@ -17,13 +17,12 @@
 
 namespace tandem {
 
-// Call Recover before the first call of the shard, and Close before destruction of the log's
-// threads. Thread-safe.
+// Call Recover before the first call of the shard. Thread-safe.
 class DurableShard {
  public:
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
-    // keep a WAL (shard.replayable: only the order of pushes); REQUIRES a storage
+    // Keep a WAL (shard.replayable: only the order of pushes); REQUIRES a storage.
     bool logged = false;
     GroupLogOptions log;  // `on_full` is set by DurableShard
     // Runs a function on a low-priority thread and waits for its end; null: runs it on the caller's
@@ -32,7 +31,7 @@ class DurableShard {
     // Queues a function for a thread that may wait for the disk. Not OK: another one is already
     // queued, and this one is dropped.
     std::function<Status(std::function<void()>)> later;
-    // throttle of the storage; receives the requests for snapshots with their patience
+    // Throttle of the storage; receives the requests for snapshots with their patience.
     CheckpointThrottle* pace = nullptr;
   };
 
@@ -78,8 +77,8 @@ class DurableShard {
   // Calls `done` when all changes up to now are durable, including against loss of power; without a
   // log, immediately.
   void WhenDurable(WriteAheadLog::Written done);
-  // Calls `done` when a trainer that completed may exit: its pushes are logged, and also durable if
-  // no other process has their values.
+  // Calls `done` when a trainer that completed may exit: its pushes are logged, and in a checkpoint
+  // if the log lacks their values (replayable).
   void WhenSafeToLeave(WriteAheadLog::Written done);
   // Ends all changes: callbacks that wait for unwritten changes receive an error. REQUIRES: as
   // GroupCommitLog::Close.

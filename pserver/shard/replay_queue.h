@@ -21,7 +21,7 @@ class ReplayQueue {
  public:
   struct Change {
     LogEntry entry;
-    bool lost = false;  // a push whose values no process has any more
+    bool lost = false;  // a push with values that no process has any more
   };
 
   bool empty() const { return changes_.empty(); }

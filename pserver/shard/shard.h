@@ -41,9 +41,9 @@
 
 namespace tandem {
 
-// The shard of one server. Thread-safe. A callback runs without any lock, on the thread whose call
-// made it ready (with a log: on the log's thread). Each callback runs exactly once, at the latest
-// in Shutdown.
+// The shard of one server. Thread-safe. A callback runs without any lock, on the thread of the call
+// that made it ready (with a log: on the log's thread). Each callback runs exactly once, at the
+// latest in Shutdown.
 class Shard {
  public:
   // Backend and device of dense slices and their optimizer state.
@@ -62,13 +62,13 @@ class Shard {
     std::function<void(uint64_t version, SnapshotFn)> on_checkpoint;
     // Called while others wait for a trainer that has stopped calling.
     std::function<void(int trainer, Duration silent)> on_silent;
-    bool replaces =
-        false;  // on_silent restarts the trainer: others wait for it until their deadline
+    // on_silent restarts the trainer: others wait for it until their deadline.
+    bool replaces = false;
     // If not null, every change is logged before it is acknowledged. If null, changes after a
     // checkpoint are lost with the process. Must outlive the shard.
     WriteAheadLog* log = nullptr;
-    // With a log: stores the initial values, to which log entries apply. May take long: the shard
-    // has its initial values when this returned OK, and serves other calls meanwhile.
+    // Stores the initial values, to which log entries apply; needed with a log. May take long: the
+    // shard has its initial values when this returned OK, and serves other calls meanwhile.
     std::function<Status(const ShardSnapshot&)> keep_first;
     // Start state of a server that is not configured: "its data folder x was empty when it began".
     std::string found;
@@ -76,7 +76,7 @@ class Shard {
     // contains them.
     bool replayable = false;
     uint64_t keep_bytes_max = uint64_t{1} << 30;  // per trainer
-    // With `replayable`: called when a checkpoint is due, with the lock held; must not block.
+    // Called when a checkpoint is due (`replayable` only), with the lock held; must not block.
     std::function<void()> save_soon;
     ShardBug bug = ShardBug::kNone;
     // Memory for returned buffers; null or full: other memory is used.
@@ -135,8 +135,8 @@ class Shard {
   // reply immediately.
   void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
                std::function<void(Status)> done, const void* tag = nullptr);
-  // Ends the wait of the call with this tag, whose caller has disconnected (CANCELLED). Does
-  // nothing if the call already has its reply.
+  // Ends the wait of the call with this tag (CANCELLED). Its caller has disconnected. Does nothing
+  // if the call already has its reply.
   void Leave(const void* tag);
 
   // Returns the number of trainers that have not completed.
@@ -192,7 +192,7 @@ class Shard {
   void HasCut(uint64_t cut);  // the snapshot is on disk: later ones have higher numbers
 
   ShardInfo Info() const;
-  // as configured, otherwise as in the options, otherwise ""; never blocks
+  // As configured, otherwise as in the options, otherwise ""; never blocks.
   std::string Job() const;
 
   // Returns the state between two updates. Other calls continue meanwhile; they wait for one slice,
@@ -213,8 +213,8 @@ class Shard {
   Status Restore(const ShardSnapshot& image);
   // Re-applies a change after the last restored snapshot; before any other call. DATA_LOSS: it does
   // not fit. A push without values (LogEntry::Kind::kOrder) waits for them, and so do all entries
-  // after it. Until then, trainers are asked to retransmit their kept pushes (DATA_LOSS), or to
-  // wait for other trainers (UNAVAILABLE).
+  // after it. Until then, trainers are told to retransmit their kept pushes (DATA_LOSS), or to wait
+  // for other trainers (UNAVAILABLE).
   Status Replay(LogEntry entry);
   size_t owed() const;  // pushes whose values are missing
 
@@ -274,7 +274,7 @@ class Shard {
   }
 
   // ---- shard.cc ---------------------------------------------------------------------------------
-  // and records that the trainer is alive
+  // Checks the caller and records that the trainer is alive.
   Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);
   Status AgreeOnSettings(const Caller& caller, const Agreement& settings) TD_REQUIRES(mu_);
   Status CheckOptions(const ShardConfig& config) const;
@@ -321,7 +321,7 @@ class Shard {
   StatusOr<uint64_t> TakeOwed(const PushHead& head, PushTicket ticket) TD_REQUIRES(mu_);
   // OK if no values are missing.
   Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
-  Status Waits() const TD_REQUIRES(mu_);  // OK, or the trainers whose values are missing
+  Status Waits() const TD_REQUIRES(mu_);  // OK, or the trainers that must retransmit values
   Status RunOwed() TD_REQUIRES(mu_);
   Status MakeAgain(ReplayQueue::Change change) TD_REQUIRES(mu_);
   bool ForgetGone() TD_REQUIRES(mu_);  // drops lost parts if that is possible
@@ -329,13 +329,13 @@ class Shard {
   uint64_t LastNumber() const TD_REQUIRES(mu_);
   // Log number from which on a checkpoint contains the accepted pushes for `step`. Pushes still to
   // come do not raise it: the trainer that waits for a checkpoint (--keep_pushes_mb) may be the one
-  // whose push is missing.
+  // that has not pushed.
   uint64_t HoldsFrom(uint64_t step) const TD_REQUIRES(mu_);
 
   // ---- shard_moves.cc, shard_slice_moves.cc -----------------------------------------------------
   bool Serves(int bucket) const TD_REQUIRES(mu_);
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
-  // removes data of a dropped bucket before it returns
+  // Removes data of a dropped bucket before it returns.
   void ForgetBucket(int bucket) TD_REQUIRES(mu_);
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckFreeze(const FreezeRequest& order) const TD_REQUIRES(mu_);
@@ -402,7 +402,7 @@ class Shard {
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status InitDeadline(const InitCall& call, Time now) const TD_REQUIRES(mu_);
   Status PullDeadline(const PullCall& call, Time now) const TD_REQUIRES(mu_);
-  // trainers that others wait for
+  // Trainers that others wait for.
   std::vector<int> SilentTrainers(Time now) const TD_REQUIRES(mu_);
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
@@ -455,7 +455,7 @@ class Shard {
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   ReplayQueue owed_ TD_GUARDED_BY(mu_);
-  // by trainer: newest incarnation in the log
+  // By trainer: newest incarnation in the log.
   std::map<int, uint64_t> replayed_ TD_GUARDED_BY(mu_);
   bool waited_ TD_GUARDED_BY(mu_) = false;  // values were missing since the start
   // Sync: by trainer, the step for which its pushes are lost. Nothing follows after them.
@@ -465,7 +465,7 @@ class Shard {
   uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;                               // its number
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   TrainerRegistry trainers_ TD_GUARDED_BY(mu_);
-  // with `replaces`: time of the last on_silent
+  // Time of the last on_silent (`replaces` only).
   Time silent_told_ TD_GUARDED_BY(mu_) = Time::min();
   WaitList<InitCall> init_calls_ TD_GUARDED_BY(mu_);
   WaitList<PullCall> pull_calls_ TD_GUARDED_BY(mu_);

@@ -72,9 +72,9 @@ PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
   return emptied;
 }
 
-// Corrects a gradient that was computed from older parameters to the current ones, to first order,
-// with g * g as an approximation of the second derivative (Zheng et al., ICML 2017, eq. 10). The
-// log stores the result, because it does not contain the pulled values.
+// Corrects a gradient that was computed from older parameters to the current ones, to first order.
+// g * g approximates the second derivative (Zheng et al., ICML 2017, eq. 10). The log stores the
+// result, because it does not contain the pulled values.
 Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     if (params_->IsTable(ticket.slices[i])) continue;

@@ -1,6 +1,5 @@
-// State of each trainer as seen by one server. It records which pushes were accepted, which of them
-// are applied to the parameters, whether the trainer is alive, when it last called, and whether one
-// of its calls waits here.
+// State of each trainer as seen by one server: accepted pushes, pushes applied to the parameters,
+// liveness, time of the last call, waiting calls.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +50,7 @@ class TrainerRegistry {
   void ApplyTaken();  // marks all accepted pushes as applied
   // Copies the state of applied pushes for the next snapshot: see marks().
   void Settle();
-  // Of all trainers, as of the last Settle.
+  // The states of all trainers, as of the last Settle.
   const std::vector<TrainerPushState>& marks() const { return settled_; }
   void Restore(const std::vector<TrainerPushState>& marks);  // for existing trainers
 
@@ -101,7 +100,7 @@ class TrainerRegistry {
   int waiting_ = 0;  // sum of Presence::waiting
 };
 
-// "trainer 1", "trainers 1, 3"; "nobody" if empty.
+// Returns "trainer 1" or "trainers 1, 3" as text, and a placeholder if the list is empty.
 std::string TrainerList(const std::vector<int>& trainers);
 
 }  // namespace tandem

@@ -91,7 +91,7 @@ class WaitList {
         },
         ready);
   }
-  // Removes the call with this tag, whose caller has disconnected.
+  // Removes the call with this tag. Its caller has disconnected.
   void Leave(const void* tag, ReadyAnswers& ready) {
     FailIf(
         [tag](const Call& call) {

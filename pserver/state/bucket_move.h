@@ -13,7 +13,7 @@ namespace tandem {
 // Freezes buckets for a move to `target`.
 struct FreezeRequest {
   std::vector<int> buckets;  // ascending
-  // in sync mode the target receives the request too, and accepts no pushes of the step
+  // In sync mode the target receives the request too, and accepts no pushes of the step.
   int target = 0;
   std::string address;  // of the target
   Duration lease{};     // time until the freeze ends; zero: ends the freeze now
@@ -32,7 +32,7 @@ struct BucketMigration {
     std::string variable, slot;
     float value = 0;
   };
-  // without slices, no buckets; without a name if the target already has the configuration
+  // Without slices, no buckets; without a name if the target already has the configuration.
   ShardConfig config;
   int source = 0, target = 0;
   uint64_t version = 0;

@@ -31,7 +31,7 @@ struct MoveState {
   BucketMap map;
   uint64_t generation = 0;  // number of times that it gave buckets away or (sync) received some
   std::map<int, uint64_t> begun;  // by bucket: ownership epoch of the last move it began
-  // buckets stored but not served yet, with their ownership epochs
+  // Buckets stored but not served yet, with their ownership epochs.
   std::map<int, uint64_t> offered;
   std::vector<ServerPushState> inherited;  // marks received with buckets
   bool leaving = false;                    // accepts no more buckets

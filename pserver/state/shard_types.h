@@ -233,7 +233,7 @@ struct PullQuery {
   uint64_t min_version = 0;
   std::vector<PullRange> ranges;  // empty, and no rows: all slices
   uint64_t min_step = 0;          // a_sync: steps that the slowest trainer must have pushed
-  // sync: exactly this version, the current or the previous one
+  // Sync: exactly this version, the current or the previous one.
   std::optional<uint64_t> at_version;
   std::vector<PullRows> rows;
 };
@@ -270,7 +270,8 @@ struct TableInfo {
   uint64_t dropped = 0;  // gradients of rows that were not admitted
   uint64_t removed = 0;  // rows
   size_t extended = 0;   // of `rows`: full rows (row_accessor.h)
-  // With rows outside memory (row_tiers.h). The last three count since the table was created:
+  // Only if rows may be outside memory (row_tiers.h). The last three count since the table was
+  // created:
   size_t cold_rows = 0;     // of `rows`
   uint64_t fetched = 0;     // rows read into memory
   uint64_t written = 0;     // rows evicted with a write

@@ -14,7 +14,7 @@ struct SnapshotChunk {
   enum class Kind : uint8_t {
     kSlice,  // parameters and slots
     kRows,   // of one bucket
-    // With ShardSnapshot::has_previous: only `slice.previous`, and TableSnapshot::previous.
+    // Only if ShardSnapshot::has_previous: only `slice.previous`, and TableSnapshot::previous.
     kPreviousSlice,
     kPreviousRows,
   };

@@ -65,7 +65,7 @@ class CowTableSnapshot {
   TableSnapshot image_;
   std::map<int, RowValues> buckets_;
   RowStore rows_;  // marks: kThere, or 0
-  // by bucket: the waiting rows that Save received
+  // by bucket: the waiting rows that Save received.
   std::map<int, std::vector<WaitingRow>> waiting_;
   Status status_;
 };

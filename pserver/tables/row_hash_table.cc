@@ -8,7 +8,8 @@
 namespace tandem {
 namespace {
 
-// With three rows per line on average, 5 % of the rows are outside their own line; with four, 10 %.
+// Lines with three rows on average leave 5 % of the rows outside their own line; with four rows, 10
+// %.
 constexpr size_t kMostOfLine = 3;
 
 }  // namespace

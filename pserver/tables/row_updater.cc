@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// floats of weights; with gradients and slots they fit into L2
+// Floats of weights; with gradients and slots they fit into L2.
 constexpr int64_t kChunkFloats = 16384;
 
 }  // namespace

@@ -44,7 +44,7 @@ class ShardParams {
 
   // ---- Initial values ---------------------------------------------------------------------------
   bool whole() const { return missing_ == 0; }
-  // slices and tables that have their values
+  // Slices and tables that have their values.
   size_t given() const { return given_.size() - missing_; }
   size_t size() const { return given_.size(); }  // slices and tables in total
   // Sets initial values. Marks slices and tables as set only if all values could be set.

@@ -70,9 +70,8 @@ Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) con
 }
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  const bool all =
-      // with kFade all rows are in memory in any case
-      may_get_all && idle_ != UntouchedRowPolicy::kFade;
+  // All rows are in memory in any case with kFade.
+  const bool all = may_get_all && idle_ != UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
   return rows * static_cast<double>(RowStore::BytesOfRow(width_));

@@ -206,7 +206,7 @@ class SparseTable {
   const UntouchedRowPolicy idle_;
   const int64_t dim_;  // floats of the weights
   const RowAccessor accessor_;
-  // floats of a full row, of a brief row; brief_width_ 0: no brief rows
+  // Floats of a full row, of a brief row; brief_width_ 0: no brief rows.
   const int64_t width_, brief_width_;
   RowStore store_;
   const InitialValues fresh_;        // initial weights of rows
@@ -227,7 +227,7 @@ class SparseTable {
   std::vector<uint64_t> previous_ids_;
   std::vector<float> previous_;
   std::unique_ptr<CowTableSnapshot> cut_;  // null: no snapshot in progress
-  // weights of removed rows, or set by SetPrevious
+  // Weights of removed rows, or set by SetPrevious.
   std::map<uint64_t, std::vector<float>> previous_removed_;
 };
 

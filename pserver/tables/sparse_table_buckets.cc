@@ -129,7 +129,7 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  // otherwise the page already has rows, or only few rows match
+  // Reserves memory for the first page of a full read; other pages grow or have few rows.
   if (out.ids.empty() && age_max == UINT32_MAX) {
     size_t floats = 0;
     for (const uint32_t place : at) floats += place == RowStore::kNone ? 0 : store_.floats(place);

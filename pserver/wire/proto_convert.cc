@@ -142,7 +142,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
     return InvalidArgument("nonfinite %d is unknown; expected reject, skip or apply",
                            static_cast<int>(request.nonfinite()));
   }
-  // the enums have equal values
+  // The enums have equal values.
   config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));

@@ -43,7 +43,7 @@ size_t BytesOf(Fragments message) {
   return bytes;
 }
 
-// interval at which a wait checks other conditions
+// Interval at which a wait checks other conditions.
 constexpr Duration kLook = std::chrono::milliseconds(200);
 
 constexpr Duration kClosingLook = std::chrono::seconds(1);

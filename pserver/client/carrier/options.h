@@ -69,14 +69,14 @@ struct PsOptions {
   // Sends each slice as a separate message; otherwise one message goes to each server.
   bool split_messages = false;
   // Bytes for pulled rows of tables that are reused while new enough (row_cache.h); 0: no cache. A
-  // row is new enough if it is at most `row_cache_versions` older than the requested version
-  // (PullCondition::exactly) or, without `exactly`, than the version seen by the last pull of rows.
-  // 0: only rows of the requested version, and without `exactly` none.
+  // row is new enough if it is at most `row_cache_versions` older than a reference version. With
+  // PullCondition::exactly that is the requested version, otherwise the version seen by the last
+  // pull of rows. 0: only rows of the requested version, and without `exactly` none.
   size_t row_cache_bytes = 0;
   uint64_t row_cache_versions = 0;
   // The following must be the same for all trainers of a job.
-  // job settings that are compared nowhere else, ascending; servers reject trainers with other
-  // settings
+  // `settings`: job settings that are compared nowhere else, ascending. Servers reject trainers
+  // with other settings.
   Agreement settings;
   PsNonfinite nonfinite = PsNonfinite::kReject;
   // A trainer without a call for this time is lost. kASync: others continue without it until it

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kBucketsInParcel = 64;
 constexpr uint64_t kBytesOfSecond = 50 << 20;  // assumed minimum speed between servers
 constexpr uint64_t kAheadMax = 64;             // steps
-// limit for a call whose loss does no harm
+// Limit for a call that may be lost without harm.
 constexpr Duration kMayBeGone = std::chrono::seconds(1);
 
 bool IsLost(StatusCode code) {

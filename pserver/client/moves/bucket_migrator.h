@@ -38,7 +38,7 @@ struct ServedBuckets {
   std::string address;
   std::vector<int> buckets;  // ascending
   uint64_t rows = 0;         // of all tables
-  // slices that cannot move: the client that began the job does not support moves
+  // Slices that cannot move: the client that began the job does not support moves.
   uint32_t slices = 0;
   std::map<int, uint64_t> slice_bytes;  // bytes of those `buckets` that are slices
   bool leaving = false;                 // accepts no buckets
@@ -89,7 +89,7 @@ class BucketMigrator {
   // UNAVAILABLE: some are still on the way after options.patience.
   Status Leave(int server);
   Status Stay(int server) { return Refuse(server, false); }
-  // Sync: waits until trainers have made one more step. After that, no trainer asks a former owner
+  // Sync: waits until trainers have made one more step. After that, no trainer calls a former owner
   // for rows. UNAVAILABLE: no step within options.patience.
   Status AwaitStep();
   // Runs the transfers. Stops at the first error; completed moves stay in effect.

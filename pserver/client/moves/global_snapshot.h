@@ -80,7 +80,7 @@ class GlobalSnapshotCoordinator {
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
   // Combines the marks of all servers, by trainer.
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
-  // checks that `map` names all servers that have rows
+  // Checks that `map` names all servers that have rows.
   Status CheckServers(const BucketMap& map) const;
   StatusOr<CutReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();
