@@ -98,7 +98,7 @@ DEFINE_int32(threads, 2,
 namespace tandem {
 namespace {
 
-// Minimum number of files; with fewer, the connections of a small job may not fit.
+// Minimum number of open files; with fewer, the connections of a small job may not fit.
 constexpr uint64_t kFilesMin = 32;
 constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
 
