@@ -162,7 +162,7 @@ class Shard {
   // Freezes the buckets of `order`: their rows are neither read nor changed during the lease. Sync:
   // instead, accepts no pushes of the step. Returns a migration without moves before the step, and
   // on the target. ABORTED: the shard is already at the step. UNAVAILABLE: other buckets are
-  // moving.
+  // moving, or pushes are held for a global snapshot.
   StatusOr<BucketMigration> FreezeBuckets(const std::string& job, const FreezeRequest& order);
   // Stores the contents of the migration without serving them. A migration with a configuration
   // also configures a server that no trainer configures.
