@@ -1,4 +1,4 @@
-// tandem-pserver: holds slices of a job's parameters and applies gradients to them.
+// tandem-pserver: stores slices of a job's parameters and applies gradients to them.
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <signal.h>
@@ -104,7 +104,7 @@ DEFINE_int32(threads, 2,
 namespace tandem {
 namespace {
 
-// With fewer it has too few places for the connections of a small job.
+// Minimum number of open files; with fewer, the connections of a small job may not fit.
 constexpr uint64_t kFilesMin = 32;
 constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
 constexpr uint64_t kMessageMemoryMin = 16;     // MB
@@ -114,7 +114,7 @@ constexpr char kUsage[] =
     "  tandem-pserver --listen=127.0.0.1:7000 --job=NAME --trainers=N [--data_dir=DIR]\n"
     "The job's secret is read from the file named by TANDEM_SECRET_FILE, when that is set.\n";
 
-// "--name=value", "--name value", "--bool", "--nobool".
+// Accepts "--name=value", "--name value", "--bool", "--nobool".
 Status SetFlags(int argc, char** argv) {
   std::vector<std::string> names;
   for (const auto& flag : ProgramFlags(__FILE__)) names.push_back(flag.name);
@@ -150,7 +150,7 @@ Status SetFlags(int argc, char** argv) {
   return OkStatus();
 }
 
-// The sockets that --listen_fd names, which this process alone has from now on.
+// Adds the sockets of --listen_fd, which only this process has from now on.
 Status TakeListeners(const std::string& list, ServerOptions* options) {
   for (size_t begin = 0; begin < list.size();) {
     const size_t comma = std::min(list.find(',', begin), list.size());
@@ -247,7 +247,7 @@ std::string NameOf(const PserverOptions& options) {
   return absl::StrFormat("pserver %d", options.index);
 }
 
-// tandemrun hears of trainers that are waited for, and kills them.
+// Reports unresponsive trainers to tandemrun, which kills them.
 void TellLauncher(PserverOptions& options) {
   const std::string fifo = LauncherFifo();
   if (fifo.empty()) return;
@@ -262,7 +262,7 @@ int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
   return code ? *code : ExitCodeOf(status);
 }
 
-// Why the process is to end: told to (OK), or what failed. Only the first reason counts.
+// The reason why the process must end: a request (OK) or an error. Only the first reason counts.
 class EndRequest {
  public:
   void Ask(const Status& why) {
@@ -275,7 +275,7 @@ class EndRequest {
   std::promise<Status> why_;
 };
 
-// At each start: whoever allowed it may have forgotten.
+// Logged at each start, as a reminder of an unsafe configuration.
 void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
   if (!IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
@@ -406,7 +406,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem-pserver");
-  // Parameters and gradients lie in all its files, also in those that RocksDB makes.
+  // All files contain parameters and gradients, including those that RocksDB creates.
   umask(umask(0) | 077);
   return tandem::Main(argc, argv);
 }

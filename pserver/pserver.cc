@@ -30,7 +30,7 @@
 namespace tandem {
 namespace {
 
-// Of everything that clients on this host read in place. Pages that nobody touches take none.
+// Limit of the memory that clients on this host read in place. Unused pages take no memory.
 constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
 
 std::optional<LaneMemory> MakeLaneMemory() {
@@ -40,14 +40,14 @@ std::optional<LaneMemory> MakeLaneMemory() {
   return std::nullopt;
 }
 
-// The calling thread takes what others leave: nobody waits for a checkpoint as for a push.
+// Lowers the priority of the calling thread: a checkpoint is less urgent than a push.
 void GiveWay() {
   constexpr int kNice = 10;
-  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;  // of the thread, on Linux
+  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;  // applies to the thread, on Linux
   LOG_IF(WARNING, !lowered) << "priority of the writer: " << ErrnoText(errno);
 }
 
-// Encryption alone keeps nobody out.
+// Encryption without authentication does not restrict access.
 Status CheckExposure(const PserverOptions& options) {
   const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
   if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
@@ -78,7 +78,7 @@ struct CallPools {
 
 }  // namespace
 
-// Members are destroyed from the last to the first: the server before what its handlers use.
+// Members are destroyed in reverse order: the server before the objects that its handlers use.
 struct Pserver::Impl {
   explicit Impl(Metrics& metrics) : call_metrics(metrics) {}
 
@@ -86,24 +86,24 @@ struct Pserver::Impl {
   RealClock clock;
   CpuDevice device;
   Backend backend = Backend::Cpu();
-  std::optional<Backend> slice_backend;  // of another place than `device`
-  std::unique_ptr<Device> slice_device;  // likewise
+  std::optional<Backend> slice_backend;  // if slices are on another device than `device`
+  std::unique_ptr<Device> slice_device;  // as slice_backend
   CheckpointThrottle pace{
       {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
-  std::optional<CheckpointThrottle::Wish> hurry;  // since the end began
-  std::unique_ptr<Storage> storage;               // null: no data folder
+  std::optional<CheckpointThrottle::Wish> hurry;  // set when the shutdown begins
+  std::unique_ptr<Storage> storage;               // null: no data directory
   uint64_t restored_version = 0;
   std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
   std::unique_ptr<ForkJoin> row_workers;  // used under the shard's lock
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<LogFlushThread> log_driver;  // null: durability none
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> writer;  // one thread, which writes images
-  std::unique_ptr<ThreadPool> saver;   // one thread, one waiting image
+  std::unique_ptr<ThreadPool> writer;  // one thread, which writes snapshots
+  std::unique_ptr<ThreadPool> saver;   // one thread, one waiting snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
-  std::unique_ptr<ShmRpcServer> lanes;  // null: this machine gives no shared memory
-  std::unique_ptr<AuditLog> audit;      // null: nobody asked for it
+  std::unique_ptr<ShmRpcServer> lanes;  // null: this machine provides no shared memory
+  std::unique_ptr<AuditLog> audit;      // null: not requested
   std::unique_ptr<ServerSessions> sessions;
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<RpcServer> server;
@@ -115,7 +115,7 @@ struct Pserver::Impl {
       answer(status, std::move(message));
     };
   }
-  // On the writer, where there is one by now.
+  // Runs `work` on the writer thread if it exists.
   void Aside(const std::function<void()>& work) {
     std::promise<void> done;
     const auto run = [&] {
@@ -127,12 +127,12 @@ struct Pserver::Impl {
   }
   Status OpenPlace(const PserverOptions& options);
   Status OpenStores(const PserverOptions& options);
-  // `memory`: null where there is none.
+  // `memory`: null if there is none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
                  const std::optional<LaneMemory>& memory, Metrics& metrics);
-  // Those whose change could not be written are told so; then nobody waits any more.
+  // Fails the calls with changes that could not be written. After that, no call waits.
   void End();
-  // `memory`: null where there is none.
+  // `memory`: null if there is none.
   void StartLanes(const std::optional<LaneMemory>& memory) {
     if (!memory) return;
     StatusOr<std::unique_ptr<ShmRpcServer>> started =
@@ -167,7 +167,7 @@ Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
 
 namespace {
 
-// What can be said before anything is opened; with mutual TLS the job is that of the certificate.
+// Checks that need no resources. With mutual TLS, the job is taken from the certificate.
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
@@ -310,7 +310,7 @@ void Pserver::Impl::End() {
 Pserver::~Pserver() {
   impl_->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
-  // A handler whose call has been answered may still be on its way out of the service.
+  // A handler that has replied may still be returning from the service.
   impl_->pools.reset();
 }
 

@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // 1 GiB in one message
+constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // elements; 1 GiB in one message
 constexpr uint32_t kIncarnationRange = 1 << 24;
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
 
@@ -82,7 +82,8 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   }
   request->set_step_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.step_timeout))));
-  request->set_nonfinite(static_cast<NonfiniteGradients>(options.nonfinite));  // the same numbers
+  // The enums have equal values.
+  request->set_nonfinite(static_cast<NonfiniteGradients>(options.nonfinite));
   request->set_lost_after_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(options.lost_after))));
   request->set_delay_compensation(static_cast<float>(options.delay_compensation));
@@ -160,8 +161,9 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   return state;
 }
 
-// Clocks of hosts differ, and go back. A process that was started at the same time may ask at the
-// same time: with numbers drawn from a range the two differ, and servers keep the higher one.
+// Clocks of hosts differ and may go back, so the number is not a time. Two processes that start
+// together may call at the same time. Their numbers are drawn from a range and so differ, and
+// servers keep the higher one.
 Status PsClient::Impl::ChooseIncarnation() {
   if (options.incarnation != 0) return OkStatus();
   uint64_t newest = 0;
@@ -185,7 +187,8 @@ Status PsClient::Impl::ChooseIncarnation() {
 }
 
 Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode) {
-  int lowest = -1, highest = -1, fresh = -1;  // of those that came back; and one that did not
+  // Servers that restored a checkpoint; and one that did not.
+  int lowest = -1, highest = -1, fresh = -1;
   for (int i = 0; i < static_cast<int>(replies.size()); ++i) {
     if (!owns_any(*servers[i])) continue;
     const uint64_t version = replies[i].version();
@@ -197,14 +200,14 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
     if (highest < 0 || version > replies[highest].version()) highest = i;
   }
   if (lowest < 0) return OkStatus();
-  // With an update log some may have completed the step in which others are.
+  // If servers have a WAL, some may have completed the step in which others are.
   if (mode == PsMode::kSync && replies[highest].version() > replies[lowest].version() + 1) {
     return FailedPrecondition(
         "%s is at step %d of its checkpoint, %s at step %d: restore checkpoints of one step",
         servers[highest]->name, replies[highest].version(), servers[lowest]->name,
         replies[lowest].version());
   }
-  // Some may have kept the first values, and died before others had any.
+  // Some servers may have stored the initial values and restarted before others had any.
   init_again = fresh >= 0;
   if (fresh >= 0 && replies[highest].version() != 0) {
     return FailedPrecondition(
@@ -285,7 +288,7 @@ Status PsClient::Complete() {
     const auto reply = std::make_shared<CompleteReply>();
     const auto told = impl_->CallOwner(*server, "Complete", request, reply, impl_->call_timeout());
     if (first.ok()) first = told.status();
-    // One that has left may be there all the same, and show who completed.
+    // A server that has left may still run and display completed trainers.
     if (!told.ok() || *told) continue;
     (void)impl_->CallAndTake(*server, "Complete", request, reply, std::chrono::seconds(1));
   }

@@ -1,8 +1,9 @@
-// The client of a job's parameter servers: one object per trainer, used by the trainer itself and
-// by programs outside. No gRPC in this header.
+// The client of a job's parameter servers. Each trainer has one client; external programs can use
+// it too. This header does not include gRPC.
 //
-// A variable is cut into slices (partition.h); the client hides that. Errors name server index,
-// address, variable and step, which they count from 1, as people do: step 0 of a call is step 1.
+// The client splits variables into slices (partition.h) and hides the slices from the caller.
+// Errors name the server index, address, variable and step. Errors count steps from 1: step 0 of a
+// call is step 1 in a message.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ namespace tandem {
 enum class PsMode : uint8_t { kSync, kASync };
 
 struct PsOptimizer {
-  std::string type =
-      "sgd";  // "momentum", "adam", ...: those of docs/reference/operators.md with a ParamOut
+  // "momentum", "adam", ...: an operator of docs/op_support.md with a ParamOut
+  std::string type = "sgd";
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
 
@@ -38,9 +39,9 @@ struct PsConstTensor {
   const float* data = nullptr;
   int64_t numel = 0;
 };
-// A table [height, dim] of which the servers hold the rows that had a gradient; the others are what
-// `init` (of a; [a, b); mean a, deviation b) and `seed` make of them. `rules` may admit rows later
-// and remove them again.
+// A table [height, dim]. The servers hold the rows that had a gradient. The values of all other
+// rows follow from `seed` and `init`: the constant a; uniform in [a, b); normal with mean a and
+// deviation b. `rules` may admit rows later and remove rows.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   std::string variable;
@@ -48,34 +49,35 @@ struct PsTable {
   InitKind init = InitKind::kConstant;
   float a = 0, b = 0;
   uint64_t seed = 0;
-  std::string rules;  // "admit_count=5 ttl=20000", as table_rules of a job file; empty: none
+  std::string rules;  // "admit_count=5 ttl=20000", as table_rules in a job file; empty: no rules
 };
-// A gradient of some rows: ascending ids, and dim values for each; with accessor=ctr how often it
-// was shown and clicked in front of them.
+// A gradient of some rows: ascending ids, and dim values for each row. With accessor=ctr, the
+// numbers of shows and clicks precede the values of each row.
 struct PsConstRows {
   std::string variable;
   std::span<const int64_t> ids;
   const float* values = nullptr;
 };
-// Rows to receive, each to a place of its own.
+// Rows to receive; each row has its own destination.
 struct PsRows {
   std::string variable;
   std::vector<int64_t> ids;
   std::vector<float*> to;
 };
-// Rows with their slots: `content` holds for each its values, then its slots.
+// Rows with their slots. For each row, `content` holds its values, then its slots.
 struct PsTableRows {
   std::string variable;
   std::vector<uint64_t> ids;
   std::vector<float> content;
-  std::vector<std::string> slots;  // names of those in the content
-  std::vector<float> slot_start;   // what they begin with
-  // What is counted (TableRows of proto/pserver.proto), of each row, or none.
+  std::vector<std::string> slots;  // names of the slots in `content`
+  std::vector<float> slot_start;   // initial values of the slots
+  // Use data of each row (TableRows of proto/pserver.proto); empty: no use data.
   struct Use {
     float show = 1;
     uint32_t age = 0;
     float click = 0;
-    bool brief = false;  // accessor=ctr: it has its first value alone, and the first of each slot
+    // accessor=ctr: the row has only its first value and the first value of each slot
+    bool brief = false;
     friend bool operator==(const Use&, const Use&) = default;
   };
   std::vector<Use> use;
@@ -85,29 +87,30 @@ struct PsTableRows {
   };
   std::vector<Waiting> waiting;
 
-  // Where in `content` each row begins, then the end.
+  // Offsets in `content` at which the rows begin, followed by the end.
   std::vector<size_t> Begins() const;
 };
 using RowSink = std::function<Status(const PsTableRows& rows)>;
-// Gives the first rows of all tables piece by piece; called once for each server.
+// Sends the initial rows of all tables to `take` in pieces. Called once for each server.
 using RowSource = std::function<Status(const RowSink& take)>;
-// An optimizer slot of a whole variable: as many elements as the variable, or one.
+// An optimizer slot of a whole variable: one element, or as many as the variable.
 struct PsSlot {
   std::string variable, slot;
   std::vector<float> values;
 };
 
-// What must have happened before a pull is answered.
+// Condition that a server must meet before it replies to a pull.
 struct PullCondition {
-  uint64_t version = 0;  // updates done; in sync mode steps
+  uint64_t version = 0;  // applied updates; in sync mode steps
   uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
-  bool exactly = false;  // sync: this version, although a server may have gone on to the next
+  // Sync: exactly this version, even if a server has already reached the next.
+  bool exactly = false;
 };
-using PullCondition = PullCondition;  // its name in releases before 0.2
+using PsWhen = PullCondition;  // name in releases before 0.2
 
 struct PsState {
-  bool initialised = false;  // values are there: from a checkpoint, or this trainer came later
-  bool restored = false;     // ... from a checkpoint of the servers
+  bool initialised = false;  // values exist: from a checkpoint, or from an earlier InitOrFetch
+  bool restored = false;     // values are from a checkpoint of the servers
   uint64_t version = 0;      // in sync mode the next step; the lowest of all servers
 };
 
@@ -122,101 +125,109 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
 };
 
-// Of rows asked for, with row_cache_bytes.
+// Counts of requested rows, with row_cache_bytes.
 struct PsCacheCounts {
   uint64_t hits = 0, misses = 0;
 };
 
 class PsChannel;
 
-// Thread-safe. Callbacks come on a thread of gRPC or of the client and must not block nor destroy
-// the client; each is called exactly once.
+// Client of one trainer for all servers of a job. Call Connect or Over, then Configure, then the
+// other functions.
+//
+// Thread-safe. A callback runs on a thread of gRPC or of the client, exactly once. It must not
+// block and must not destroy the client.
 class PsClient {
  public:
   using Done = std::function<void(Status)>;
   using DoneVersion = std::function<void(StatusOr<uint64_t>)>;
 
   // `endpoints`: "host:port" in server order, the same for every trainer. Blocks until every server
-  // answers; UNAVAILABLE naming the first that does not within start_timeout.
+  // replies. UNAVAILABLE: a server did not reply within start_timeout (the message names the first
+  // such server).
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
-  // The same over a carrier of one's own (carrier.h), which has these servers.
+  // Creates a client over the given channel (ps_channel.h), which has these servers.
   static std::unique_ptr<PsClient> Over(std::unique_ptr<PsChannel> carrier,
                                         const std::vector<std::string>& addresses,
                                         PsOptions options);
-  // Cancels what is under way and waits for its callbacks.
+  // Cancels calls in progress and waits for their callbacks.
   ~PsClient();
 
-  // Places the variables and tells every server its part. Blocking. Once, before all that follows.
-  // FAILED_PRECONDITION when a server was told something else, or when servers come back from
-  // checkpoints of different steps.
-  // Tables are spread over all servers by their rows' buckets (common/tensor/row_buckets.h).
+  // Places the variables and sends every server its part. Call it once, before all functions below.
+  // Blocks. FAILED_PRECONDITION: a server has a different configuration, or servers restored
+  // checkpoints of different steps. The row buckets of tables are distributed over all servers
+  // (common/tensor/row_buckets.h).
   StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
                               const PsOptimizer& optimizer,
                               const std::vector<PsTable>& tables = {});
 
-  // Brings every trainer to the same first values; blocking. Where the servers have none yet,
-  // trainer 0 gives those in `params` (and `slots`, `rows` that are otherwise than at first, and
-  // `version`: the steps behind them), the others wait for it. Then all receive the servers' values
-  // into `params`. Gives the servers' version. Of tables, `slots` holds those of one number.
+  // Gives every trainer the same initial values. Blocks. If the servers have no values yet, trainer
+  // 0 sends them and the other trainers wait. Trainer 0 sends `params`, `slots` and `rows` that
+  // differ from their defaults, and `version` (the number of steps that led to these values). Then
+  // every trainer receives the servers' values into `params`. Returns the servers' version. For
+  // tables, `slots` holds only slots of one number.
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
                                  std::span<const PsSlot> slots = {},
                                  std::span<const PsTableRows> rows = {});
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version,
                                  std::span<const PsSlot> slots, const RowSource& rows);
 
-  // Sends gradients of `step`, of which the servers make the sum over the trainers; several pushes
-  // may make up one step (each variable once). Returns at once. The memory must stay as it is until
-  // `done` came; after an error, until the client is gone. `rows` are copied before it returns. In
-  // sync mode a step is complete when all pushed every variable and table, with rows or without.
+  // Sends gradients of `step`, which the servers sum over the trainers. A step may consist of
+  // several pushes, each variable in one of them. Returns immediately. The memory of the gradients
+  // must stay unchanged until `done` runs; after an error, until the client is destroyed. `rows`
+  // are copied before Push returns. In sync mode, a step is complete when every trainer has pushed
+  // every variable and every table (possibly without rows).
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
             const std::vector<PsConstRows>& rows = {});
 
-  // Receives parameters whose version is at least `min_version` (sync: step + 1) and gives the
-  // version (the lowest over the servers). Returns at once. After an error the memory holds a
-  // mixture.
+  // Receives parameters of at least `min_version` (sync: step + 1) and passes the lowest version of
+  // all servers to `done`. Returns immediately. After an error, the memory holds a mixture of old
+  // and new values.
   void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
     Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
   }
 
-  // Both, in one message to each server.
+  // Push and Pull combined, in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                 PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {});
 
-  // Receives rows of tables, as Pull does parameters.
+  // Receives rows of tables, as Pull receives parameters.
   void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);
-  // All rows of a table that had a gradient, with optimizer slots or without, once the servers'
-  // version is at least `min_version`. Blocking.
+  // Returns all rows of a table that had a gradient, with or without optimizer slots, once the
+  // servers' version is at least `min_version`. Blocks.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
                                   uint64_t min_version = 0);
-  // The same with slots, in pieces of some whole buckets, in their order.
+  // Passes all rows with slots to `take` in pieces of whole buckets, in bucket order.
   Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
-  // Blocks until every trainer that has not completed is here.
+  // Blocks until every trainer that has not completed has called Barrier.
   Status Barrier(const std::string& name);
-  // This trainer pushes no more. Blocking.
+  // Declares that this trainer sends no more pushes. Blocks.
   Status Complete();
-  // Every server writes a checkpoint; blocking. Gives the version (the lowest). `delta`: of tables
-  // the rows that changed since the last whole one, which stays; FAILED_PRECONDITION when there is
-  // none.
+  // Makes every server write a checkpoint. Blocks. Returns the lowest version. `delta`: for tables,
+  // writes only rows that changed since the last full checkpoint, which is kept.
+  // FAILED_PRECONDITION: there is no full checkpoint.
   StatusOr<uint64_t> Save(bool delta = false);
-  // Every server goes back to its checkpoint; blocking. Gives the version (the lowest).
+  // Makes every server restore its checkpoint. Blocks. Returns the lowest version.
   StatusOr<uint64_t> Restore();
-  // Optimizer slots of all variables, in their order; then those of tables that are one number.
-  // Blocking.
+  // Returns the optimizer slots of all variables in their order, then the one-number slots of
+  // tables. Blocks.
   StatusOr<std::vector<PsSlot>> PullState();
-  // Of all but those that gave everything away (tandem drain), which may be gone.
+  // Returns the state of all servers except those that gave all their buckets away (tandem drain),
+  // which may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // For how many seconds the calls of each trainer, by number, have waited for other trainers, on
-  // one of the servers that have parameters, since that one started. Returns at once.
+  // Passes to `done`, by trainer, the seconds its calls have waited for other trainers since the
+  // server started. Calls one of the servers that have parameters. Returns immediately.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
   const std::vector<PsSlice>& blocks() const;  // as placed by Configure
-  size_t kept_bytes() const;    // of pushes, until a checkpoint holds them (durability replayable)
-  int lanes() const;            // servers that shared memory reached in Configure
-  uint64_t lane_calls() const;  // pushes and pulls that it carried
+  // Bytes of pushes kept until a checkpoint holds them (durability=replayable).
+  size_t kept_bytes() const;
+  int lanes() const;            // servers that Configure reached through shared memory
+  uint64_t lane_calls() const;  // pushes and pulls sent through shared memory
   PsCacheCounts row_cache() const;
 
  private:

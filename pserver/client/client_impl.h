@@ -1,4 +1,4 @@
-// The inside of PsClient. Includes protobuf: for .cc files of this folder only.
+// The implementation of PsClient. Includes protobuf: only for .cc files of this directory.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +26,11 @@
 
 namespace tandem {
 
-// The server answers in time with a better message than "deadline exceeded"; then it may.
+// Extra time for a server to reply after its own deadline, because its message is better than
+// "deadline exceeded".
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
-// Several calls that end as one: with the first error, or the lowest version.
+// Combines several calls into one callback, with the first error or the lowest version.
 class FanInCallback {
  public:
   FanInCallback(int calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {}
@@ -57,34 +58,34 @@ class FanInCallback {
   const PsClient::DoneVersion done_;
 };
 
-// What one server gives, and where it goes.
+// A pull from one server, with the destinations of its values.
 struct PullPart {
   size_t server;
   PullRequest request;
   std::vector<float*> to;
-  Time deadline = {};  // Time(): it was not sent yet
+  Time deadline = {};  // Time(): not sent yet
   int attempts = 0;
 };
-// What one server gives of tables: places of rows, by request.rows.
+// A pull of rows from one server: the destinations of rows, by request.rows.
 struct RowsPart {
   PullRequest request;
   std::vector<std::vector<float*>> to;
-  std::vector<int64_t> dims;  // of the tables
+  std::vector<int64_t> dims;  // by table
 };
 
-// Where rows and slices are, as far as this client knows. Never changes.
+// The owners of rows and slices, as known to this client. Immutable.
 struct PsPlacement {
   BucketMap map;
-  std::vector<size_t> rows;           // owners by bucket; empty: there are no tables
-  std::vector<size_t> blocks;         // owners
-  std::vector<uint64_t> generations;  // by server: ExchangeMapReply's
+  std::vector<size_t> rows;           // owner by row bucket; empty: there are no tables
+  std::vector<size_t> blocks;         // owner by slice
+  std::vector<uint64_t> generations;  // by server: generation of ExchangeMapReply
   size_t OwnerOf(uint64_t id) const { return rows[static_cast<size_t>(RowBucket(id))]; }
   bool Owns(size_t server) const {
     return std::find(rows.begin(), rows.end(), server) != rows.end() ||
            std::find(blocks.begin(), blocks.end(), server) != blocks.end();
   }
   std::set<size_t> RowOwners() const { return {rows.begin(), rows.end()}; }
-  // Null when this client has nothing there.
+  // null: this client has nothing in the bucket.
   size_t* Owner(int bucket) {
     const auto i = static_cast<size_t>(bucket);
     if (bucket < kRowBuckets) return i < rows.size() ? &rows[i] : nullptr;
@@ -92,7 +93,7 @@ struct PsPlacement {
   }
 };
 
-// PushReply's of proto/pserver.proto.
+// Fields of PushReply (proto/pserver.proto).
 struct PushNumbers {
   uint64_t log_number = 0, kept_number = 0;
   bool pull_missing = false;
@@ -102,28 +103,29 @@ struct PsClient::Impl {
   struct Server {
     int index = 0;
     std::string address, name;   // name: "pserver 0 (127.0.0.1:1234)"
-    std::vector<size_t> blocks;  // placed there by Configure
+    std::vector<size_t> blocks;  // slices placed there by Configure
     std::atomic<uint64_t> sequence{0};
-    // Of the first Report that it has not answered; Time(): none. Guarded by mu.
+    // Start time of the first Report without a reply; Time(): none. Guarded by mu.
     Time asked;
-    // What the last pulls of rows heard of it.
+    // As of the last pulls of rows.
     std::atomic<uint64_t> incarnation{0}, version{0};
   };
 
-  // Of a push, a pull, a barrier.
+  // Time limit of a push, a pull or a barrier.
   Duration call_timeout() const { return options.step_timeout + options.replace_timeout; }
 
-  // ---- client.cc
+  // ---- client.cc --------------------------------------------------------------------------------
   void FillConfigure(const Server& server, PsMode mode, const PsOptimizer& optimizer,
                      ConfigureRequest* request) const;
-  // A number above those that any server knows of this trainer, where the options have none.
+  // Chooses an incarnation above those that any server knows for this trainer, if the options set
+  // none.
   Status ChooseIncarnation();
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
-  // PsChannel::Call, with the server's name in errors, and with patience while the server waits for
-  // pushes that it asks for again.
+  // Calls PsChannel::Call and adds the server's name to errors. Waits if the server is still
+  // receiving retransmitted pushes.
   void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
             PsChannel::Take take);
-  // A small call, blocking.
+  // Makes a small call. Blocks.
   template <typename Reply>
   Status CallAndWait(const Server& server, const char* method,
                      const google::protobuf::MessageLite& request, Reply* reply, Duration timeout) {
@@ -135,7 +137,7 @@ struct PsClient::Impl {
   Status CallAndTake(const Server& server, const char* method,
                      const google::protobuf::MessageLite& request,
                      std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
-  // A call that was begun; `status` is set before `ended`.
+  // A call in progress; `status` is set before `ended`.
   struct SmallCall {
     std::unique_ptr<PsEvent> ended;
     Status status;
@@ -147,69 +149,73 @@ struct PsClient::Impl {
   Status OpenLanes();
   void Close();
 
-  // ---- client_transfer.cc
-  // One for each server, or (split_messages) for each slice; a server that owns nothing of it has
-  // none.
+  // ---- client_transfer.cc -----------------------------------------------------------------------
+  // One part for each server or (split_messages) for each slice. A server without a slice of it
+  // gets no part.
   StatusOr<std::vector<PushPart>> PushParts(const std::vector<PsConstTensor>& gradients,
                                             const std::vector<PsConstRows>& rows);
   StatusOr<std::vector<std::shared_ptr<PullPart>>> PullParts(const std::vector<PsTensor>& params,
                                                              PullCondition when) const;
-  // Numbers the messages of one push, all at once, so that servers know which belong together
+  // Numbers the messages of one push together, so that servers know which messages belong together
   // (PushRequest.sent of proto/pserver.proto).
   void Number(std::span<PushPart> parts);
   std::vector<uint64_t> Sent() const TD_REQUIRES(mu);  // by server
-  // Of all messages of a push together: it began, behind `Sent` of then; and ended.
+  // Track all messages of one push from its begin to its end. The element is the result of Sent at
+  // the begin.
   using Outstanding = std::list<std::vector<uint64_t>>;
   Outstanding::iterator BeginPush();
   void EndPush(Outstanding::iterator push);
   void Place(size_t server, CodedPush& push) const;
   CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
   struct PushGroup;
-  // Sends `part`, which has its number, with `pull` (may be null); `done` gets the version of the
-  // push, or of the pull. Rows that are elsewhere by now go there.
+  // Sends `part`, which is already numbered, with `pull` (may be null). `done` receives the version
+  // of the push or of the pull. If the rows have moved, sends them to their new owner.
   void SendPush(PushPart& part, uint64_t step, float learning_rate, std::shared_ptr<PullPart> pull,
                 std::shared_ptr<PushGroup> group, DoneVersion done);
-  // Null: messages of the push that are refused have nothing to do with one another.
+  // Null: rejected messages of the push are independent of each other.
   std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
   void SendPull(std::shared_ptr<PullPart> part, DoneVersion done);
-  // To where it belongs now, if that is elsewhere or `moved`.
+  // Sends the pull to the current owner if the owner has changed or `moved` is set.
   void PullElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
                      DoneVersion done);
-  // What is pulled, by its owners of now.
+  // Groups the pulled ranges by their current owners.
   std::map<size_t, std::shared_ptr<PullPart>> RepartitionPulls(
       const std::vector<std::shared_ptr<PullPart>>& pulls, const PsPlacement& now) const;
-  // The block of `variable` that begins there.
+  // Index of the slice of `variable` that begins at `offset`.
   size_t BlockAt(const std::string& variable, int64_t offset) const;
   StatusOr<int> VariableIndex(const std::string& name, int64_t numel) const;
   Status SendInit(std::span<const PsTensor> params, uint64_t version, std::span<const PsSlot> slots,
                   const RowSource& rows);
-  // client_rows.cc
+  // ---- client_rows.cc ---------------------------------------------------------------------------
   StatusOr<int> TableIndex(const std::string& name) const;
   void FillOwners();
   void FillTables(size_t server, ConfigureRequest* request) const;
-  // Adds the rows to the parts of their servers; those of `all` get some of every table, or none.
+  // Adds the rows to the parts of their servers. Each server of `all` gets an entry for every
+  // table, possibly without rows.
   Status AppendRows(const std::vector<PsConstRows>& rows, const PsPlacement& now,
                     const std::set<size_t>& all, std::vector<PushPart>& parts);
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> RowsParts(const std::vector<PsRows>& rows,
                                                                   PullCondition when);
   Status MakeCache();
-  // Takes rows that are kept and new enough out of the part; keeps those of an answer.
+  // TakeKept copies rows that are cached and new enough and removes them from the part. Keep stores
+  // the rows of a reply in the cache.
   void TakeKept(size_t server, PullCondition when, RowsPart& part);
   void Keep(size_t server, const RowsPart& part, const CodedPullReply& reply);
-  // First rows of every table to one server.
+  // Sends the initial rows of every table to one server.
   class InitRows;
   Status SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
                       const RowSource& rows);
-  // Pieces of a table, server after server.
+  // Fetches a table in pieces, server by server.
   Status PullPages(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
-  // Returns early where `server` has left.
+  // Returns early if `server` has left the job.
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const Server& server, const RowSink& take);
-  StatusOr<bool> WaitForVersion(Server& server, uint64_t version);  // false: it has left
-  // Until every server that has rows is there.
+  // false: the server has left the job.
+  StatusOr<bool> WaitForVersion(Server& server, uint64_t version);
+  // Waits until every server that has rows reaches `version`.
   Status WaitForRows(uint64_t version);
 
-  // ---- client_moves.cc, client_push_moves.cc
+  // ---- client_moves.cc, client_push_moves.cc ----------------------------------------------------
   struct OnePush;
   struct RowsPull {
     PullCondition when;
@@ -221,72 +227,75 @@ struct PsClient::Impl {
   std::shared_ptr<const PsPlacement> Placement() const;
   Server& ServerAt(size_t index);
   std::vector<Server*> AllServers();
-  bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu);  // false: its address is not known
+  // false: the address of the server is unknown.
+  bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu);
   void Learn(size_t server, const BucketMapDef& map, uint64_t generation);
-  // Tells these servers what is known and learns what they know; then `then`, even if they do not
-  // answer.
+  // Exchanges bucket maps with these servers, then calls `then`, even if they do not reply.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
-  Status ExchangeAndWait(int attempts);  // after a pause that is longer with each
-  // What servers know that came to the running job.
+  Status ExchangeAndWait(int attempts);  // after a pause that grows with each attempt
+  // Fetches the maps of servers that joined the running job.
   Status RefreshAddedServers();
   bool IsAdded(const Server& s) const { return static_cast<size_t>(s.index) >= servers.size(); }
-  // It gave everything away, as far as this client knows: it may be stopped, and is not asked.
+  // As known to this client, the server gave all its buckets away. It may have stopped, and the
+  // client does not call it.
   bool HasLeft(const Server& s) const { return !owns_any(s) && Placement()->map.version() != 0; }
-  // A small call to a server; false: it has left. It may leave, and be stopped, while the call is
-  // under way: the other servers are asked about that once a second.
+  // Makes a small call to a server. Returns false if the server has left the job. A server may
+  // leave and stop during the call; the client therefore checks with the other servers once a
+  // second.
   StatusOr<bool> CallOwner(const Server& server, const char* method,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
-  // ... with all servers, so many times: first everybody says what became of moves, then one hears
-  // what others said.
+  // Exchanges with all servers, `rounds` times. The first round collects what each server knows
+  // about moves; a second round learns it from servers that were called too early in the first.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
-  // Once a second, as long as a call waits, all servers hear from this client, and it from them.
-  // One that was started again may ask for what is kept, or not know how far this trainer is, and
-  // hold up those for whom that call waits elsewhere; or it gave everything away and went for good,
-  // and the call waits for it.
+  // While a call waits, exchanges with all servers once a second. A restarted server may need
+  // retransmitted pushes. It may also not know the step of this trainer, and then block the
+  // trainers for which the call waits at another server. Or the server gave everything away and
+  // stopped, and the call would wait for it.
   void ReportLater();
   void Report();
-  void BeginReport(bool end);  // or the end of all reports, until a call waits again
-  // The end of a Report to a server, or of another exchange.
+  void BeginReport(bool end);  // `end`: ends all reports until a call waits again
+  // Handles the end of a Report or of another exchange with a server.
   void Answered(size_t server, const Status& status);
   std::set<size_t> OwnersOf(const PushPart& part, const PsPlacement& now) const;
-  // Whether its server refuses it for ever, as is known now.
+  // Whether, as known now, the server will always reject the part.
   bool IsStale(const PushPart& part, const PsPlacement& now) const;
   void SendOnce(std::shared_ptr<OnePush> push);
   void Redirect(std::shared_ptr<OnePush> push, const Status& why);
   void QueryNewOwner(std::shared_ptr<OnePush> push, const Status& why);
-  // The pushes were refused for ever, or are asked about elsewhere: what is in them goes to where
-  // it belongs now, under new numbers.
+  // The server will never accept these pushes, or another server was called about them. Sends their
+  // contents to the current owners under new numbers.
   StatusOr<std::vector<PushPart>> Repartition(const std::vector<std::shared_ptr<OnePush>>& pushes,
                                               const PsPlacement& now);
   void RepartitionPushes(const std::vector<std::shared_ptr<OnePush>>& pushes,
                          const PsPlacement& now);
   void Finish(OnePush& push, StatusOr<uint64_t> version);
-  // The push ended, as one of its group.
+  // Removes the ended push from its group.
   void Arrive(OnePush& push);
-  // One of a group was refused.
+  // Handles the rejection of one push of a group.
   void Refused(const std::shared_ptr<OnePush>& push);
-  // Asks all servers about moves, then sends what was refused meanwhile to where it belongs.
+  // Exchanges maps with all servers, then sends the pushes that were rejected meanwhile to the new
+  // owners.
   void LookFor(const std::shared_ptr<PushGroup>& group);
   void SendRefused(const std::shared_ptr<PushGroup>& group);
-  // Whether rows of `anew` could meet others of the group at a server.
+  // Whether rows of the given pushes could reach a server to which other pushes of the group are in
+  // progress.
   bool MustWait(const PushGroup& group, const std::vector<std::shared_ptr<OnePush>>& anew,
                 const PsPlacement& now) const TD_REQUIRES(mu);
   void PullRowsOnce(std::shared_ptr<RowsPull> pull);
 
-  // ---- client_replay.cc: servers with durability replayable
+  // ---- client_replay.cc: servers with durability=replayable -------------------------------------
   struct ReplayRetryCall;
   void SendWithReplayRetry(std::shared_ptr<ReplayRetryCall> call);
   void TryAgain(std::shared_ptr<ReplayRetryCall> call);
-  // Numbers the push, keeps it where that is asked for, and sends it, once there is room.
+  // Numbers the push and keeps it if required. Sends it once there is room.
   void Begin(std::shared_ptr<OnePush> push);
-  void SendKept(std::shared_ptr<OnePush> push);  // REQUIRES: room for it
-  // Until nobody waits for room any more: gives up those who waited for too long, and has
-  // checkpoints made.
+  void SendKept(std::shared_ptr<OnePush> push);  // REQUIRES: there is room for it
+  // Runs until no push waits for room: fails pushes that waited too long, and requests checkpoints.
   void MakeRoom();
   void Ended(const OnePush& push, const Status& status, const PushNumbers& numbers);
   void AskForCheckpoint(size_t server, uint64_t number);
-  // Sends everything that is kept for this server once more, unless that is under way.
+  // Retransmits all kept pushes of this server, unless that is already in progress.
   struct Resending;
   void SendAgain(size_t server);
   void SendNext(const std::shared_ptr<Resending>& all);
@@ -309,7 +318,8 @@ struct PsClient::Impl {
   PsOptions options;
   std::unique_ptr<PsChannel> carrier;
   std::vector<std::unique_ptr<Server>> servers;
-  std::map<size_t, std::unique_ptr<Server>> added TD_GUARDED_BY(mu);  // to the running job
+  // Servers that joined the running job.
+  std::map<size_t, std::unique_ptr<Server>> added TD_GUARDED_BY(mu);
   // Constant after Configure.
   bool sync = true;
   std::vector<PsVariable> variables;
@@ -318,43 +328,43 @@ struct PsClient::Impl {
   std::vector<PsSlice> blocks;
   std::vector<std::vector<size_t>> blocks_of;  // by variable
   std::vector<PsTable> tables;
-  std::vector<int64_t> push_widths;  // of tables: values of a row in a push
-  std::unique_ptr<RowCache> cache;   // null: none
-  std::vector<bool> initialised;     // by server, as Configure found it
-  bool init_again = false;           // some have the first values (version 0), some have none
+  std::vector<int64_t> push_widths;  // by table: values of a row in a push
+  std::unique_ptr<RowCache> cache;   // null: no cache
+  std::vector<bool> initialised;     // by server, as found by Configure
+  bool init_again = false;  // some servers have the initial values (version 0), some have none
 
-  int lanes = 0;                                                      // that Configure opened
+  int lanes = 0;                                                      // opened by Configure
   std::shared_ptr<WaitGroup> leases = std::make_shared<WaitGroup>();  // memory being sent
   mutable Mutex mu;
   std::shared_ptr<const PsPlacement> placement TD_GUARDED_BY(mu);
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
-  Outstanding outstanding TD_GUARDED_BY(mu);                   // in the order of their begin
+  Outstanding outstanding TD_GUARDED_BY(mu);                   // in order of their begin
 
-  bool reports = false;                    // constant after Configure: ReportLater is wanted
-  mutable std::atomic<uint64_t> told = 0;  // the highest PullRequest.min_step
-  std::atomic<int> waiting = 0;            // calls, and one for all pushes that are held
+  bool reports = false;                    // constant after Configure: ReportLater is needed
+  mutable std::atomic<uint64_t> told = 0;  // highest PullRequest.min_step
+  std::atomic<int> waiting = 0;            // number of waiting calls; all held pushes count as one
   std::atomic<bool> reporting = false, closing = false;
 
-  std::unique_ptr<PushRetransmitBuffer> kept;  // made by Configure; null: no server asks for it
+  std::unique_ptr<PushRetransmitBuffer> kept;  // created by Configure; null: no server needs it
   std::deque<std::shared_ptr<OnePush>> held TD_GUARDED_BY(mu);  // until there is room
-  std::set<size_t> asked TD_GUARDED_BY(mu);                     // servers for a checkpoint
-  std::set<size_t> resent TD_GUARDED_BY(mu);  // servers for which SendAgain is under way
+  std::set<size_t> asked TD_GUARDED_BY(mu);   // servers that were asked for a checkpoint
+  std::set<size_t> resent TD_GUARDED_BY(mu);  // servers with a SendAgain in progress
 };
 
-// The messages of a push of a sync step. A server takes rows of a table once a step from each
-// trainer, so rows go to another server once it is known which of those that went there were
-// refused. Nothing else is waited for: where a message was taken the answer may be what the step
-// gives, which comes when all trainers made it.
+// The messages of one push of a sync step. A server accepts rows of a table only once per step and
+// trainer. Rows can therefore go to another server only when it is known which messages to that
+// server were rejected. The client waits for nothing else. An accepted message may get its reply
+// only after all trainers have made the step.
 struct PsClient::Impl::PushGroup {
-  size_t coming = 0;                // messages that are not under way yet
+  size_t coming = 0;                // messages not started yet
   std::vector<OnePush*> under_way;  // each until it has arrived
   std::vector<std::shared_ptr<OnePush>> refused;
-  bool looking = false;      // somebody asks what became of those
-  int waits = 0;             // of those for some that are under way
-  std::set<size_t> servers;  // to which rows of it went
+  bool looking = false;      // a query about the rejected pushes is running
+  int waits = 0;             // number of waits of rejected pushes for those in progress
+  std::set<size_t> servers;  // servers to which rows of the group were sent
 };
 
-// A push to one server, until it is taken there or cut anew.
+// A push to one server, until the server accepts it or the client repartitions it.
 struct PsClient::Impl::OnePush {
   PushPart part;
   uint64_t step = 0;
@@ -364,21 +374,22 @@ struct PsClient::Impl::OnePush {
   Time deadline;
   int attempts = 0;
   std::shared_ptr<PushGroup> group = nullptr;  // may be null
-  // IsStale, when it was sent. Then a refusal is for ever. Else the same bytes, which came late
-  // once more, may have been taken behind it: they are sent again, under their number.
+  // IsStale at the time of sending. If set, a rejection is final. Otherwise a delayed copy of the
+  // same bytes may have been accepted after the rejection. The push is then sent again under the
+  // same number.
   bool stale = false;
 };
 
-// The server has not, or not yet, what it was asked for.
+// The server does not have the requested data, or not yet.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
 
-// The pause before a call is made again; longer and longer, so that what takes its time is not
-// asked about a thousand times.
+// The pause before the next attempt. It grows with the number of attempts, which limits the number
+// of calls for slow operations.
 Duration PauseOf(int attempts);
-// The last part for that server; `room`: that has so many bytes free. A new one when there is none.
+// Returns the last part for `server` if it has `room` bytes free; otherwise adds a new part.
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
-bool IsGone(const Status& status);  // the server, or the connection to it
-// Take apart the answer to a push with `pull` (null: none), to a pull of rows.
+bool IsGone(const Status& status);  // the server or the connection is lost
+// Parse the reply to a push with `pull` (null: none), and the reply to a pull of rows.
 StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers);
 StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message);
 

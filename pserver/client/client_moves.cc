@@ -1,5 +1,5 @@
-// The part of PsClient that follows buckets of rows and slices which move between servers: what it
-// knows of the moves, and what becomes of a pull that is sent to where these are no more.
+// The part of PsClient that follows row buckets and slices that move between servers. It keeps the
+// map of moves and redirects pulls that reached a former owner.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -16,7 +16,7 @@ constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 constexpr size_t kNoServer = SIZE_MAX;
 
-// Ends when all have.
+// Calls `then` when all calls have arrived.
 class Countdown {
  public:
   Countdown(size_t calls, std::function<void()> then) : left_(calls), then_(std::move(then)) {}
@@ -31,7 +31,7 @@ class Countdown {
 
 }  // namespace
 
-// ---- What is known
+// ---- Known moves --------------------------------------------------------------------------------
 
 std::shared_ptr<const PsPlacement> PsClient::Impl::Placement() const {
   MutexLock lock(mu);
@@ -71,7 +71,7 @@ bool PsClient::Impl::Meet(size_t index, const BucketMap& map) {
 
 void PsClient::Impl::Learn(size_t server, const BucketMapDef& def, uint64_t generation) {
   const BucketMap told = FromProto(def);
-  std::set<size_t> changed;  // servers whose rows are others now
+  std::set<size_t> changed;  // servers with other rows than before
   {
     MutexLock lock(mu);
     auto next = std::make_shared<PsPlacement>(*placement);
@@ -106,7 +106,7 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
                   carrier->Now() + kExchangeTimeout,
                   [this, index, all](const Status& status, Fragments answer) {
                     ExchangeMapReply reply;
-                    // One that does not answer is asked again with the next attempt.
+                    // A server that does not reply is called again with the next attempt.
                     if (status.ok() && ParseMessage(answer, &reply).ok()) {
                       Learn(index, reply.map(), reply.generation());
                     }
@@ -142,7 +142,7 @@ void PsClient::Impl::Report() {
   std::set<size_t> all;
   for (const Server* server : AllServers()) all.insert(static_cast<size_t>(server->index));
   Exchange(all, [this] {
-    if (sync) return;  // a server stays until nobody needs it
+    if (sync) return;  // a server stays until no trainer needs it
     for (const Server* server : AllServers()) {
       if (!owns_any(*server)) carrier->Abandon(server->index);
     }
@@ -161,7 +161,7 @@ void PsClient::Impl::Answered(size_t server, const Status& status) {
   {
     Server& s = ServerAt(server);
     MutexLock lock(mu);
-    // One that is dead is not silent: its connections end.
+    // A stopped server does not count as unresponsive: its connections end.
     if (status.code() != StatusCode::kDeadlineExceeded) s.asked = Time();
     if (s.asked != Time()) silent = carrier->Now() - s.asked;
   }
@@ -170,7 +170,7 @@ void PsClient::Impl::Answered(size_t server, const Status& status) {
   }
 }
 
-// ---- Pulls of slices
+// ---- Pulls of slices ----------------------------------------------------------------------------
 
 size_t PsClient::Impl::BlockAt(const std::string& variable, int64_t offset) const {
   const std::vector<size_t>& all = blocks_of[static_cast<size_t>(variable_index.at(variable))];
@@ -189,7 +189,8 @@ std::map<size_t, std::shared_ptr<PullPart>> PsClient::Impl::RepartitionPulls(
       if (part == nullptr) {
         part = std::make_shared<PullPart>(PullPart{server, pull->request, {}});
         part->request.clear_range();
-        // What moved has come as it was there; asynchronous servers count versions by themselves.
+        // A slice keeps its values when it moves. In a_sync mode, versions of different servers are
+        // not comparable.
         if (!sync && server != pull->server) part->request.set_min_version(0);
         part->deadline = pull->deadline;
         part->attempts = pull->attempts;
@@ -217,20 +218,21 @@ void PsClient::Impl::PullElsewhere(std::shared_ptr<PullPart> part, bool moved, c
                  [this, again, server = part->server] { ExchangeAll({server}, 2, again); });
 }
 
-// ---- Pulls of rows
+// ---- Pulls of rows ------------------------------------------------------------------------------
 
 void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
   auto parts = RowsParts(pull->rows, pull->when);
   if (!parts.ok()) return pull->done(parts.status());
   auto moved = std::make_shared<std::atomic<bool>>(false);
-  const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);  // one that does not answer
+  // A server that does not reply.
+  const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);
   const auto join = std::make_shared<FanInCallback>(
       static_cast<int>(parts->size()), [this, pull, moved, gone](StatusOr<uint64_t> version) {
         const bool late = carrier->Now() >= pull->deadline;
-        const bool known = *gone == kNoServer && (late || !*moved);  // nothing is to be learnt
+        const bool known = *gone == kNoServer && (late || !*moved);  // an exchange would not help
         if (version.ok() || known) return pull->done(std::move(version));
         ExchangeAll({}, 1, [this, pull, late, gone = gone->load(), why = version.status()] {
-          // It may have given everything away before, and was stopped.
+          // The server may have given everything away and stopped.
           const bool left = gone != kNoServer && !Placement()->RowOwners().contains(gone);
           if (gone != kNoServer && !left) return pull->done(why);
           if (late) pull->deadline = carrier->Now() + call_timeout() + kGrace;
@@ -239,7 +241,8 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
       });
   for (auto& [index, part] : *parts) {
     Server& server = ServerAt(index);
-    // With nothing left to ask for too: that the servers are at this version counts, and is heard.
+    // Also sent without rows: the condition on the servers' version still applies, and the reply
+    // tells the version.
     if (cache) TakeKept(index, pull->when, *part);
     Send(server, "Pull", EncodedProto(part->request), pull->deadline,
          [this, index = index, part = part, &server, join, moved, gone](const Status& status,

@@ -1,5 +1,5 @@
-// The part of PsClient that sends pushes, and what becomes of one that is sent to where its rows
-// and slices are no more (client_moves.cc).
+// The part of PsClient that sends pushes, and redirects pushes whose rows and slices have moved
+// (client_moves.cc).
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -34,7 +34,7 @@ std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacemen
       owners.insert(now.blocks[BlockAt(s.variable, s.offset)]);
       continue;
     }
-    ++k;  // its values
+    ++k;  // skips its values
     const auto* const ids = static_cast<const int64_t*>(s.data);
     for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
       owners.insert(now.OwnerOf(static_cast<uint64_t>(ids[i])));
@@ -80,8 +80,8 @@ CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learn
           part.ended};
 }
 
-// The gradients into memory from which they need not be copied again, and a look at them meanwhile.
-// Where there is no such memory the server looks.
+// Copies the gradients into memory from which they are sent without another copy, and checks them
+// for NaN and infinity. Without such memory, the server checks them.
 void PsClient::Impl::Place(size_t server, CodedPush& push) const {
   constexpr size_t kPlacedBytesMin = 64 << 10;
   const auto aligned = [](size_t n) {
@@ -110,7 +110,7 @@ void PsClient::Impl::Place(size_t server, CodedPush& push) const {
 // Every attempt has the same bytes.
 void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
-  // The first time it was just cut.
+  // At the first attempt the push was just partitioned.
   push->stale = push->attempts > 0 && IsStale(push->part, *Placement());
   CodedPush coded = Coded(push->part, push->step, push->learning_rate,
                           push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
@@ -119,7 +119,7 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
        [this, push, &server](const Status& status, Fragments answer) {
          if (HasMoved(status) && push->group != nullptr) return Refused(push);
          if (HasMoved(status)) return Redirect(push, status);
-         // In sync mode a server stays until trainers made a step behind its last move.
+         // In sync mode, a server stays until trainers have made a step after its last move.
          if (IsGone(status) && push->part.origin_server == 0 && !sync)
            return QueryNewOwner(push, status);
          PushNumbers numbers;
@@ -142,27 +142,28 @@ void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) 
   const size_t server = push->part.server;
   const auto again = [this, push] {
     if (push->stale) return RepartitionPushes({push}, *Placement());
-    // It is held there, and may be on its way once more: its number stays.
+    // The bucket is frozen there, and a delayed copy of the push may still arrive: the number is
+    // kept.
     carrier->After(PauseOf(push->attempts++), [this, push] { SendOnce(push); });
   };
   if (sync) return ExchangeAll({server}, 2, again);
   Exchange({server}, [this, push, server, again] {
     std::set<size_t> owners = OwnersOf(push->part, *Placement());
     owners.erase(server);
-    // They serve what was given to them once somebody tells them of it.
+    // The new owners serve the buckets once a client or server tells them about the release.
     Exchange(owners, again);
   });
 }
 
-// The server itself may not have been heard since it gave something away.
+// The server itself may not have been contacted since it gave buckets away.
 bool PsClient::Impl::IsStale(const PushPart& part, const PsPlacement& now) const {
   std::set<size_t> others = OwnersOf(part, now);
   others.erase(part.server);
   return now.generations[part.server] != part.generation || !others.empty();
 }
 
-// The server does not answer any more: it may have given everything away before. Whoever has the
-// rows now knows whether this push was behind them.
+// The server no longer replies; it may have given everything away. The new owner of the rows knows
+// whether this push was applied before.
 void PsClient::Impl::QueryNewOwner(std::shared_ptr<OnePush> push, const Status& why) {
   std::set<size_t> others;
   for (const Server* server : AllServers()) others.insert(static_cast<size_t>(server->index));
@@ -170,7 +171,7 @@ void PsClient::Impl::QueryNewOwner(std::shared_ptr<OnePush> push, const Status& 
   Exchange(others, [this, push, why] {
     const auto now = Placement();
     const std::set<size_t> owners = OwnersOf(push->part, *now);
-    // One with no rows in it is missed by a server alone that has some.
+    // Without rows in the push, only a server that has rows misses it.
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
     if (missed_by.contains(push->part.server)) return push->done(why);
     push->deadline = carrier->Now() + call_timeout();
@@ -222,12 +223,13 @@ void PsClient::Impl::LookFor(const std::shared_ptr<PushGroup>& group) {
   ExchangeAll(also, 2, [this, group] { SendRefused(group); });
 }
 
-// A message that was taken is in nobody's way here: what was refused by its server, for that was
-// part of a move, was refused because of the same move.
+// An accepted message does not conflict: if its server rejected other messages because of a move,
+// the accepted one is not part of that move.
 bool PsClient::Impl::MustWait(const PushGroup& group,
                               const std::vector<std::shared_ptr<OnePush>>& anew,
                               const PsPlacement& now) const {
-  std::set<size_t> servers = now.RowOwners();  // that hear of rows they did not hear of
+  // Servers that receive rows they did not receive before.
+  std::set<size_t> servers = now.RowOwners();
   for (const size_t server : group.servers) servers.erase(server);
   for (const auto& push : anew) {
     if (!HasRows(push->part)) continue;
@@ -254,7 +256,7 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
       (over ? late : push->stale ? anew : same).push_back(std::move(push));
     }
     for (const auto& push : same) group->under_way.push_back(push.get());
-    // Not on its way again meanwhile: others that must wait would wait for it in turn.
+    // They must not be in progress meanwhile: other waiting pushes would in turn wait for them.
     must_wait = !anew.empty() && MustWait(*group, anew, *now);
     if (must_wait) group->refused.swap(anew);
   }
@@ -285,7 +287,7 @@ struct MergedRows {
   std::vector<float> values;
 };
 
-// Rows of a table that several messages hold, ascending.
+// Merges the rows of a table from several messages, ascending.
 MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice*>>& pieces,
                  int64_t width) {
   std::vector<std::pair<int64_t, const float*>> rows;
@@ -323,7 +325,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::Repartition(
       part.bytes += s.desc.bytes();
     }
   }
-  std::set<size_t> all;  // who must hear of every table
+  std::set<size_t> all;  // servers that need an entry for every table
   if (const auto& group = pushes[0]->group; group != nullptr && !pieces.empty()) {
     MutexLock lock(mu);
     for (const auto& push : pushes) {
@@ -370,13 +372,13 @@ void PsClient::Impl::RepartitionPushes(const std::vector<std::shared_ptr<OnePush
     with[i] = pull->second;
     pulls.erase(pull);
   }
-  if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // nobody misses them
+  if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // no server misses them
   Number(*parts);
   const auto join =
       std::make_shared<FanInCallback>(static_cast<int>(parts->size() + pulls.size()), done);
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
-    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version
+    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls deliver the version
   };
   for (size_t i = 0; i < parts->size(); ++i) {
     const bool alone = with[i] == nullptr && !pulled.empty();

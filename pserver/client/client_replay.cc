@@ -1,6 +1,5 @@
-// The part of PsClient that stands by servers which log the order of pushes alone (durability
-// replayable): it keeps its pushes until a checkpoint holds them, and sends them again to a server
-// that comes back.
+// The part of PsClient for servers that log only the order of pushes (durability=replayable). It
+// keeps pushes until a checkpoint holds them and retransmits them to a restarted server.
 #include <string_view>
 #include <utility>
 
@@ -20,7 +19,7 @@ Duration PauseOf(int attempts) {
   return std::chrono::milliseconds(std::min(1 << std::min(attempts, 10), 100));
 }
 
-// ---- Calls
+// ---- Calls --------------------------------------------------------------------------------------
 
 struct PsClient::Impl::ReplayRetryCall {
   const Server& server;
@@ -67,8 +66,9 @@ void PsClient::Impl::SendWithReplayRetry(std::shared_ptr<ReplayRetryCall> call) 
                 });
 }
 
-// Whoever configures goes from server to server. One where it was may wait for pushes that are gone
-// with its predecessor, and who waits there may be the one for whom this server waits.
+// Configure calls the servers in order. An earlier server may wait for pushes that were lost with
+// this trainer's predecessor. A trainer that waits there may be the one for which this server
+// waits.
 void PsClient::Impl::TryAgain(std::shared_ptr<ReplayRetryCall> call) {
   std::set<size_t> before;
   if (kept == nullptr) {
@@ -77,7 +77,7 @@ void PsClient::Impl::TryAgain(std::shared_ptr<ReplayRetryCall> call) {
   Exchange(before, [this, call] { SendWithReplayRetry(call); });
 }
 
-// ---- Pushes that are kept
+// ---- Kept pushes --------------------------------------------------------------------------------
 
 void PsClient::Impl::Begin(std::shared_ptr<OnePush> push) {
   if (kept == nullptr) return SendOnce(std::move(push));
@@ -159,13 +159,14 @@ void PsClient::Impl::Ended(const OnePush& push, const Status& status, const Push
     return kept->Checkpointed(server, numbers.kept_number);
   }
   switch (status.code()) {
-    // Refused, unless it is the pull that is. Else it may have been taken: it is kept for ever.
+    // These errors reject the push, unless they concern the pull. In doubt the push may have been
+    // accepted and is kept.
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
     case StatusCode::kFailedPrecondition:
       if (push.pull == nullptr) kept->Drop(server, push.part.sequence);
       break;
-    // Refused, or taken and not written.
+    // Rejected, or accepted and not logged.
     case StatusCode::kResourceExhausted:
       kept->Doubtful(server, push.part.sequence);
       break;
@@ -174,9 +175,9 @@ void PsClient::Impl::Ended(const OnePush& push, const Status& status, const Push
   }
 }
 
-// ---- Sent again
+// ---- Retransmission -----------------------------------------------------------------------------
 
-// Everything that is kept for a server, on its way there once more: some at a time.
+// Retransmits all kept pushes of a server, some at a time.
 struct PsClient::Impl::Resending {
   const size_t server;
   const std::vector<std::shared_ptr<const KeptPush>> pushes;
@@ -211,8 +212,8 @@ void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
         if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
           kept->Answered(all->server, all->pushes[next]->part.sequence, numbers.log_number);
         }
-        // DATA_LOSS: the server does not ask for this one, but for others. When it asks
-        // for nothing any more, or is gone, they need not come.
+        // DATA_LOSS: the server needs other pushes, not this one. If it needs none, or is lost, the
+        // retransmission ends.
         const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
         if (!go_on) all->next = all->pushes.size();
         SendNext(all);

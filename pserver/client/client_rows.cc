@@ -1,4 +1,4 @@
-// The part of PsClient that is about tables: which server has which row, and how rows travel.
+// The part of PsClient for tables: which server has which row, and the transfer of rows.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ constexpr size_t kRowBytesMax = size_t{512} << 20;  // of one table in one messa
 constexpr size_t kInitBytesMax = size_t{64} << 20;
 constexpr int kWaitingMax = 1 << 20;  // in one message
 
-// A table's rows for one server, in memory of their own.
+// Rows of a table for one server, in their own memory.
 struct OwnedRows {
   std::vector<int64_t> ids;
   std::vector<float> values;
@@ -36,7 +36,7 @@ void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const O
   part.slices.push_back(std::move(values));
 }
 
-// Rows [places of `to`, dim] of the message, each to its place.
+// Copies rows [size of `to`, dim] of the message to their destinations.
 Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
                 const std::vector<float*>& to) {
   if (to.empty()) return OkStatus();
@@ -220,7 +220,7 @@ Status PsClient::Impl::MakeCache() {
 }
 
 void PsClient::Impl::TakeKept(size_t server, PullCondition when, RowsPart& part) {
-  if (!when.exactly && options.row_cache_versions == 0) return;  // nobody knows the version now
+  if (!when.exactly && options.row_cache_versions == 0) return;  // the current version is unknown
   const uint64_t heard = ServerAt(server).version;
   const uint64_t version = when.exactly ? when.version : std::max(heard, when.version);
   for (int i = 0; i < part.request.rows_size(); ++i) {
@@ -260,7 +260,7 @@ void PsClient::Impl::Keep(size_t index, const RowsPart& part, const CodedPullRep
 StatusOr<bool> PsClient::Impl::WaitForVersion(Server& server, uint64_t version) {
   PullRequest request;
   FillWhen({.version = version}, &request);
-  request.add_rows()->set_variable(tables[0].variable);  // none of them
+  request.add_rows()->set_variable(tables[0].variable);  // without ids
   return CallOwner(server, "Pull", request, std::make_shared<PullReply>(), call_timeout());
 }
 
@@ -272,7 +272,7 @@ Status PsClient::Impl::WaitForRows(uint64_t version) {
       if (there.ok() && *there && owns_any(*server)) there = WaitForVersion(*server, version);
     }
     if (there.ok() && *there) return OkStatus();
-    const bool moved = there.ok() || HasMoved(there.status());  // its rows are elsewhere
+    const bool moved = there.ok() || HasMoved(there.status());  // its rows have moved
     if (!moved || carrier->Now() >= deadline) return there.status();
     TD_RETURN_IF_ERROR(ExchangeAndWait(attempts++));
   }
@@ -341,7 +341,7 @@ Status PsClient::Impl::PullPages(const PsTable& table, bool slots, uint64_t min_
       TD_RETURN_IF_ERROR(status);
       continue;
     }
-    // Some are on their way.
+    // Some buckets are moving.
     if (bucket != before) {
       deadline = carrier->Now() + call_timeout();
       attempts = 0;
@@ -374,7 +374,7 @@ StatusOr<PsTableRows> PsClient::PullTable(const std::string& variable, bool slot
   return all;
 }
 
-// Gathers rows of one table for one server and sends them when they are many.
+// Collects rows of one table for one server and sends them in large messages.
 class PsClient::Impl::InitRows {
  public:
   InitRows(Impl& impl, size_t server, uint64_t version)
@@ -432,7 +432,7 @@ class PsClient::Impl::InitRows {
   const size_t server_;
   const uint64_t version_;
   InitParamsRequest request_;
-  TableRows* rows_ = nullptr;  // of request_
+  TableRows* rows_ = nullptr;  // in request_
 };
 
 Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,

@@ -1,4 +1,4 @@
-// The half of PsClient that moves tensors.
+// The part of PsClient that transfers tensors.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kPushBytesMax = size_t{512} << 20;  // of one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
 
-// Takes apart the answer to `part` into the caller's memory.
+// Parses the reply to `part` into the caller's memory.
 StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const CodedPullReply& reply) {
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
@@ -128,7 +128,7 @@ void PsClient::Impl::Number(std::span<PushPart> parts) {
     Server& server = part.server < servers.size() ? *servers[part.server] : *added.at(part.server);
     part.sequence = ++server.sequence;
   }
-  if (sync) return;  // what belongs together is a step
+  if (sync) return;  // the step identifies the messages of one push
   const std::vector<uint64_t> sent = Sent();
   for (PushPart& part : parts) {
     part.sent = sent;
@@ -140,7 +140,7 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
     const std::vector<PsTensor>& params, PullCondition when) const {
   std::vector<std::shared_ptr<PullPart>> parts;
   const auto now = Placement();
-  std::map<size_t, PullPart*> open;  // being filled, by server
+  std::map<size_t, PullPart*> open;  // by server: the part being filled
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const int variable, VariableIndex(p.variable, p.numel));
     for (size_t b : blocks_of[variable]) {
@@ -222,8 +222,8 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   auto pulls = impl_->PullParts(params, when);
   if (!pulls.ok()) return done(Annotate(pulls.status(), what));
-  // A server's last pull goes with its last push, the one before with the one before; pulls that
-  // are left go by themselves.
+  // Joins pulls with pushes to the same server, from the last ones on. The remaining pulls are sent
+  // separately.
   std::vector<std::shared_ptr<PullPart>> with(pushes->size());
   for (size_t i = pushes->size(); i-- > 0;) {
     const auto pull = std::find_if(pulls->rbegin(), pulls->rend(), [&](const auto& part) {
@@ -243,7 +243,7 @@ void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstT
       });
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
-    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls tell the version
+    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls deliver the version
   };
   const auto group = impl_->GroupOf(*pushes);
   for (size_t i = 0; i < pushes->size(); ++i) {
@@ -290,7 +290,7 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
   }
   for (size_t i = 0; i < servers.size(); ++i) {
     if (initialised[i] || !owns_any(*servers[i])) continue;
-    // Before the slices: with the last of them the server is initialised.
+    // Rows are sent before the slices: the last slice makes the server initialised.
     TD_RETURN_IF_ERROR(SendInitRows(i, version, slots, rows));
     if (servers[i]->blocks.empty()) continue;
     InitParamsRequest request;
@@ -352,14 +352,14 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     lowest = std::min<uint64_t>(lowest, reply->version());
   }
   if (lowest == UINT64_MAX) lowest = 0;
-  if (params.empty()) return lowest;  // tables alone
+  if (params.empty()) return lowest;  // only tables
   struct Waiting {
     std::unique_ptr<PsEvent> ended;
     StatusOr<uint64_t> version;
   };
   const auto waiting = std::make_shared<Waiting>(Waiting{impl.carrier->MakeEvent(), 0});
-  // Servers may be one step apart when this trainer takes the place of one that was killed. In
-  // other modes one that was started again since may be behind what it said (wal_sync interval).
+  // Servers may be one step apart if this trainer replaces a killed one. In other modes, a server
+  // that was restarted meanwhile may have a lower version than it reported (wal_sync interval).
   Pull({.version = impl.sync ? lowest : 0, .exactly = impl.sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
          waiting->version = std::move(pulled);
@@ -371,7 +371,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
   return waiting->version;
 }
 
-// Again when slices moved meanwhile: they may have been missed, or come twice.
+// Repeats if slices moved meanwhile: some may be missing or repeated.
 StatusOr<std::vector<PsSlot>> PsClient::PullState() {
   const Time give_up = impl_->carrier->Now() + impl_->call_timeout();
   for (int attempts = 0;; ++attempts) {
@@ -405,7 +405,7 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
           s.tensor().content().size() == sizeof(float)) {
         const auto known = std::any_of(of_tables.begin(), of_tables.end(),
                                        [&](const PsSlot& have) { return have.slot == s.slot(); });
-        if (known) continue;  // every server has the same
+        if (known) continue;  // all servers have the same value
         of_tables.push_back({s.variable(), s.slot(), std::vector<float>(1)});
         std::memcpy(of_tables.back().values.data(), s.tensor().content().data(), sizeof(float));
         continue;

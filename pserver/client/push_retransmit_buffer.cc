@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kSpareMax = 64;  // pieces of memory
+constexpr size_t kSpareMax = 64;  // maximum number of spare buffers
 
 bool IsDense(const CodedSlice& s) {
   return s.desc.dtype == DType::kF32 && s.desc.shape.rank() == 1;
@@ -29,7 +29,7 @@ PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const CodedSlice& slice)
   Floats copy;
   {
     MutexLock lock(mu_);
-    // Sizes come in the same order step after step.
+    // Sizes recur in the same order in every step.
     const auto it = std::find_if(spare_.begin(), spare_.end(), [numel](const Floats& f) {
       return f.use_count() == 1 && f->size() == numel;
     });
@@ -79,7 +79,8 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
 void PushRetransmitBuffer::Answered(size_t server, uint64_t sequence, uint64_t number) {
   MutexLock lock(mu_);
   Number(server, sequence, number);
-  // If the server took those it did so before this one, which came when they had been answered.
+  // If the server accepted the pushes in doubt, it did so before this one, which was sent after
+  // their replies.
   std::vector<Doubt>& doubts = doubts_[server];
   const auto before = std::stable_partition(doubts.begin(), doubts.end(),
                                             [&](const Doubt& d) { return d.newest >= sequence; });

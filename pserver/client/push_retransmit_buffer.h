@@ -1,6 +1,6 @@
-// What a client keeps of its pushes for servers that log their order alone (durability replayable):
-// until a checkpoint holds them, their server may ask for them again. Includes the tensor codec:
-// for .cc files of this folder only.
+// Keeps a client's pushes to servers that log only the order of pushes (durability=replayable).
+// Until a checkpoint holds a push, its server may request it again. Includes the tensor codec: only
+// for .cc files of this directory.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace tandem {
 
-// A push to one server, in as many messages as its size asks for.
+// A push to one server, or one of several if it exceeds the message size.
 struct PushPart {
   size_t server;
   std::vector<CodedSlice> slices;
   size_t bytes = 0;
-  // PushRequest's of proto/pserver.proto.
+  // Fields of PushRequest (proto/pserver.proto).
   uint64_t sequence = 0;
   uint64_t generation = 0;
   uint32_t origin_server = 0;
@@ -28,32 +28,33 @@ struct PushPart {
 };
 
 struct KeptPush {
-  PushPart part;  // whose memory is kept
+  PushPart part;  // the buffer keeps its memory
   uint64_t step = 0;
   float learning_rate = 0;
-  uint64_t number = UINT64_MAX;  // PushReply.log_number; so far nobody knows
+  uint64_t number = UINT64_MAX;  // PushReply.log_number; UINT64_MAX: not known yet
 };
 
-// Thread-safe.
+// Stores pushes until a checkpoint holds them. Thread-safe.
 class PushRetransmitBuffer {
  public:
   explicit PushRetransmitBuffer(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Takes room for a push of that many bytes. False when there is not enough; but the parts of one
-  // step are kept whatever they take, for no checkpoint may hold some of them alone.
+  // Reserves room for a push of `bytes`. Returns false if there is not enough. All parts of one
+  // step are kept regardless of their size, because no checkpoint may hold only some of them.
   bool Reserve(uint64_t step, size_t bytes);
-  // REQUIRES: Reserve. Dense values are copied, rows are shared; gives the part with them.
+  // REQUIRES: Reserve. Copies dense values and shares rows. Returns the part with this memory.
   PushPart Keep(KeptPush push);
   void Answered(size_t server, uint64_t sequence, uint64_t number);
-  // Nobody knows whether its server took it. It is kept as long as one that is sent later.
+  // It is unknown whether the server accepted the push. The buffer keeps the push as long as a
+  // later one.
   void Doubtful(size_t server, uint64_t sequence);
-  // Its server never took it.
+  // The server never accepted the push.
   void Drop(size_t server, uint64_t sequence);
   void Checkpointed(size_t server, uint64_t number);
-  // All for this server, in their order.
+  // All pushes kept for this server, in order.
   std::vector<std::shared_ptr<const KeptPush>> Of(size_t server) const;
-  // By server a number from which on a checkpoint gives back room: of its oldest push of a step
-  // before this one.
+  // By server, a log number: a checkpoint from this number on frees room. It is that of the
+  // server's oldest push of a step before `before_step`.
   std::map<size_t, uint64_t> Oldest(uint64_t before_step) const;
   size_t bytes() const;
 
@@ -66,15 +67,15 @@ class PushRetransmitBuffer {
   const size_t bytes_max_;
   mutable Mutex mu_;
   size_t bytes_ TD_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, size_t> steps_ TD_GUARDED_BY(mu_);         // pushes that are kept of each
+  std::map<uint64_t, size_t> steps_ TD_GUARDED_BY(mu_);         // kept pushes by step
   std::map<size_t, uint64_t> checkpointed_ TD_GUARDED_BY(mu_);  // by server
   struct Doubt {
-    uint64_t sequence, newest;  // that was kept when the doubt came
+    uint64_t sequence, newest;  // newest kept push when the doubt arose
   };
   std::map<size_t, std::vector<Doubt>> doubts_ TD_GUARDED_BY(mu_);  // by server
   // By server, then by sequence.
   std::map<size_t, std::map<uint64_t, std::shared_ptr<KeptPush>>> pushes_ TD_GUARDED_BY(mu_);
-  // Memory that was in use before: new memory costs more than the copy.
+  // Memory for reuse: allocating new memory costs more than the copy.
   std::vector<Floats> spare_ TD_GUARDED_BY(mu_);
   size_t spare_bytes_ TD_GUARDED_BY(mu_) = 0;
 };

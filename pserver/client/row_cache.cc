@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kNobody = SIZE_MAX;  // no server
+constexpr size_t kNobody = SIZE_MAX;  // no owner
 
 }  // namespace
 

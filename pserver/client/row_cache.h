@@ -1,5 +1,5 @@
-// Rows of tables that a trainer pulled, to be used again while they are new enough: at most
-// `versions_max` updates behind the version that is asked for (HET: Miao et al., VLDB 2022).
+// Cache of table rows that a trainer pulled. A row is reused while it is at most `versions_max`
+// updates older than the requested version (HET: Miao et al., VLDB 2022).
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,31 @@
 
 namespace tandem {
 
-// Thread-safe. Where there is no room for a row, one goes that was not used lately (CLOCK).
+// Row cache of one client. Thread-safe. If there is no room for a row, it evicts a row that was not
+// used lately (CLOCK).
 class RowCache {
  public:
   struct Options {
-    size_t bytes = 0;           // of all tables, which have equal parts of it
-    uint64_t versions_max = 0;  // 0: the very version
+    size_t bytes = 0;           // for all tables, which get equal shares
+    uint64_t versions_max = 0;  // maximum age of a row in updates; 0: exactly the requested version
   };
   struct Counts {
     uint64_t hits = 0, misses = 0;
   };
 
-  // Bytes that a row of `dim` floats takes, with its part of the index where that is emptiest.
+  // Bytes of a row of `dim` floats, with its part of the index at the lowest load.
   static size_t BytesOfRow(int64_t dim);
-  // `dims`: floats of a row, by table. REQUIRES: room for a row of each in its part.
+  // `dims`: floats per row, by table. REQUIRES: each share has room for at least one row.
   RowCache(Options options, const std::vector<int64_t>& dims);
 
-  // Copies the rows among `ids` that are of `server` and new enough for `version` to their places
-  // and gives the positions of the others, ascending.
+  // Copies the cached rows of `server` among `ids` that are new enough for `version` to their
+  // destinations. Returns the positions of the other ids, ascending.
   std::vector<size_t> Take(size_t table, size_t server, uint64_t version,
                            std::span<const uint64_t> ids, std::span<float* const> to);
-  // Keeps rows as they were at a server's `version`, unless they are there of a later one.
+  // Stores rows as of the server's `version`, unless a later version is cached.
   void Put(size_t table, size_t server, uint64_t version, std::span<const uint64_t> ids,
            std::span<float* const> values);
-  // Forgets the rows of a server, whose versions count anew.
+  // Removes the rows of a server with a restarted version counter.
   void Forget(size_t server);
 
   Counts counts() const;
@@ -53,7 +54,7 @@ class RowCache {
     std::vector<Row> rows;
     std::vector<float> values;
   };
-  // The place of a row that is to come.
+  // Returns the position for a new row.
   static uint32_t MakeRoom(Table& table);
 
   const Options options_;

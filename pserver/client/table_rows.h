@@ -1,4 +1,5 @@
-// The rows of a message of proto/pserver.proto, for those that read such messages or files of them.
+// Converts the rows of messages of proto/pserver.proto, for readers of such messages or of files
+// that contain them.
 #pragma once
 
 #include <span>
@@ -9,13 +10,12 @@ namespace tandem {
 
 class TableRows;
 
-// Whether what is said of each row is said of all or of none.
+// Whether each use field has an entry for every row or for none.
 bool HasConsistentLengths(const TableRows& rows);
-// All of PsTableRows but the slots, of which `rows` says nothing. REQUIRES: HasConsistentLengths
-// (the caller looked: what came from outside may be damaged).
+// Converts everything except the slots, which `rows` does not contain. REQUIRES:
+// HasConsistentLengths. The caller must check it, because input may be damaged.
 PsTableRows RowsFromProto(const TableRows& rows);
-// Adds what is counted of some rows; `counted`: with clicks and which are brief, as all of `rows`
-// or none of them.
+// Adds the use data of some rows. `counted`: with clicks and brief flags, for all rows of `rows`.
 void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
 }  // namespace tandem

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kPartsOfTime = 30;  // one of which is work
+constexpr int kPartsOfTime = 30;  // one of these parts is work
 
 Duration ProcessorTime() {
   timespec time{};

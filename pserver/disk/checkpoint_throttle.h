@@ -1,9 +1,9 @@
-// How fast images go to the disk while trainers push: the thread that writes one rests behind each
-// piece, so that it works a thirtieth of its time as long as pushes come. Trainers then pay for a
-// checkpoint little by little, and not all at once. The idea is that of PostgreSQL's
-// checkpoint_completion_target and of RocksDB's rate limiter; what is bounded here is a share of a
-// processor and no rate in bytes, as rows cost ten times what dense parameters do. What is
-// written is a copy: that it is written later changes no bit of it.
+// Limits the rate at which snapshots are written while trainers push. The writing thread rests
+// after each chunk, so that it works a thirtieth of its time while pushes arrive. The cost of a
+// checkpoint is thus spread over time. The idea is that of PostgreSQL's
+// checkpoint_completion_target and of RocksDB's rate limiter. The limit is a share of a processor,
+// not bytes per second, because rows cost ten times as much as dense parameters. The data is a
+// copy, so a later write does not change it.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace tandem {
 
-// Thread-safe.
+// Shared by all writers of snapshots. Thread-safe.
 class CheckpointThrottle {
  public:
   struct Options {
-    std::function<uint64_t()> pushes;  // how many have come up to now
-    std::function<Duration()> worked;  // by the calling thread; null: its processor time
+    std::function<uint64_t()> pushes;  // number of pushes received so far
+    std::function<Duration()> worked;  // work time of the calling thread; null: its processor time
   };
   explicit CheckpointThrottle(Options options);
 
-  // For Wish: a caller waits for its answer, which may have a deadline of seconds; nobody does.
+  // For Wish: kAnswer if a caller waits for a reply, which may have a deadline of seconds;
+  // kPeriodic if no caller waits.
   static constexpr Duration kAnswer = std::chrono::seconds(2);
   static constexpr Duration kPeriodic = std::chrono::seconds(30);
 
-  // Somebody wants an image written, from the constructor to the destructor. The writer rests only
-  // while there is one alone: nobody waits for somebody else's rests.
+  // A request for a snapshot, from construction to destruction. The writer rests only while there
+  // is a single request, so that no request waits for rests made for another.
   class Wish {
    public:
-    // The rests of one file are no longer than `patience` in all; 0: nobody rests meanwhile. `pace`
-    // may be null, and must outlive this.
+    // `patience`: maximum total rest for one file; 0: no writer rests while this request exists.
+    // `pace` may be null and must outlive this.
     Wish(CheckpointThrottle* pace, Duration patience);
     ~Wish();
     Wish(const Wish&) = delete;
@@ -46,10 +47,11 @@ class CheckpointThrottle {
   // One file that the calling thread writes. Not thread-safe.
   class File {
    public:
-    explicit File(CheckpointThrottle* pace);  // null: it never rests
-    // A piece is written. Rests, when a push came since the last call; ends that at another Wish.
+    explicit File(CheckpointThrottle* pace);  // null: never rests
+    // Call after each written chunk. Rests if a push arrived since the last call; another Wish ends
+    // the rest.
     void Wrote();
-    Duration rested() const { return rested_; }  // what it was about to, in all
+    Duration rested() const { return rested_; }  // total of intended rests
 
    private:
     CheckpointThrottle* const pace_;
@@ -58,13 +60,13 @@ class CheckpointThrottle {
   };
 
  private:
-  // Waits, unless somebody is in a hurry. Gives how long it was to be.
+  // Waits while there is a single request, within its patience. Returns the intended duration.
   Duration Rest(Duration wanted, Duration rested);
 
   const Options options_;
   Mutex mu_;
   CondVar changed_;
-  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // of those who want something
+  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // of the current requests
 };
 
 }  // namespace tandem

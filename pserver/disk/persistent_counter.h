@@ -1,4 +1,4 @@
-// A number in a file, written in place.
+// A number in a file, overwritten in place.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ class PersistentCounter {
  public:
   explicit PersistentCounter(std::string path) : path_(std::move(path)) {}
 
-  // Survives the death of the process from here on; nothing is synced. Makes the file when missing.
+  // Writes the number, which then survives the death of the process; nothing is synced. Creates the
+  // file if missing.
   Status Note(uint64_t number);
-  // 0 when there is no file, or an empty one: a power failure came before the first number.
-  // DATA_LOSS naming it when it is damaged.
+  // Returns 0 if there is no file, or an empty one (a power failure before the first number).
+  // DATA_LOSS: the file is damaged (the message names it).
   StatusOr<uint64_t> Read() const;
 
  private:

@@ -22,8 +22,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(uint32_t);
-constexpr size_t kPieceBytes = 1 << 20;  // summed while the cache has it
-constexpr size_t kBlockBytes = 4096;     // that the disk writes, or a multiple
+constexpr size_t kPieceBytes = 1 << 20;  // summed while it is in the CPU cache
+constexpr size_t kBlockBytes = 4096;     // block size of the disk, or a multiple of it
 constexpr size_t kStagedBytes = kHugePage;
 
 Status Failed(const char* what, const std::string& path) {
@@ -53,7 +53,7 @@ Status ValueWriter::WriteOut(size_t bytes) {
   for (size_t at = 0; at < bytes;) {
     const ssize_t n = write(file_.get(), staged_.get() + at, bytes - at);
     if (n < 0 && errno == EINTR) continue;
-    // Larger blocks than these, or a part of one was written.
+    // The disk has larger blocks, or only a part of a block was written.
     const int flags = n < 0 && errno == EINVAL ? fcntl(file_.get(), F_GETFL) : 0;
     if ((flags & O_DIRECT) != 0 && fcntl(file_.get(), F_SETFL, flags & ~O_DIRECT) == 0) continue;
     if (n < 0) return Failed("write", path_);
@@ -91,7 +91,7 @@ Status ValueWriter::Add(const void* content, size_t bytes) {
 }
 
 StatusOr<uint32_t> ValueWriter::Finish() {
-  // Whole blocks, of which the file keeps what is its own.
+  // Writes whole blocks, then truncates the file to its real length.
   const size_t rest = (filled_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   std::memset(staged_.get() + filled_, 0, rest - filled_);
   TD_RETURN_IF_ERROR(WriteOut(rest));

@@ -1,6 +1,6 @@
-// The values of a checkpoint in a file of their own: record behind record, each with its length (8
-// bytes) and the CRC32C of length and content (4) in front, little-endian. In a store for many
-// small records each value is copied several times on its way to the disk and back.
+// The values of a checkpoint in a separate file. Each record is preceded by its length (8 bytes)
+// and the CRC32C of length and content (4 bytes), little-endian. A store for many small records
+// would copy each value several times on its way to the disk and back.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,17 @@
 
 namespace tandem {
 
-// Not thread-safe. Past the page cache where the file system allows that: it would cost a copy and
-// fresh pages, and threads of the kernel that give way to nobody.
+// Writes a value file. Not thread-safe. Bypasses the page cache if the file system allows it. The
+// page cache would cost a copy and new pages, and its kernel threads would take processor time from
+// trainers.
 class ValueWriter {
  public:
-  // Makes the file, empty; replaces another one. `pace`, which must outlive this: Add rests by it;
-  // null: never.
+  // Creates the file, or replaces an existing one by an empty file. `pace`: rate at which Add
+  // writes; it must outlive this; null: unlimited.
   static StatusOr<ValueWriter> Create(const std::string& path, CheckpointThrottle* pace);
   Status Add(const void* content, size_t bytes);
-  // Returns once all of it is on the disk, with the file's name in its folder. Gives the CRC32C
-  // over the checksums of the records, in their order.
+  // Returns when the file and its directory entry are synced. Returns the CRC32C over the checksums
+  // of the records in their order.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -33,27 +34,28 @@ class ValueWriter {
   ValueWriter(std::string path, Fd file, Memory staged, CheckpointThrottle* pace)
       : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)), pace_(pace) {}
   Status Append(const void* data, size_t bytes);
-  // The first `bytes` of what is staged.
+  // Writes the first `bytes` of staged_.
   Status WriteOut(size_t bytes);
 
   std::string path_;
   Fd file_;
-  Memory staged_;       // of blocks of the disk
-  size_t filled_ = 0;   // of it
-  uint64_t bytes_ = 0;  // of the file
+  Memory staged_;       // whole disk blocks
+  size_t filled_ = 0;   // bytes used in staged_
+  uint64_t bytes_ = 0;  // bytes of the file
   uint32_t sum_ = 0;
   CheckpointThrottle::File pace_;
 };
 
-// Not thread-safe. Errors name the file: DATA_LOSS for what is missing or damaged.
+// Reads a value file. Not thread-safe. DATA_LOSS: data is missing or damaged (errors name the
+// file).
 class ValueReader {
  public:
   static StatusOr<ValueReader> Open(const std::string& path);
-  // The length of the next record; so many bytes are in the file.
+  // Returns the length of the next record. The file has at least this many bytes left.
   StatusOr<size_t> Next();
-  // Its content. REQUIRES: `to` has room for what Next gave.
+  // Reads the content of the record. REQUIRES: `to` has room for the length that Next returned.
   Status Read(void* to);
-  // What ValueWriter::Finish gave. DATA_LOSS when there is more behind the last record.
+  // Returns the value of ValueWriter::Finish. DATA_LOSS: there is data after the last record.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -64,9 +66,9 @@ class ValueReader {
 
   std::string path_;
   Fd file_;
-  uint64_t left_;         // bytes of the file
-  uint64_t records_ = 0;  // begun
-  size_t length_ = 0;     // of the last of them
+  uint64_t left_;         // unread bytes of the file
+  uint64_t records_ = 0;  // records begun
+  size_t length_ = 0;     // of the current record
   uint32_t expected_ = 0;
   uint32_t sum_ = 0;
 };

@@ -1,5 +1,5 @@
-// Rows outside memory in RocksDB. Nothing here is synced, and a folder is emptied when it is
-// opened.
+// Rows outside memory, stored in RocksDB. Nothing is synced, and the directory is emptied when it
+// is opened.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,27 @@
 namespace tandem {
 
 struct ColdStoreOptions {
-  std::string dir;                            // made when missing
-  uint64_t memory_bytes = uint64_t{1} << 30;  // of the rows in memory: RocksDB's own is a share
-  // This much stays free on the disk in any case (disk_space.h); compactions work in it.
+  std::string dir;  // created if missing
+  // Limit of the rows in memory; RocksDB uses a fraction of it.
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  // Always stays free on the disk (disk_space.h); compactions use it.
   uint64_t free_bytes_min = uint64_t{512} << 20;
-  // Called when rows cannot be read or written any more: those outside memory are lost to this
-  // process. On any thread, perhaps more than once; must not block.
+  // Called when rows can no longer be read or written: the rows outside memory are lost to this
+  // process. May be called on any thread and more than once; must not block.
   std::function<void(const Status&)> on_failure = nullptr;
 };
 
-// The folder of one server. Thread-safe.
+// The cold rows of one server in one directory. Thread-safe.
 class RocksdbColdStore final : public ColdStore {
  public:
-  // Removes what RocksDB left there before. While another process has the folder open it waits, as
-  // OpenRocksdbStorage does; then UNAVAILABLE.
+  // Removes earlier RocksDB files. Waits while another process has the directory open, as
+  // OpenRocksdbStorage does. UNAVAILABLE: it stays open.
   static StatusOr<std::unique_ptr<RocksdbColdStore>> Open(const ColdStoreOptions& options);
   ~RocksdbColdStore() override;
 
   std::unique_ptr<ColdRows> NewTable(int64_t floats, int64_t brief) override;
 
-  // For tests: a disk that fills up, and what RocksDB holds in memory written to files.
+  // For tests: simulate a full disk, and write RocksDB's memory to files.
   void set_free_bytes_min(uint64_t bytes);
   Status Flush();
 

@@ -16,7 +16,7 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
     rocksdb::FileLock* lock = nullptr;
     const rocksdb::Status status = env->LockFile(file, &lock);
     if (status.ok()) {
-      env->UnlockFile(lock).PermitUncheckedError();  // the one who opens the folder locks it anew
+      env->UnlockFile(lock).PermitUncheckedError();  // opening the directory locks it again
       return false;
     }
     const std::string text = status.ToString();

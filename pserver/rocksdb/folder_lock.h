@@ -1,4 +1,4 @@
-// The lock that RocksDB has of a folder.
+// The lock of RocksDB on a directory.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tandem {
 
-// Waits while another process has the folder `dir`, "checkpoint store" as people call it, as that
-// may be a server that was killed (common/base/predecessor.h); then UNAVAILABLE, saying how to find
-// it. OK when the folder is free, or something else is the matter, which opening it tells.
-// `choice`: the flag that names another one.
+// Waits while another process, possibly a killed server, holds the directory `dir`
+// (common/base/predecessor.h). OK: the directory is free, or it has another problem that opening
+// will report. UNAVAILABLE: it stays locked (the message says how to find the process). `called`:
+// name for users, "checkpoint store". `choice`: the flag that selects another directory.
 Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice);
 
 }  // namespace tandem

@@ -19,18 +19,18 @@ namespace tandem {
 namespace {
 
 constexpr size_t kPiecesAhead = 4;
-constexpr size_t kSpareBytes = 64 << 20;  // fresh memory costs more than the copy into it
+constexpr size_t kSpareBytes = 64 << 20;  // new memory costs more than the copy into it
 
 Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
   return file.Add(values.get(), static_cast<size_t>(numel) * sizeof(float));
 }
 
-// Records as they come, with where they belong.
+// Reads the records of a file in order. Errors name the file and the record.
 class Records {
  public:
   Records(const std::string& path, ValueReader file) : path_(path), file_(std::move(file)) {}
 
-  // `numel` -1: as many as there are; says how many.
+  // `numel` -1: accepts any length and returns it.
   StatusOr<Buffer> Floats(const std::string& what, int64_t* numel) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
@@ -63,13 +63,13 @@ class Records {
   const std::string path_;
   ValueReader file_;
   BufferPool pool_{kSpareBytes};
-  std::string text_;  // memory that is used again
+  std::string text_;  // memory for reuse
   TableRows record_;
 };
 
 using Kind = SnapshotChunk::Kind;
 
-// The records of a file as pieces, in their order.
+// Reads the records of a file as snapshot chunks, in file order.
 class Pieces {
  public:
   using Give = std::function<Status(SnapshotChunk)>;
@@ -77,7 +77,7 @@ class Pieces {
   Pieces(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
          ValueReader file)
       : config_(config), meta_(meta), records_(path, std::move(file)) {}
-  // All of them. REQUIRES: once.
+  // Reads all chunks. REQUIRES: called once.
   Status Read(const Give& give) {
     TD_RETURN_IF_ERROR(ReadSlices(give));
     for (int i = 0; i < meta_.table_size(); ++i) {

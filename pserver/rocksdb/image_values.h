@@ -1,7 +1,7 @@
-// The values of a shard's image as a file (value_file.h): of each slice its parameters, then its
-// optimizer slots; then of each table a TableRows for every bucket that has rows; then, where it
-// has them, the parameters before the last update, of each slice and as a TableRows of each table.
-// Which ones there are, and what they are called, stands in the ShardMeta.
+// The values of a shard snapshot as a file (value_file.h). For each slice: its parameters, then its
+// optimizer slots. Then for each table: a TableRows for every bucket that has rows. Then, if
+// present, the values before the last update: the parameters of each slice and a TableRows of each
+// table. ShardMeta lists the names and the parts that exist.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ namespace tandem {
 class ShardMeta;
 class CheckpointThrottle;
 
-// Writes them, synced, by `pace` (null: as fast as it goes), and says in `meta` which there are.
+// Writes the values, synced, at the rate of `pace` (null: unlimited), and lists them in `meta`.
 Status WriteValues(const std::string& path, const ShardSnapshot& image, CheckpointThrottle* pace,
                    ShardMeta& meta);
-// Gives `taker` what WriteValues wrote, behind `head`, which has its configuration; a thread reads
-// ahead. DATA_LOSS naming the file and what is wrong with it, or that it is not the file of this
-// `meta`: what was taken before is part of a file that nobody vouches for.
+// Passes `head` with its configuration to `taker`, then the values that WriteValues wrote. A thread
+// reads ahead. DATA_LOSS: the file is damaged or does not belong to this `meta` (the message names
+// file and error); chunks passed before are not verified.
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
                   SnapshotSink& taker);
 

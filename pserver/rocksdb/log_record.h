@@ -1,4 +1,4 @@
-// Entries of the update log as bytes.
+// WAL entries as bytes.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// The bytes of an entry, in pieces that reference its values; all but its number.
+// Encodes an entry without its number, as fragments that reference its values.
 EncodedMessage EncodeLogEntry(const LogEntry& entry);
-// DATA_LOSS for bytes that are damaged. The number is the caller's.
+// The caller supplies the number. DATA_LOSS: the bytes are damaged.
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes);
 
 }  // namespace tandem

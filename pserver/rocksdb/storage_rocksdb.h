@@ -1,4 +1,4 @@
-// The store of a server's checkpoints and log: one RocksDB with a file of values per checkpoint.
+// The store of a server's checkpoints and WAL: one RocksDB, and a file of values per checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace tandem {
 
 class CheckpointThrottle;
 
-// RocksDB in folder `dir` (made when missing). While another process has it open it waits
-// for 10 s, as that may be one that was killed and is still being taken apart; then UNAVAILABLE.
-// `free_bytes_min`: CheckRoom leaves so much free, and what is written half of it; RocksDB's own
-// needs come on top (store_room.h). With less than kStoreBytesMin free: RESOURCE_EXHAUSTED. `pace`:
-// by which images are written; null: as fast as it goes.
+// Opens RocksDB in directory `dir` (created if missing). Waits 10 s while another process has it
+// open, because a killed process may still be exiting; then UNAVAILABLE. `free_bytes_min`:
+// CheckRoom keeps this much free, writes keep half of it; RocksDB's own needs are added
+// (store_room.h). RESOURCE_EXHAUSTED: less than kStoreBytesMin free. `pace`: rate at which
+// snapshots are written; null: unlimited.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       CheckpointThrottle* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);

@@ -13,10 +13,10 @@ namespace tandem {
 namespace {
 
 constexpr uint32_t kFormat = 2;
-constexpr uint32_t kFormatMoved = 3;  // with what is known of buckets that moved
+constexpr uint32_t kFormatMoved = 3;  // with moves of buckets
 constexpr std::string_view kValues = "values-";
 
-// Names come from a file: one with folders in it would reach outside of the store's.
+// The name comes from a file. A name with directories could refer to a file outside the store.
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
   if (ValuesNumber(meta.values_file())) return OkStatus();
   return DataLoss(

@@ -1,5 +1,5 @@
-// The record that names a checkpoint or a cut in the store: all of an image but its values, and the
-// file that has these.
+// The record of a checkpoint or a global snapshot in the store: everything except its values, and
+// the name of the file with the values.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace tandem {
 
 class ShardMeta;  // proto/pserver.proto
 
-// "values-7", a file in the store's folder.
+// "values-7", a file in the store's directory.
 std::string ValuesName(uint64_t number);
-// nullopt: no such name.
+// nullopt: not a name of this form.
 std::optional<uint64_t> ValuesNumber(std::string_view name);
 
-// But for the file of values.
+// Without the name of the value file.
 ShardMeta MakeMeta(const ShardSnapshot& image);
-// DATA_LOSS naming `what` for a record that is damaged, or names a file that ValuesName does not
-// give. FAILED_PRECONDITION for another format.
+// DATA_LOSS: the record is damaged, or names a file that ValuesName does not produce (the message
+// names `what`). FAILED_PRECONDITION: another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
 StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta);
 

@@ -1,10 +1,10 @@
-// What the RocksDB of the checkpoint store takes of the disk beyond what it is given, so that it is
-// never given what does not fit: as Debian builds it, it may abort the process on a full disk
-// (measured), and after an error it writes nothing more.
+// Disk space that the RocksDB of the checkpoint store uses beyond its input. It must never receive
+// more than fits: Debian's build may abort the process on a full disk (measured), and after an
+// error it writes nothing more.
 //
-// It writes each change to its log, and once more when a memtable becomes a file. It compacts only
-// when told: the values of pushes lie there until a checkpoint drops them, and to merge them before
-// would take as much room again. Files are not made longer ahead of time.
+// RocksDB writes each change to its log, and again when a memtable becomes a file. It compacts only
+// on request: the values of pushes stay until a checkpoint drops them, and merging them earlier
+// would need the same room again. Files are not preallocated.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,19 @@ struct Options;
 
 namespace tandem {
 
-// With less the folder is not opened: RocksDB's own files, and records of a few bytes.
+// Minimum free bytes to open the directory: RocksDB's own files, and records of a few bytes.
 inline constexpr uint64_t kStoreBytesMin = 8 << 20;
 
 rocksdb::Options StoreOptions();
-// The same for a folder whose logs may not fit once more: they are not made files when it is
-// opened.
+// Options for a directory whose logs may not fit a second time: opening it does not write the logs
+// to files.
 rocksdb::Options TightStoreOptions(uint64_t log_bytes);
 
-// What `db` may write to the disk when `bytes` are put into it.
+// Bytes that `db` may write to the disk for a write of `bytes`.
 uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes);
 
-// Drops from the files what was deleted. `kept`: of the range from `begin` to `end`, where nearly
-// all lies, so much is not deleted. Does nothing where that is not worth it, or `free` bytes leave
-// no room for it.
+// Removes deleted entries from the files. Nearly all of them are between `begin` and `end`. Does
+// nothing if it is not worth it or `free` bytes leave no room for it.
 Status DropDeleted(rocksdb::DB& db, const std::string& begin, const std::string& end,
                    uint64_t free);
 

@@ -1,4 +1,4 @@
-// Who may call what: one row for each call of proto/pserver.proto. Enforced where callers show
+// Access rights: one row for each call of proto/pserver.proto. Enforced if callers have
 // certificates; without TLS there are no roles.
 #pragma once
 
@@ -39,14 +39,14 @@ enum class PserverCall : uint8_t {
 
 struct AccessRow {
   PserverCall call;
-  const char* method;  // of service ParameterServer
+  const char* method;  // in service ParameterServer
   std::vector<PeerRole> roles;
 };
-// By PserverCall.
+// Indexed by PserverCall.
 const std::vector<AccessRow>& AccessTable();
 
-// OK when a caller with these URIs in its certificate may make the call on a server of `job`, else
-// PERMISSION_DENIED saying who the caller is and what the call needs.
+// OK if a caller with these URIs in its certificate may make the call on a server of `job`.
+// PERMISSION_DENIED: it may not (the message names the caller and the roles of the call).
 Status CheckAccess(PserverCall call, const std::string& job,
                    std::span<const std::string_view> uris);
 

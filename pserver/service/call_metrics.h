@@ -1,4 +1,4 @@
-// Rate, errors and duration of the calls that a server answers, whichever road they come by.
+// Rate, errors and duration of the calls that a server handles, with any transport.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ class CallMetrics {
  public:
   using Finish = std::function<void(const Status&)>;
 
-  // `metrics` must outlive this, and this what Begin gives out.
+  // `metrics` must outlive this, and this must outlive the functions that Begin returns.
   explicit CallMetrics(Metrics& metrics);
-  // A call has come; what is returned is to be called once, when it is answered. Its duration is
-  // that in between: waiting for a worker, for other trainers and for the log is part of it.
+  // Records a call that has arrived. Call the returned function once, with the reply. The duration
+  // includes the wait for a worker, for other trainers and for the log.
   Finish Begin(PserverCall call);
 
  private:
@@ -26,7 +26,7 @@ class CallMetrics {
     Histogram& seconds;
     Counter& errors;
   };
-  std::vector<OneCall> calls_;  // by PserverCall
+  std::vector<OneCall> calls_;  // indexed by PserverCall
 };
 
 }  // namespace tandem

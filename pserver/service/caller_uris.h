@@ -10,7 +10,7 @@ class CallbackServerContext;
 
 namespace tandem {
 
-// The URIs of the certificate that the caller of `context` showed; empty without a certificate.
+// Returns the URIs in the certificate of the caller of `context`; empty without a certificate.
 std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context);
 
 }  // namespace tandem

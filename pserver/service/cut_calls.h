@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto about cuts over all servers, from message to message, whatever
-// carries them.
+// The calls of proto/pserver.proto for global snapshots, from request to reply message, with any
+// transport.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class TakeCutReply;
 class TakeCutRequest;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
-// `reply` must live until `done` is called, once, on any thread.
+// `reply` must live until `done` runs: once, on any thread.
 void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
              std::function<void(const Status&)> done);
 

@@ -26,13 +26,13 @@ void DeadlineDriver::Poke(Time deadline) {
 }
 
 void DeadlineDriver::Loop() {
-  // Those who began to wait meanwhile may be let down by a trainer that is lost before their own
-  // deadline: while anybody waits, the shard is asked that often.
+  // Maximum interval between checks. A new waiting call may have to fail before its deadline,
+  // because a trainer is lost.
   constexpr Duration kSleepMax = std::chrono::milliseconds(100);
   SetThreadName("deadlines");
   while (true) {
     {
-      // Before the question, so that who comes between question and sleep is not overlooked.
+      // Before the query, so that a call that begins between query and sleep is not missed.
       MutexLock lock(mu_);
       wake_ = Time::max();
     }

@@ -9,22 +9,21 @@
 
 namespace tandem {
 
-// Calls shard.ExpireWaiters() when shard.NextDeadline() has come.
+// Calls shard.ExpireWaiters() at shard.NextDeadline(). Thread-safe.
 class DeadlineDriver final : public Deadlines {
  public:
   DeadlineDriver(Shard& shard, const RealClock& clock);
-  ~DeadlineDriver() override;  // joins
-  // Wakes the thread only when it would sleep for longer, so that a call costs no switch of
-  // threads.
+  ~DeadlineDriver() override;  // joins the thread
+  // Wakes the thread only if it would sleep past `deadline`, so that a call needs no thread switch.
   void Poke(Time deadline) override;
 
  private:
   void Loop();
 
-  Shard& shard_;  // Not owned; must outlive this.
+  Shard& shard_;  // not owned; must outlive this
   Mutex mu_;
   CondVar cv_;
-  Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // until then the thread sleeps
+  Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // the thread sleeps until then
   bool stop_ TD_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto about buckets that move, from message to message, whatever
-// carries them.
+// The calls of proto/pserver.proto for moves of buckets, from request to reply message, with any
+// transport.
 #pragma once
 
 #include "common/base/status.h"

@@ -1,4 +1,4 @@
-// Calls of proto/pserver.proto from request to answer, whatever carries them; Push and Pull are in
+// Calls of proto/pserver.proto from request to reply, with any transport. Push and Pull are in
 // tensor_calls.h.
 #pragma once
 
@@ -12,9 +12,9 @@ class InitParamsReply;
 class InitParamsRequest;
 class StatusReply;
 
-// Nobody may be told of the answers before Shard::WhenLogged.
+// Replies must not be sent before Shard::WhenLogged.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
-// All of it but what the shard does not know.
+// Fills all fields that the shard knows.
 void FillStatus(const ShardInfo& info, StatusReply* reply);
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply);
 

@@ -1,4 +1,4 @@
-// Threads of a server for one kind of call, as the knobs rpc_*_thread_num say.
+// Threads of a server for one kind of call (knobs rpc_*_thread_num).
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// Thread-safe. Shows in the metrics how many of its threads were at work at once.
+// Thread-safe. The metrics show the maximum number of threads that worked at once.
 class RpcThreadPool final : public Runner {
  public:
-  // Threads `name`-0, `name`-1, ...; `metrics` must outlive this.
+  // Starts threads `name`-0, `name`-1, ...; `metrics` must outlive this.
   RpcThreadPool(const std::string& name, int threads, size_t queue_max, Metrics& metrics);
   Status Post(std::function<void()> work) override;
 
@@ -22,7 +22,7 @@ class RpcThreadPool final : public Runner {
   Gauge& most_busy_;
   Mutex mu_;
   int busy_ TD_GUARDED_BY(mu_) = 0, most_ TD_GUARDED_BY(mu_) = 0;
-  ThreadPool pool_;  // ends before what its threads use
+  ThreadPool pool_;  // last member: its threads end before the other members
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// The sessions of a server with its callers (common/rpc/session_proof.h): which calls come from a
-// program that holds the job's secret.
+// The sessions of a server with its callers (common/rpc/session_proof.h). A session shows that a
+// call comes from a program that holds the job's secret.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,23 @@ class OpenSessionRequest;
 // Thread-safe.
 class ServerSessions {
  public:
-  // Sessions without a proven call, which strangers may open, and those with one. The one that was
-  // idle longest makes room, so strangers drop no session of a caller that proved itself.
+  // Maximum numbers of sessions without and with a proven call. Callers without the secret can open
+  // only unproven ones. The least recently used session of the same kind is dropped, so such
+  // callers cannot drop sessions of proven callers.
   struct Limits {
     size_t unproven = 4096, proven = 16384;
   };
 
-  // `secret` empty: no proof is asked for.
+  // `secret` empty: no proof is required.
   ServerSessions(std::string secret, std::string job) : ServerSessions(secret, job, Limits()) {}
   ServerSessions(std::string secret, std::string job, Limits limits);
 
   bool asks() const { return !secret_.empty(); }
-  // FAILED_PRECONDITION without a secret, UNAUTHENTICATED for another job, INVALID_ARGUMENT.
+  // FAILED_PRECONDITION: no secret. UNAUTHENTICATED: another job. INVALID_ARGUMENT: malformed
+  // request.
   Status Open(const OpenSessionRequest& request, OpenSessionReply* reply);
-  // Whether the holder of a session makes this call, with a counter that was not used before.
-  // UNAUTHENTICATED otherwise; with kNoSessionCode when another session would help.
+  // Checks that the holder of a session makes this call, with an unused counter. UNAUTHENTICATED:
+  // otherwise; with kNoSessionCode if a new session would help.
   Status Check(std::string_view stamp, std::string_view method);
 
   size_t unproven() const;
@@ -46,13 +48,13 @@ class ServerSessions {
     std::string id, key;      // constant
     SequenceWindow counters;  // guarded by mu_
   };
-  // By the time of their last use.
+  // Ordered by last use.
   struct Table {
     std::list<std::shared_ptr<Session>> order;  // newest first
     absl::flat_hash_map<std::string, std::list<std::shared_ptr<Session>>::iterator> by_id;
 
     void Add(std::shared_ptr<Session> session, size_t limit);
-    std::shared_ptr<Session> Use(const std::string& id);  // null: it has none
+    std::shared_ptr<Session> Use(const std::string& id);  // null: unknown id
     void Remove(const std::string& id);
   };
 

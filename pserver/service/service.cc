@@ -32,8 +32,8 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 using Finish = CallMetrics::Finish;
 
-// A push up to this size is worked on by the thread that received it: handing it to another one
-// would take longer than the work. A longer one must not hold up other connections.
+// Maximum bytes of a push that is handled on the receiving thread, because a thread switch would
+// take longer than the work. A longer push must not block other connections.
 constexpr size_t kShortBytesMax = 1 << 20;
 
 using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
@@ -43,7 +43,7 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
 using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
     ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
-// Push and Pull carry tensors and are read and written by hand, the rest goes through protobuf.
+// Push and Pull carry tensors and use a hand-written codec; the other calls use protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
         ParameterServer::WithCallbackMethod_Barrier<ParameterServer::WithCallbackMethod_Complete<
@@ -58,7 +58,7 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 
-// Writes the answer of a call that carries tensors, and ends it.
+// Writes the reply of a call that carries tensors, and ends the call.
 TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   return [reply, finish](const Status& status, EncodedMessage answer) {
     if (status.ok()) *reply = ToByteBuffer(std::move(answer));
@@ -201,7 +201,7 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
-    // With the map, of which others hear then.
+    // The reply contains the map, which other servers then learn.
     return Move(context, PserverCall::kHoldPushes,
                 [this, request, reply] { return tandem::HoldPushes(*request, durable_, reply); });
   }
@@ -222,17 +222,17 @@ class PserverService final : public Base {
   }
 
  private:
-  // What the caller proved of the job's secret. To be asked once: a proof counts once.
+  // The caller's proof of the job's secret. Call it once per call: a proof is valid once.
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
-  // The caller's connection is one of the job's from now on.
+  // Marks the caller's connection as one of the job.
   void NoteProof(const CallbackServerContext& context, PserverCall call, Standing standing) const;
-  // `finish`, which then notes in the audit log who made the call and what came of it.
+  // Wraps `finish` so that the audit log records the caller and the result of the call.
   Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
                Finish finish) const;
-  // Runs `body`, which answers the call by itself, on `runner`; null: at once. Everything goes
-  // through here: it is where callers are refused, and calls are counted.
+  // Runs `body`, which sends the reply itself, on `runner`; null: on this thread. All calls pass
+  // through here: callers are checked and calls are counted.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
                            std::function<void(const Finish&)> body) {
     return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
@@ -240,11 +240,11 @@ class PserverService final : public Base {
   ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
                              PserverCall call, Runner* runner,
                              std::function<void(const Finish&)> body);
-  // The same for a `body` that may leave the call waiting in the shard, under the tag that it gets:
-  // a call whose caller is gone waits no more.
+  // As Hand, for a `body` that may leave the call waiting in the shard under the tag it receives.
+  // The wait ends when the caller disconnects.
   ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
-  // Runs `body` on a worker and answers with its status.
+  // Runs `body` on a worker thread and replies with its status.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(
@@ -255,8 +255,8 @@ class PserverService final : public Base {
         });
   }
 
-  // The same, once what `body` did is kept, and what it tells of moves: a push that is cut anew,
-  // and the next step of a move, build on it.
+  // As Work, but replies when the changes of `body` are durable. Repartitioned pushes and the next
+  // step of a move rely on the reply.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
@@ -320,7 +320,7 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
 
 void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
                                Standing standing) const {
-  // Who opens a session has yet to prove that it holds the secret.
+  // A caller that opens a session has not yet proved that it holds the secret.
   const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
   if (proved && options_.admissions != nullptr)
     options_.admissions->Prove(context.peer(), standing);
@@ -360,7 +360,7 @@ ServerUnaryReactor* PserverService::HandWaiting(
   return HandTo(reactor, context, call, runner,
                 [this, gone, body = std::move(body)](const Finish& finish) {
                   body(finish, gone.get());
-                  // The caller may have gone before the call was there to leave.
+                  // The caller may have disconnected before the call was waiting.
                   if (*gone) shard_.Leave(gone.get());
                 });
 }
@@ -371,7 +371,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
                                            std::function<void(const Finish&)> body) {
   Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
-    reactor->Finish(ToGrpc(status));  // the last use of the call: it may be gone now
+    reactor->Finish(ToGrpc(status));  // last use of the call: it may be destroyed now
   };
   Status status = CheckSecret(*context, call);
   if (options_.audit != nullptr) {
@@ -389,7 +389,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     return reactor;
   }
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
-    // Nobody waits for the answer of a call that was given up while it stood in the queue.
+    // No caller waits for the reply of a call that was cancelled in the queue.
     if (context->IsCancelled()) {
       finish(Cancelled("the call ended before its turn came; nothing was done"));
     } else {

@@ -1,5 +1,5 @@
-// The gRPC side of a pserver: takes calls, checks who makes them, hands the work to worker threads
-// and the shard, and answers. Includes gRPC: for .cc files only.
+// The gRPC side of a pserver: accepts calls, checks callers, passes the work to worker threads and
+// the shard, and replies. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,22 @@ class ServerSessions;
 struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
-  ServerSessions* sessions = nullptr;  // callers prove there that they hold the job's secret
-  bool roles = false;  // callers show certificates: pserver/service/access.h says who may what
-  AuditLog* audit = nullptr;                       // every call is noted there; null: nowhere
-  std::function<StatusOr<ShmRpcTicket>()> invite;  // to a lane; thread-safe
-  // Is told who proved what; null where callers have nothing to prove.
+  ServerSessions* sessions = nullptr;  // checks that callers hold the job's secret
+  // Callers have certificates: pserver/service/access.h gives the calls of each role.
+  bool roles = false;
+  AuditLog* audit = nullptr;                       // audit log of every call; null: none
+  std::function<StatusOr<ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
+  // Receives the proofs of callers; null if callers need no proof.
   std::shared_ptr<Admissions> admissions;
 };
 
-// Where calls are worked on.
+// Threads that handle calls.
 struct PserverThreads {
-  Runner &pushes, &pulls, &row_pulls;  // pulls of rows alone
+  Runner &pushes, &pulls, &row_pulls;  // row_pulls: pulls of rows only
   Runner& others;
 };
 
-// Everything handed in must outlive the service; the service must outlive its server.
+// All arguments must outlive the service; the service must outlive its server.
 std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
                                                   DurableShard& durable, TensorCalls& calls,
                                                   CallMetrics& metrics, PserverThreads threads,

@@ -23,7 +23,7 @@ StatusTable Trainers(const ShardInfo& info) {
   return table;
 }
 
-// In sync mode all trainers wait for the one that hardly waits itself.
+// In sync mode, all trainers wait for the one that hardly waits itself.
 std::string Slowest(const ShardInfo& info) {
   std::vector<std::pair<int, double>> waited;
   for (const TrainerInfo& t : info.trainers) {

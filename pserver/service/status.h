@@ -1,4 +1,4 @@
-// What a pserver shows of itself on its status page.
+// The status page of a pserver.
 #pragma once
 
 #include "common/http/status_page.h"
@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-// Ready once the shard has its first values, as long as `storage` is OK: else it says why no pushes
-// are taken, or no checkpoints written.
+// Ready when the shard has its initial values and `storage` is OK. Otherwise `storage` is the
+// reason why pushes are rejected or checkpoints are not written.
 StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
 
 }  // namespace tandem

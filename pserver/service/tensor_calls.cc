@@ -22,11 +22,10 @@ uint64_t Microseconds(Time t) {
       std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
 }
 
-// What an answer needs. Shards and logs answer until they are gone, which TensorCalls may be
-// before.
+// Data for a reply. Shards and logs reply until they are destroyed, possibly after TensorCalls.
 struct Call {
   uint64_t server_incarnation;
-  const Clock& clock;  // the shard's
+  const Clock& clock;  // the shard's clock
   Time received = clock.Now();
 
   CodedTimes Times(const UpdateTime& update) const {
@@ -122,7 +121,7 @@ void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
       [&shard = shard_, call, reply, crc32c = pull.crc32c(),
        answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
         if (result.status().code() == StatusCode::kOutOfRange) {
-          // It is elsewhere by now; the push has been taken all the same.
+          // The elements have moved; the push was still accepted.
           return shard.WhenLogged([answer = std::move(answer), reply](const Status& written) {
             answer(written, EncodePushReply(reply, false));
           });

@@ -1,5 +1,5 @@
-// Push and Pull of proto/pserver.proto, from the bytes of a request to those of its answer,
-// whatever carries them: gRPC (service.cc) or a lane (pserver.cc).
+// Push and Pull of proto/pserver.proto, from the bytes of a request to the bytes of its reply, with
+// any transport: gRPC (service.cc) or shm RPC (pserver.cc).
 #pragma once
 
 #include <functional>
@@ -12,29 +12,29 @@ namespace tandem {
 
 class PullRequest;
 
-// Whether a PullRequest is about rows and no ranges, from the beginning of its bytes: for who has
-// to choose a thread. Any answer is a right one.
+// Whether a PullRequest has rows and no ranges, judged by its first bytes. Used to choose a thread;
+// a wrong result is harmless.
 bool AsksForRowsAlone(Fragments request);
 
 // Thread-safe.
 class TensorCalls {
  public:
-  // Called exactly once: at once, or when others have come or a deadline has passed.
+  // Called exactly once: immediately, or after other trainers have called or a deadline has passed.
   using Answer = std::function<void(const Status&, EncodedMessage)>;
 
-  // Both must outlive this, and what it still has to answer.
+  // Both must outlive this and all pending replies.
   TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines)
       : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
 
-  // `request` is not used any more when these return. It may change meanwhile (a lane's client
-  // writes it): then other values are taken, and nothing worse.
-  // `tag`: of the call, for Shard::Leave.
+  // `request` is not used after these return. Its bytes may change meanwhile (shared memory of an
+  // shm RPC client); this only changes the values used. `tag`: identifies the call for
+  // Shard::Leave.
   void Push(Fragments request, Answer answer, const void* tag = nullptr);
   void Pull(Fragments request, Answer answer, const void* tag = nullptr);
 
  private:
   StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
-  // Calls `done` with an answer, at once or when the version is there.
+  // Calls `done` with a result, immediately or when the version is available.
   void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done,
                  const void* tag);
 

@@ -1,4 +1,4 @@
-// The end of a call that may wait for others: says when its caller is gone.
+// The reactor of a call that may wait for others. It reports when its caller disconnects.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,9 @@ class ServerUnaryReactor;
 
 namespace tandem {
 
-// Lives until gRPC needs it no more. `gone` is called when the call was cancelled or its connection
-// broke: at most once, on a gRPC thread, also after the call was answered. It must not block.
+// Deletes itself when gRPC no longer needs it. Calls `gone` when the call is cancelled or its
+// connection breaks: at most once, on a gRPC thread, possibly after the reply. `gone` must not
+// block.
 grpc::ServerUnaryReactor* NewWaitingReactor(std::function<void()> gone);
 
 }  // namespace tandem

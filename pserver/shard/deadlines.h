@@ -1,4 +1,4 @@
-// Who sees to it that nobody waits in a shard beyond his deadline.
+// Deadlines of the calls that wait in a shard.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// OK, or INVALID_ARGUMENT for a call that may not wait.
+// INVALID_ARGUMENT: the call has no time limit.
 inline Status CheckTimeout(uint64_t timeout_ms) {
   if (timeout_ms != 0) return OkStatus();
   return InvalidArgument(
@@ -16,19 +16,19 @@ inline Status CheckTimeout(uint64_t timeout_ms) {
       "may wait");
 }
 
-// Thread-safe.
+// Ends waiting calls at their deadlines. Thread-safe.
 class Deadlines {
  public:
-  // `clock`: the shard's; must outlive this.
+  // `clock`: the shard's clock; must outlive this.
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
   const Clock& clock() const { return clock_; }
-  // `timeout_ms` as a client says it, from now on: at most a day.
+  // Deadline of a call with the time limit `timeout_ms` of a client, at most a day from now.
   Time After(uint64_t timeout_ms) const {
     constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
     return clock_.Now() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));
   }
-  // Somebody waits anew, until `deadline`.
+  // Announces a new waiting call with this deadline.
   virtual void Poke(Time deadline) = 0;
 
  private:

@@ -1,5 +1,5 @@
-// Upon which image deltas build: the newest whole one that is on the disk and of the same past, for
-// a delta has of tables what changed since.
+// Tracks the full snapshot on which delta snapshots build. It is the newest full snapshot that is
+// on the disk and of the same history, because a delta contains the changes of tables since then.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,31 @@
 
 namespace tandem {
 
-// Thread-safe: images are written on other threads than those that make them. Takes no other lock.
+// Thread-safe: snapshots are written on other threads than those that make them. Takes no other
+// lock.
 class DeltaBase {
  public:
-  // Its version; nothing when there is none, and no delta can be made.
+  // Version of the base; nullopt: there is none, and no delta can be made.
   std::optional<uint64_t> version() const;
-  // ShardSnapshot::order of an image that is made now.
+  // Returns ShardSnapshot::order of a snapshot that is made now.
   uint64_t NextOrder();
-  // Whether the next checkpoint is to be a delta: there is a base, and fewer than `deltas_max` were
-  // taken since. Counts it.
+  // Whether the next checkpoint is a delta: there is a base, and fewer than `deltas_max` deltas
+  // were taken since. Counts the delta.
   bool TakesDelta(int deltas_max);
 
-  // This image is on the disk. A whole one is the base from now on, unless Forget came behind it.
+  // The snapshot is on the disk. A full one becomes the base, unless Forget was called after it was
+  // made.
   void Kept(const ShardSnapshot& image);
-  // This image, which was restored, is on the disk: its base is the base.
+  // The restored snapshot is on the disk: its base becomes the base.
   void GoOnBehind(const ShardSnapshot& image);
-  // Changes came that deltas do not tell: no image that was made up to now may be the base.
+  // Deltas cannot represent recent changes: no snapshot made before now may become the base.
   void Forget();
 
  private:
   mutable Mutex mu_;
   std::optional<uint64_t> version_ TD_GUARDED_BY(mu_);
-  uint64_t made_ TD_GUARDED_BY(mu_) = 0;       // images
-  uint64_t order_min_ TD_GUARDED_BY(mu_) = 0;  // older images are of another past
+  uint64_t made_ TD_GUARDED_BY(mu_) = 0;       // snapshots
+  uint64_t order_min_ TD_GUARDED_BY(mu_) = 0;  // older snapshots are of another history
   int deltas_ TD_GUARDED_BY(mu_) = 0;          // taken since the base
 };
 

@@ -88,7 +88,7 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t un
   const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
-    // Nor when there is no more to hold: what is missing is still to come.
+    // Also skipped if there is nothing more to write: the missing updates are still to come.
     if (shard_->kept_number() >= std::min(unless_kept, shard_->settled_number()))
       return std::make_pair(checkpoint_version(), size_t{0});
     return Save(delta, 0, patience);
@@ -110,7 +110,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   TD_RETURN_IF_ERROR(restore.Finish());
   const uint64_t version = restore.head().version;
   if (cut == 0) Keeps(version);
-  // What the log holds is behind us: a new checkpoint drops it.
+  // The log entries precede the restored state: a new checkpoint drops them.
   if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
   return version;
 }
@@ -179,7 +179,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
   if (!cuts.empty()) shard_->HasCut(cuts.back().number);
   ShardRestore restore(*shard_);
   TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
-  // Without the first values nothing was acknowledged.
+  // Without initial values, nothing was acknowledged.
   if (!found) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
@@ -193,7 +193,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
     ++entries;
     return shard_->Replay(std::move(entry));
   }));
-  // The process before may have written what it did not sync: the interval of this one begins now.
+  // The previous process may have left unsynced writes; the sync interval of this process begins
+  // now.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
   if (const size_t owed = shard_->owed(); owed != 0) {
@@ -207,7 +208,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
   }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
                              << " entries of the update log: version " << version;
-  // Without a log what follows would not fit behind the old entries.
+  // Without a log, later changes would not match the old entries.
   if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
   return version;
 }
@@ -236,7 +237,7 @@ void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
 }
 
 void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
-  // From now on, as what waits for its turn is a cut that others have to keep rows for.
+  // The request exists from now on, because updates must save rows for the queued snapshot.
   auto wish =
       std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
   const Status posted = later_([this, version, copy = std::move(copy), wish] {

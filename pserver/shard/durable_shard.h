@@ -1,5 +1,5 @@
-// A shard with what keeps it over the end of its process: checkpoints, update log, and the state at
-// a start. All of a pserver but its network and its threads.
+// A shard with its persistence: checkpoints, WAL and recovery. It contains everything of a pserver
+// except network and threads.
 #pragma once
 
 #include <atomic>
@@ -17,72 +17,76 @@
 
 namespace tandem {
 
-// Thread-safe.
+// Call Recover before the first call of the shard. Thread-safe.
 class DurableShard {
  public:
   struct Options {
-    Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set here
-    bool logged = false;   // keep an update log (shard.replayable: of orders); REQUIRES a storage
-    GroupLogOptions log;   // `on_full` is set here
-    // Runs something on a thread that gives way to those that serve, and waits for its end; null:
-    // on the caller's.
+    Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
+    // Keep a WAL (shard.replayable: only the order of pushes); REQUIRES a storage.
+    bool logged = false;
+    GroupLogOptions log;  // `on_full` is set by DurableShard
+    // Runs a function on a low-priority thread and waits for its end; null: runs it on the caller's
+    // thread.
     std::function<void(const std::function<void()>&)> aside;
-    // Runs something on a thread that may wait for the disk, when its turn comes. Not OK: it waits
-    // for another one already, and this one is left out.
+    // Queues a function for a thread that may wait for the disk. Not OK: another one is already
+    // queued, and this one is dropped.
     std::function<Status(std::function<void()>)> later;
-    CheckpointThrottle* pace = nullptr;  // of the storage: told of who wants images, and how soon
+    // Throttle of the storage; receives the requests for snapshots with their patience.
+    CheckpointThrottle* pace = nullptr;
   };
 
-  // `storage` may be null: nothing is kept. All but `options` must outlive this.
+  // `storage` may be null: nothing is stored. All arguments except `options` must outlive this.
   DurableShard(Options options, Storage* storage, const Clock& clock, const Backend& backend,
                Device& device, Metrics& metrics);
-  ~DurableShard();  // Close: those who wait for the log may still ask the shard
+  ~DurableShard();  // calls Close, because callbacks that wait for the log may still use the shard
 
   Shard& shard() { return *shard_; }
   const Shard& shard() const { return *shard_; }
-  GroupCommitLog* log() { return log_.get(); }                         // null: none
+  GroupCommitLog* log() { return log_.get(); }                         // null: no WAL
   uint64_t checkpoint_version() const { return checkpoint_version_; }  // 0: none
 
-  // Takes up the checkpoint, and what the log has behind it; before anybody calls the shard. Gives
-  // the version, 0 when there is nothing. A log is read whether or not this server goes on with it.
+  // Restores the checkpoint and the WAL entries after it. Call before any other call of the shard.
+  // Returns the version, 0 if there is nothing. Reads an existing WAL even if this server keeps
+  // none.
   StatusOr<uint64_t> Recover();
-  // Version and bytes. FAILED_PRECONDITION without a storage or before the first values. `delta`:
-  // as Shard::Image. `unless_kept`: nothing is written when the checkpoint holds the log up to this
-  // number, or all there is to hold; 0: in any case. `patience`: rests are no longer in all
-  // (checkpoint_throttle.h).
+  // Writes a checkpoint; returns version and bytes. FAILED_PRECONDITION: no storage, or no initial
+  // values yet. `delta`: as in Shard::Image. `unless_kept`: writes nothing if the checkpoint
+  // contains the log up to this number, or all applied updates; 0: always writes. `patience`:
+  // maximum total rest (checkpoint_throttle.h).
   StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0,
                                              Duration patience = {});
-  // Back to the checkpoint, or to a cut (0: none); gives its version.
+  // Restores the checkpoint, or a global snapshot (0: none); returns its version.
   StatusOr<uint64_t> Restore(uint64_t cut = 0);
-  // What a server has of a cut over all of them.
+  // One server's part of a global snapshot.
   struct CutFile {
     uint64_t version = 0;
     size_t bytes = 0;
-    Duration held{};  // so long no new pushes were taken
+    Duration held{};  // time without new pushes
   };
-  // Shard::TakeCut, and writes it; cuts before number `complete` are dropped then. The same call
-  // again gets the same answer, until another cut begins. FAILED_PRECONDITION without a storage.
+  // Calls Shard::TakeCut and writes the result. Then drops snapshots with numbers below `complete`.
+  // A repeated call gets the same reply until another snapshot begins. FAILED_PRECONDITION: no
+  // storage.
   void TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
                std::function<void(const StatusOr<CutFile>&)> done);
   StatusOr<std::vector<KeptCut>> Cuts() const;  // ascending; empty without a storage
-  // OK, or why no rows move from and to this server: what it said about a move must be true behind
-  // a restart too, so that it has to keep a log, or nothing.
+  // OK if rows may move from and to this server. Its statements about moves must survive a restart,
+  // so it must keep a log of all changes, or store nothing at all.
   Status CheckMoves() const;
-  // OK, or why pushes are refused or (without a log) checkpoints are not written.
+  // OK, or the reason why pushes are rejected or (without a log) checkpoints are not written.
   Status StorageStatus() const;
-  // Calls `done` when everything that was changed up to now survives everything that this server is
-  // to survive, the loss of power too; without a log at once.
+  // Calls `done` when all changes up to now are durable, including against loss of power; without a
+  // log, immediately.
   void WhenDurable(WriteAheadLog::Written done);
-  // Calls `done` when a trainer that completed is needed no more: what it pushed is written, and
-  // kept where nobody else has it.
+  // Calls `done` when a trainer that completed may exit: its pushes are logged, and in a checkpoint
+  // if the log lacks their values (replayable).
   void WhenSafeToLeave(WriteAheadLog::Written done);
-  // No more changes: those who wait for one that is not written are told so. REQUIRES: as
+  // Ends all changes: callbacks that wait for unwritten changes receive an error. REQUIRES: as
   // GroupCommitLog::Close.
   void Close();
 
  private:
-  // Images come from several threads: an older one does not replace a newer one, which has dropped
-  // the log that the older one needs.
+  // Snapshots come from several threads. An older one must not replace a newer one, which has
+  // dropped the log entries that the older one needs.
   StatusOr<std::pair<uint64_t, size_t>> Write(const ShardSnapshot& image);
   StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
@@ -91,7 +95,8 @@ class DurableShard {
   StatusOr<CutFile> WriteCut(uint64_t cut, const PendingSnapshot& image, uint64_t complete);
   void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
 
-  // The checkpoint on disk is that of `version`, and what is served no older.
+  // Records that the checkpoint on disk is of `version`, and that the shard has at least this
+  // version.
   void Keeps(uint64_t version);
 
   const std::function<void(const std::function<void()>&)> aside_;
@@ -102,15 +107,15 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
-  Mutex save_mu_;  // of those who save for the same reason one does
+  Mutex save_mu_;  // serialises saves for the same reason, of which one suffices
   mutable Mutex status_mu_;
-  Status saved_ TD_GUARDED_BY(status_mu_);         // how the last write of a checkpoint ended
+  Status saved_ TD_GUARDED_BY(status_mu_);         // status of the last checkpoint write
   Mutex mu_;                                       // held while a checkpoint is written
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardSnapshot::order of the last one
-  // The newest cut that somebody wanted, and who waits for it.
+  // The newest requested global snapshot, and the calls that wait for it.
   struct WantedCut {
     uint64_t cut = 0;
-    std::optional<StatusOr<CutFile>> file;  // when it is there, or is given up
+    std::optional<StatusOr<CutFile>> file;  // set when it is written or abandoned
     std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
   };
   Mutex cut_mu_;

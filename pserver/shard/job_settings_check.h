@@ -1,4 +1,4 @@
-// The settings that the trainers at work on a server came with, which are the same for all of them.
+// Compares the settings of the trainers that are active on a server. They must be the same for all.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@ namespace tandem {
 // Not thread-safe.
 class JobSettingsCheck {
  public:
-  // `trainer` comes with `settings`. FAILED_PRECONDITION naming the first difference from those of
-  // another trainer that `is_at_work`: nothing was changed. When nobody is, a job with other
-  // settings begins. None: OK, and nothing is changed. Who is silent for `silence_max` is not at
-  // work, which the message says.
+  // Compares `settings` of `trainer` with those of other trainers that are active (`is_at_work`).
+  // FAILED_PRECONDITION: they differ (the message names the first difference); nothing changes. If
+  // no trainer is active, a job with other settings begins. Empty settings: OK, nothing changes. A
+  // trainer without a call for `silence_max` is not active; the message mentions this time.
   Status Agree(int trainer, const Agreement& settings, Duration silence_max,
                const std::function<bool(int)>& is_at_work);
 
  private:
   Agreement settings_;
-  std::set<int> trainers_;  // that came with them
+  std::set<int> trainers_;  // trainers with these settings
 };
 
-// INVALID_ARGUMENT for what no trainer sends: too many, or not in ascending order.
+// INVALID_ARGUMENT: too many settings, or not in ascending order.
 Status CheckSettings(const Agreement& settings);
 
 }  // namespace tandem

@@ -12,57 +12,57 @@
 
 namespace tandem {
 
-// A generation of a barrier is released when all trainers that are not gone (TrainerRegistry) wait
-// in it; in between nobody waits in one for which nobody else is missing. A call counts while its
-// trainer is the one that called: not once it was started again. Names in which nobody waits are
-// forgotten when there are too many, the one that was used longest ago first. Not thread-safe (the
-// shard's lock guards it).
+// A use (generation) of a barrier is released when all trainers that are not gone (TrainerRegistry)
+// wait in it. A call waits only while other trainers are missing. A call counts while its trainer's
+// incarnation is current. Names without waiting calls are dropped when there are too many, the
+// least recently used first. Not thread-safe (the shard's lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {
-    uint64_t generation = 0;  // counts the uses of a name from 1
+    uint64_t generation = 0;  // number of this use of the name, from 1
     std::function<void(Status)> done;
   };
 
-  // All must outlive it. `waited` gets the seconds that a call which was released waited.
+  // All must outlive it. `waited` records the seconds that released calls waited.
   NamedBarriers(TrainerRegistry& roster, const Clock& clock, Histogram& waited)
       : roster_(roster), clock_(clock), waited_(waited) {}
 
-  // The call waits in `name`, is released by it with others, or has its answer at once: where its
-  // generation was released already, or it is refused.
+  // Adds the call to barrier `name`. It may release the barrier, or get its reply immediately: if
+  // its use was already released, or if it is rejected.
   void Enter(const std::string& name, Call call, ReadyAnswers& ready);
-  // Releases what can be. To be called whenever a trainer is gone.
+  // Releases complete barriers. Call after a trainer is gone.
   void Wake(ReadyAnswers& ready);
 
-  // Calls whose trainer was started again are told so.
+  // Fail the calls of trainers that were restarted.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
-  void Leave(const void* tag, ReadyAnswers& ready);  // as WaitList
+  void Leave(const void* tag, ReadyAnswers& ready);  // as in WaitList
 
-  // Trainers for which somebody waits.
+  // Trainers that waiting calls need.
   std::vector<int> Missing() const;
-  void Expire(Time now, ReadyAnswers& ready);  // DEADLINE_EXCEEDED naming who is missing
+  // DEADLINE_EXCEEDED; the message names the missing trainers
+  void Expire(Time now, ReadyAnswers& ready);
   void FailAll(const Status& status, ReadyAnswers& ready);
-  Time NextDeadline() const;  // Time::max(): nobody waits
+  Time NextDeadline() const;  // Time::max(): no call waits
 
  private:
   struct Barrier {
     explicit Barrier(TrainerRegistry& roster) : calls(roster) {}
-    uint64_t released = 0;  // the newest generation that was
-    uint64_t used = 0;      // when it was entered last, counted in calls
+    uint64_t released = 0;  // newest released use
+    uint64_t used = 0;      // number of the call that entered it last
     WaitList<Call> calls;
   };
   using Barriers = std::map<std::string, Barrier>;
   Status Check(const std::string& name, const Call& call) const;
-  Barriers::const_iterator Oldest() const;  // in which nobody waits; end(): there is none
-  static std::set<uint64_t> Generations(const Barrier& barrier);  // in which somebody waits
+  Barriers::const_iterator Oldest() const;  // without waiting calls; end(): there is none
+  static std::set<uint64_t> Generations(const Barrier& barrier);  // uses with waiting calls
   std::vector<int> MissingAt(const Barrier& barrier, uint64_t generation) const;
 
   TrainerRegistry& roster_;
   const Clock& clock_;
   Histogram& waited_;
   Barriers barriers_;
-  uint64_t entered_ = 0;  // calls
+  uint64_t entered_ = 0;  // number of calls
 };
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
-// Changes that are made again in their order, behind an image, where of some pushes the log has the
-// order alone: their values come again from the trainers that keep them (durability replayable).
+// Queue of log entries to re-apply in order after loading a snapshot (durability=replayable). The
+// log stores only the order of pushes. An entry waits in the queue until its trainer has
+// retransmitted the values.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +21,29 @@ class ReplayQueue {
  public:
   struct Change {
     LogEntry entry;
-    bool lost = false;  // a push of which nobody has the values any more
+    bool lost = false;  // a push with values that no process has any more
   };
 
   bool empty() const { return changes_.empty(); }
-  // Number of the newest one. REQUIRES: not empty.
+  // Number of the newest entry. REQUIRES: not empty.
   uint64_t last_number() const { return changes_.back().entry.number; }
-  size_t missing() const { return ids_.size(); }  // pushes whose values are waited for
+  size_t missing() const { return ids_.size(); }  // pushes whose values are missing
 
-  // REQUIRES: their numbers go up by one. `lost`: nobody is to be asked for its values.
+  // REQUIRES: numbers increase by one. `lost`: the values cannot be retransmitted.
   void Add(LogEntry entry, bool lost);
-  // Whether values of this push are waited for.
+  // Whether the values of this push are missing.
   bool Misses(const PushHead& head) const;
-  // They are here now, in the order of head.slices; gives the push's number. INVALID_ARGUMENT when
-  // it was another push. REQUIRES: Misses(head).
+  // Adds the values of a push, in the order of head.slices; returns its number. INVALID_ARGUMENT:
+  // the push differs from the logged one. REQUIRES: Misses(head).
   StatusOr<uint64_t> Take(const PushHead& head, std::vector<Buffer> values);
-  // Values that older incarnations of `trainer` kept are gone with them.
+  // Marks the missing values of older incarnations of `trainer` as lost.
   void Lose(int trainer, uint64_t before_incarnation);
 
-  // The next change whose turn has come; nothing when its values are missing, or when there is
-  // none.
+  // Returns the next entry; nullopt: its values are missing, or there is none.
   std::optional<Change> Next();
 
   size_t MissingOf(int trainer, uint64_t incarnation) const;
-  // Who has something to send, for people: "trainer 0 (2), trainer 3 (1)".
+  // The trainers that must retransmit, as text: "trainer 0 (2), trainer 3 (1)".
   std::string Senders() const;
 
  private:
@@ -54,7 +54,7 @@ class ReplayQueue {
   Change& At(uint64_t number) { return changes_[number - changes_.front().entry.number]; }
 
   std::deque<Change> changes_;      // in the order of their numbers
-  std::map<PushId, uint64_t> ids_;  // numbers of those without values
+  std::map<PushId, uint64_t> ids_;  // numbers of entries without values
 };
 
 }  // namespace tandem

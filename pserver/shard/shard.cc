@@ -128,7 +128,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   may_treat_otherwise_ = false;
   if (Status called = CheckCaller(caller); !called.ok()) {
-    // Whoever configures knows nothing yet of servers that wait for others.
+    // A trainer that configures does not know yet about servers that wait for others.
     return owed_.empty() || !broken_.ok() ? called : DataLoss("%s", std::string(called.message()));
   }
   return ConfigureResult{
@@ -136,11 +136,11 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
       moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
 }
 
-// Before the caller takes the place of an older incarnation, which may be at work.
+// Runs before the caller replaces an older incarnation, which may be active.
 Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
   const bool is_old = caller.trainer < trainers_.size() &&
                       caller.incarnation < trainers_[caller.trainer].incarnation;
-  if (is_old) return OkStatus();  // CheckCaller refuses it
+  if (is_old) return OkStatus();  // CheckCaller rejects it
   const auto is_at_work = [this](int other) TD_NO_ANALYSIS {
     if (other >= trainers_.size() || !trainers_.seen(other) || trainers_.Gone(other)) return false;
     return trainers_.Waits(other) || clock_.Now() - trainers_.last_heard(other) < SilenceMax();
@@ -205,12 +205,12 @@ Status Shard::CheckCaller(const Caller& caller) {
 void Shard::Adopt(const Caller& caller) {
   Note(LogEntry::Kind::kAdopt, {caller, 0, version_, 0, {}}, {});
   TrainerRegistry::Trainer& t = trainers_[caller.trainer];
-  // What the older one keeps is gone with it: soon nobody asks for it.
+  // The pushes kept by the older incarnation are lost, so a checkpoint must soon contain them.
   const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
   if (soon && options_.save_soon) options_.save_soon();
   t.Replace(caller.incarnation, version_);
   params_->DropGathered(caller.trainer);
-  // What the first trainer said about the rate of this step may have been the older one's word.
+  // The rate of this step may have been set by the older incarnation.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
 }
 
@@ -231,7 +231,7 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
     }
     ticket.nonfinite = config_.nonfinite;
     const bool logs = options_.log != nullptr && !options_.replayable;
-    // A push that is skipped is emptied, and what came must not be written to.
+    // A skipped push is emptied, and the received memory must not be written.
     const bool waits = config_.mode == ShardMode::kSync &&
                        (!CompletesStep(head) || config_.nonfinite == NonfinitePolicy::kSkip);
     const bool keeps = waits || logs || ticket.owed;
@@ -274,7 +274,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     TD_ASSIGN_OR_RETURN(const bool taken, TakenElsewhere(head));
     if (taken) return true;
   }
-  // Where the rows of a step are that is complete plays no part any more.
+  // For a completed step, the current owner of the rows does not matter.
   const bool past = config_.mode == ShardMode::kSync && head.step < version_;
   if (!replaying_ && !past) TD_RETURN_IF_ERROR(CheckGeneration(head));
   if (!replaying_) TD_RETURN_IF_ERROR(CheckHeld(head));
@@ -285,7 +285,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   if (t.completed) {
     return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
   }
-  // The step was completed with what the older incarnation gave; other servers still wait for it.
+  // The older incarnation completed the step here; other servers still wait for it.
   if (config_.mode == ShardMode::kSync && head.step + 1 == version_ && t.adopted == version_) {
     return true;
   }
@@ -321,7 +321,8 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   PushOutcome result;
   {
     MutexLock lock(mu_);
-    // Again: meanwhile the same push may have come on another thread, or a newer incarnation.
+    // Checked again: the same push or a newer incarnation may have arrived on another thread
+    // meanwhile.
     const bool owed = ticket.owed && IsOwed(head);
     if (!owed) {
       TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
@@ -432,7 +433,7 @@ void Shard::Advance(Ready& ready) {
   trainers_.ApplyTaken();
   if (options_.log != nullptr) Settle();
   TryCut(ready);
-  // First, so that nobody who waits for this version waits for the checkpoint too.
+  // Before the checkpoint, so that calls that wait for this version do not wait for it.
   WakeWaiters(ready);
   if (!replaying_ && options_.checkpoint_every_steps != 0 &&
       version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
@@ -467,7 +468,7 @@ void Shard::Break(const Status& status, Ready& ready) {
 
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   trainers_[trainer].completed = true;
-  // A gradient of which only a part came does not count.
+  // A partial gradient does not count.
   if (!params_->GaveAll(trainer)) params_->DropGathered(trainer);
   ApplyStepIfComplete(ready);
   WakeWaiters(ready);

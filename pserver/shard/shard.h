@@ -1,17 +1,19 @@
-// A parameter server without its network: who pushes and pulls what, when a step is complete, who
-// waits for whom. It owns no thread, no socket and no clock. Waiting is a list of callbacks with
-// deadlines; whoever drives the shard calls ExpireWaiters no later than NextDeadline().
+// The state machine of a parameter server, without network: pushes, pulls, completion of steps,
+// waiting calls. It owns no thread, no socket and no clock. Waiting calls are callbacks with
+// deadlines; the owner of the shard calls ExpireWaiters no later than NextDeadline().
 //
-// Sync mode. A step is gathered: gradients may come in any order and in any number of messages.
-// When every trainer that has not completed gave every slice and every table's rows (there may be
-// none), they are added, gradients of slices as a tree over the ranks (ReduceTree), the optimizer
-// runs once on each, and the version goes up by one. Parameters change for all slices together, so
-// a trainer that is replaced within a step finds the parameters its predecessor had.
-// a_sync mode. Each push is applied at once and raises the version by one.
+// Sync mode gathers the gradients of a step, in any order and any number of messages. A step is
+// complete when every trainer that has not completed has sent every slice and the rows of every
+// table (possibly none). Then the gradients are added (those of slices as a tree over the ranks,
+// ReduceTree), the optimizer runs once on each, and the version increases by one. Parameters of all
+// slices change together. A trainer that is replaced within a step therefore finds the parameters
+// of its predecessor.
 //
-// A push counts once: (trainer, incarnation, sequence) is remembered (sequence_window.h). A trainer
-// that was started again has a higher incarnation; from then on calls of the older one are refused,
-// and what the older one gave to the step in progress is forgotten.
+// In a_sync mode, each push is applied immediately and increases the version by one.
+//
+// A push counts once: (trainer, incarnation, sequence) is recorded (sequence_window.h). A restarted
+// trainer has a higher incarnation. From its first call on, calls of older incarnations are
+// rejected, and their gradients for the step in progress are dropped.
 #pragma once
 
 #include <atomic>
@@ -39,85 +41,89 @@
 
 namespace tandem {
 
-// Thread-safe. Callbacks are called without any lock held, on the thread whose call made them
-// ready (with a log: on the log's); each is called exactly once, at the latest by Shutdown.
+// The shard of one server. Thread-safe. A callback runs without any lock, on the thread of the call
+// that made it ready (with a log: on the log's thread). Each callback runs exactly once, at the
+// latest in Shutdown.
 class Shard {
  public:
-  // Where dense slices and their optimizers' state lie, and are updated.
+  // Backend and device of dense slices and their optimizer state.
   struct SlicePlace {
-    const Backend* backend = nullptr;  // both null: where rows do. Must outlive the shard.
+    const Backend* backend = nullptr;  // both null: as for rows. Must outlive the shard.
     Device* device = nullptr;
   };
   struct Options {
     uint64_t server_incarnation = 1;      // a new number at each start
-    int index = 0;                        // which server of the job
-    std::string job;                      // "": takes the first that comes
-    int trainers = 0;                     // 0: as the first trainer says
-    uint64_t checkpoint_every_steps = 0;  // 0: never by itself
-    int checkpoint_deltas = 0;            // of these, deltas behind each whole one
-    // Called with the state after each checkpoint_every_steps updates; must not block for long.
+    int index = 0;                        // server index in the job
+    std::string job;                      // "": accepts the first job that configures it
+    int trainers = 0;                     // 0: as configured by the first trainer
+    uint64_t checkpoint_every_steps = 0;  // 0: no automatic checkpoints
+    int checkpoint_deltas = 0;            // number of deltas after each full checkpoint
+    // Called with the state after every checkpoint_every_steps updates; must not block for long.
     std::function<void(uint64_t version, SnapshotFn)> on_checkpoint;
-    // Told of a trainer that calls no more while others wait for it, as long as they do.
+    // Called while others wait for a trainer that has stopped calling.
     std::function<void(int trainer, Duration silent)> on_silent;
-    bool replaces =
-        false;  // that starts the trainer again: others wait for it until their deadline
-    // Null: what comes after a checkpoint is lost with the process. Else every change is noted
-    // there, and nobody is told of it before it is written. Must outlive the shard.
+    // on_silent restarts the trainer: others wait for it until their deadline.
+    bool replaces = false;
+    // If not null, every change is logged before it is acknowledged. If null, changes after a
+    // checkpoint are lost with the process. Must outlive the shard.
     WriteAheadLog* log = nullptr;
-    // With a log: keeps the first values, from which it counts. May take its time: the shard has
-    // its first values once this returned OK, and answers others meanwhile.
+    // Stores the initial values, to which log entries apply; needed with a log. May take long: the
+    // shard has its initial values when this returned OK, and serves other calls meanwhile.
     std::function<Status(const ShardSnapshot&)> keep_first;
-    // How a server that is not configured began: "its data folder x was empty when it began".
+    // Start state of a server that is not configured: "its data folder x was empty when it began".
     std::string found;
-    // The log has of pushes their order alone, and whoever sent them keeps the values until a
-    // checkpoint holds them.
+    // The log stores only the order of pushes; their senders keep the values until a checkpoint
+    // contains them.
     bool replayable = false;
-    uint64_t keep_bytes_max = uint64_t{1} << 30;  // of each trainer
-    // With `replayable`: time for a checkpoint. Called with the lock held; must not block.
+    uint64_t keep_bytes_max = uint64_t{1} << 30;  // per trainer
+    // Called when a checkpoint is due (`replayable` only), with the lock held; must not block.
     std::function<void()> save_soon;
     ShardBug bug = ShardBug::kNone;
-    // Where to have what is given out; null, or full: elsewhere.
+    // Memory for returned buffers; null or full: other memory is used.
     std::shared_ptr<Arena> arena = nullptr;
     SlicePlace slices = {};
     TableMemory table_memory = {};  // its store must outlive the shard
-    // Threads that share the work of updates; null: the caller's alone. Must outlive the shard.
+    // Threads that share the work of updates; null: only the caller's thread. Must outlive the
+    // shard.
     ForkJoin* workers = nullptr;
   };
   template <typename T>
   using Done = std::function<void(StatusOr<T>)>;
 
-  // All but `options` must outlive the shard.
+  // All arguments except `options` must outlive the shard.
   Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
         Metrics& metrics);
   ~Shard();
 
-  // Idempotent. FAILED_PRECONDITION naming the difference when another configuration is there, or
-  // trainers with other settings are.
+  // Idempotent. FAILED_PRECONDITION: the shard has another configuration, or active trainers have
+  // other settings (the message names the difference).
   StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config,
                                       const Agreement& settings = {});
 
-  // First values, from trainer 0; true once every slice and table has its values. Does nothing when
-  // the shard is initialised already. All or nothing. UNAVAILABLE while keep_first is at work.
+  // Sets initial values, sent by trainer 0. Returns true when every slice and table has its values.
+  // Does nothing if the shard is already initialised. On an error, nothing changes. UNAVAILABLE:
+  // keep_first is running.
   StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
                             const std::vector<SliceValues>& params,
                             const std::vector<SlotValues>& slots,
                             const std::vector<RowValues>& rows = {});
-  // `done` gets the version.
+  // `done` receives the version.
   void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done,
                 const void* tag = nullptr);
 
-  // OK when `caller` may call: it is of this job, and was not replaced.
+  // Checks the caller: it must be of this job and of the current incarnation.
   Status Greet(const Caller& caller);
 
-  // A push has two halves, so that values are copied once, outside the lock, to where they stay.
-  // AdmitPush checks everything but the values and gives memory for them. `in_place`: where the
-  // values of each slice are already, until Push returns; or null. They stay there where nobody
-  // needs them for longer (a_sync without a log); only f32, for which any bits do no harm but to
+  // AdmitPush and Push handle a push in two parts, so that its values are copied only once, outside
+  // the lock, to their destination. AdmitPush checks everything except the values and returns
+  // memory for them. `in_place`: current location of the values of each slice, valid until Push
+  // returns; or null. The values are not copied if they are not needed after the push (a_sync
+  // without a log). Only f32 values stay in place, because any bit pattern is harmless except to
   // the parameters.
   StatusOr<PushTicket> AdmitPush(const PushHead& head, std::span<const void* const> in_place = {});
-  // Takes the values now in the ticket's buffers. REQUIRES: the ticket came from AdmitPush(head).
-  // NaN and infinity are treated as the configuration says: INVALID_ARGUMENT naming trainer, step,
-  // variable and element, or without effect.
+  // Applies or gathers the values in the ticket's buffers. REQUIRES: the ticket is from
+  // AdmitPush(head). NaN and infinity are handled as configured: INVALID_ARGUMENT (the message
+  // names trainer, step, variable and element), or without effect.
   StatusOr<PushOutcome> Push(const PushHead& head, PushTicket ticket);
 
   uint64_t pushes() const { return static_cast<uint64_t>(counters_.pushes.Value()); }
@@ -125,94 +131,100 @@ class Shard {
   void Pull(const PullQuery& query, Time deadline, Done<PullResult> done,
             const void* tag = nullptr);
 
-  // `generation` counts the uses of `name` from 1; generations already released are answered at
-  // once.
+  // `generation`: number of this use of `name`, from 1. A use that was already released gets a
+  // reply immediately.
   void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
                std::function<void(Status)> done, const void* tag = nullptr);
-  // The caller of the call with this tag is gone: it waits no more (CANCELLED). Nothing happens
-  // where the call has its answer.
+  // Ends the wait of the call with this tag (CANCELLED). Its caller has disconnected. Does nothing
+  // if the call already has its reply.
   void Leave(const void* tag);
 
-  // The number of trainers that have not completed.
+  // Returns the number of trainers that have not completed.
   StatusOr<int> Complete(const Caller& caller);
 
-  // Calls `done` when everything that was changed up to now is written: before that nobody may be
-  // told of it. At once where there is no log.
+  // Calls `done` when all changes up to now are logged. No change may be acknowledged before that.
+  // Without a log: immediately.
   void WhenLogged(WriteAheadLog::Written done);
 
-  // Optimizer slots of `variables` (empty: all), and the version.
+  // Returns the version, and the optimizer slots of `variables` (empty: all).
   StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> PullState(
       const std::string& job, const std::vector<std::string>& variables);
 
-  // Rows from bucket `bucket` to `end` (SparseTable::Page); of which, unless it is 0, all are here.
+  // Rows of buckets [bucket, end) (SparseTable::Page). If `end` is not 0, all of these buckets must
+  // be here.
   StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
                                 bool slots, uint64_t bytes_max, int end = 0);
 
-  // ---- Moves of buckets (shard_moves.cc). Each may be called again when its answer was lost. What
-  // it tells of is durable once DurableShard::WhenDurable says so.
-  // Neither gives out nor changes the rows of `order.buckets` for its lease. Sync: takes no pushes
-  // of the step instead, and gives a parcel without moves before it is there, and where it is the
-  // target; ABORTED when it is there already. UNAVAILABLE while others are on their way.
+  // ---- Moves of buckets (shard_moves.cc) --------------------------------------------------------
+  // Each call may be repeated if its reply was lost. Replies are durable after
+  // DurableShard::WhenDurable.
+  //
+  // Freezes the buckets of `order`: their rows are neither read nor changed during the lease. Sync:
+  // instead, accepts no pushes of the step. Returns a migration without moves before the step, and
+  // on the target. ABORTED: the shard is already at the step. UNAVAILABLE: other buckets are
+  // moving, or pushes are held for a global snapshot.
   StatusOr<BucketMigration> FreezeBuckets(const std::string& job, const FreezeRequest& order);
-  // Keeps what is in the parcel, without serving it. With a configuration in it a server that is
-  // not configured becomes one of the job: nobody else configures it.
+  // Stores the contents of the migration without serving them. A migration with a configuration
+  // also configures a server that no trainer configures.
   Status OfferBuckets(const std::string& job, const BucketMigration& parcel);
-  // From now on the frozen buckets are the target's. FAILED_PRECONDITION when the lease is over.
+  // Makes the target the owner of the frozen buckets. FAILED_PRECONDITION: the lease has ended.
   StatusOr<BucketMap> ReleaseBuckets(const std::string& job, const std::vector<BucketMove>& moves);
-  // This server is leaving: it takes no more buckets. Or it stays.
+  // `refuse`: the server is leaving and accepts no more buckets; false: it stays.
   Status RefuseBuckets(const std::string& job, bool refuse);
-  // Takes up what somebody else knows; serves what was offered once it was released. `min_step`:
-  // as in PullQuery, it says how far the caller is.
+  // Learns the moves in `known` and serves offered buckets that were released. `min_step`: progress
+  // of the caller, as in PullQuery.
   StatusOr<MapAnswer> ExchangeMap(const Caller& caller, bool observer, const BucketMap& known,
                                   uint64_t min_step = 0);
 
-  // ---- A cut over all servers (shard_cut.cc), a_sync.
-  // Takes no new pushes until TakeCut, ReleasePushes or the end of the lease, and says which ones
-  // it took. UNAVAILABLE while rows are on their way, or for another cut; FAILED_PRECONDITION when
-  // this cut is over, or when a trainer does not say which of its messages belong together.
-  // A cut has a number above all that were, and one `taker`.
+  // ---- Global snapshots (shard_cut.cc), a_sync --------------------------------------------------
+  // Holds new pushes until TakeCut, ReleasePushes or the end of the lease, and returns the accepted
+  // pushes. A snapshot has one `taker` and a number above all earlier ones. UNAVAILABLE: rows are
+  // moving, or pushes are held for another snapshot. FAILED_PRECONDITION: this snapshot is over, or
+  // a trainer does not number its messages by push.
   StatusOr<PausedState> HoldPushes(const std::string& job, uint64_t cut, Duration lease,
                                    uint64_t taker = 0);
   void ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker = 0);
-  // Takes what belongs to the cut and has not come yet; then `done` gets the state, which has of
-  // each trainer those pushes and no others, and new pushes are taken again. ABORTED when that
-  // cannot be any more; DEADLINE_EXCEEDED naming what has not come. REQUIRES (else ABORTED): pushes
-  // are held for it.
+  // Accepts the missing pushes of the snapshot, then passes the state to `done` and accepts new
+  // pushes again. The state contains exactly the pushes of the snapshot. ABORTED: this is no longer
+  // possible. DEADLINE_EXCEEDED: pushes are missing (the message names them). REQUIRES (else
+  // ABORTED): pushes are held for this snapshot.
   void TakeCut(const std::string& job, SnapshotRequest order, Done<PendingSnapshot> done);
-  void HasCut(uint64_t cut);  // on its disk: newer ones have higher numbers
+  void HasCut(uint64_t cut);  // the snapshot is on disk: later ones have higher numbers
 
   ShardInfo Info() const;
-  std::string Job() const;  // as configured, else as the options say, else ""; waits for nothing
+  // As configured, otherwise as in the options, otherwise ""; never blocks.
+  std::string Job() const;
 
-  // The state between two updates. Others go on meanwhile: they wait for one slice, or for some
-  // buckets of rows, at a time. FAILED_PRECONDITION unless initialised; ABORTED when Restore comes
-  // between. `delta`: of tables what changed since the last whole image that was kept;
-  // FAILED_PRECONDITION when there is none.
+  // Returns the state between two updates. Other calls continue meanwhile; they wait for one slice,
+  // or for some row buckets, at a time. FAILED_PRECONDITION: not initialised. ABORTED: a Restore
+  // happened meanwhile. `delta`: for tables, only changes since the last stored full snapshot;
+  // FAILED_PRECONDITION: there is none.
   StatusOr<ShardSnapshot> Image(bool delta = false);
-  // This image is on the disk. A whole one is where deltas find it.
+  // Reports that the snapshot is on the disk. Deltas build on a full one.
   void Kept(const ShardSnapshot& image);
-  // This image, which was restored, is the one on the disk: deltas go on behind it, for the ages of
-  // rows tell what changed since.
+  // Reports that the restored snapshot is the one on the disk. Deltas may follow it, because the
+  // ages of rows tell which rows changed since.
   void GoOnBehind(const ShardSnapshot& image) { base_.GoOnBehind(image); }
-  // Of the log: up to where Kept told, and up to where the parameters are.
+  // Log numbers: last entry in the checkpoint (Kept), and last entry applied to the parameters.
   uint64_t kept_number() const { return kept_number_; }
   uint64_t settled_number() const;
   bool replayable() const { return options_.replayable; }
-  // Replaces everything by the image (shard_restore.h). Those who wait are told ABORTED.
+  // Replaces the whole state by the snapshot (shard_restore.h). Waiting calls receive ABORTED.
   Status Restore(const ShardSnapshot& image);
-  // Makes a change again that came behind the image restored last; before anybody calls. DATA_LOSS
-  // when it does not fit. Of a push whose values are not here (LogEntry::Kind::kOrder) it waits for
-  // them, and all that is behind waits too: until then trainers are asked to send again what they
-  // keep (DATA_LOSS), or to wait for those who have not (UNAVAILABLE).
+  // Re-applies a change after the last restored snapshot; before any other call. DATA_LOSS: it does
+  // not fit. A push without values (LogEntry::Kind::kOrder) waits for them, and so do all entries
+  // after it. Until then, trainers are told to retransmit their kept pushes (DATA_LOSS), or to wait
+  // for other trainers (UNAVAILABLE).
   Status Replay(LogEntry entry);
-  size_t owed() const;  // pushes whose values are waited for
+  size_t owed() const;  // pushes whose values are missing
 
-  // Answers those whose deadline has passed, and everybody when a trainer they wait for is lost.
+  // Fails the calls whose deadline has passed, and all waiting calls if a trainer they wait for is
+  // lost.
   void ExpireWaiters();
-  // When ExpireWaiters has something to do at the earliest; Time::max() when nobody waits.
+  // Earliest time at which ExpireWaiters has work; Time::max(): no call waits.
   Time NextDeadline() const;
 
-  // Tells everybody who waits UNAVAILABLE, and all later calls too.
+  // Fails all waiting and all later calls with UNAVAILABLE.
   void Shutdown();
 
  private:
@@ -234,25 +246,25 @@ class Shard {
     Gauge& owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
-  // An image that may still lack its values (DenseTable::BeginSnapshot,
+  // A snapshot whose values may not all be copied yet (DenseTable::BeginSnapshot,
   // SparseTable::BeginSnapshot).
   struct Cut {
-    uint64_t number = 0;  // 0: it is whole
+    uint64_t number = 0;  // 0: it is complete
     ShardSnapshot image;
     ShardParams::CutPlace copied;
   };
   struct Frozen {
     std::optional<FreezeRequest> order;  // null: none
-    std::vector<BucketMove> moves;       // empty at the target
+    std::vector<BucketMove> moves;       // empty on the target
     Time until;
   };
-  // No new pushes are taken until then, but those of the cut that is ordered.
+  // A hold of new pushes until `until`. Pushes that belong to the ordered snapshot are accepted.
   struct Hold {
     uint64_t cut = 0;  // 0: none
     uint64_t taker = 0;
     Time since, until;
     std::optional<SnapshotRequest> order;
-    Done<PendingSnapshot> done;  // with an order
+    Done<PendingSnapshot> done;  // set together with `order`
   };
 
   void Run(Ready ready);
@@ -261,20 +273,21 @@ class Shard {
     return params_ != nullptr && params_->whole() && keeping_ == 0;
   }
 
-  // shard.cc
-  Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);  // and notes that it lives
+  // ---- shard.cc ---------------------------------------------------------------------------------
+  // Checks the caller and records that the trainer is alive.
+  Status CheckCaller(const Caller& caller) TD_REQUIRES(mu_);
   Status AgreeOnSettings(const Caller& caller, const Agreement& settings) TD_REQUIRES(mu_);
   Status CheckOptions(const ShardConfig& config) const;
   StatusOr<std::unique_ptr<ShardParams>> MakeParams(const ShardConfig& config) const;
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void SetConfig(const ShardConfig& config) TD_REQUIRES(mu_);
   void Adopt(const Caller& caller) TD_REQUIRES(mu_);
-  StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: taken before
+  StatusOr<bool> CheckPush(const PushHead& head) TD_REQUIRES(mu_);  // true: accepted before
   Status CheckStep(const PushHead& head) TD_REQUIRES(mu_);
-  // Whether nothing of a step (sync) is missing behind this push.
+  // Whether the step (sync) is complete with this push.
   bool CompletesStep(const PushHead& head) const TD_REQUIRES(mu_);
-  // Copies what is not the ticket's own where the step waits for others, as it may have come to
-  // since the push was admitted.
+  // Copies values that the ticket does not own if the step waits for others. This may be necessary
+  // only since the push was admitted.
   Status OwnIfItWaits(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
@@ -285,48 +298,50 @@ class Shard {
   void Settle() TD_REQUIRES(mu_);
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
-  // shard_values.cc
-  // The first values are there: has them kept, which is cut `keeping_`. Then whoever waits for them
-  // gets them. When they cannot be kept those of `before` alone are there.
+  // ---- shard_values.cc --------------------------------------------------------------------------
+  // All initial values are here: stores them as snapshot `keeping_`, then replies to the calls that
+  // wait for them. If they cannot be stored, the shard goes back to the values in `before`.
   Status KeepFirst(Cut cut, const std::vector<bool>& before);
   Status AddRows(const PullRows& rows, bool previous, PullResult& result) TD_REQUIRES(mu_);
 
-  // shard_treatment.cc
-  // Whether the push is to be skipped; counts what is found.
+  // ---- shard_treatment.cc -----------------------------------------------------------------------
+  // Whether the push is skipped for NaN or infinity; updates the counters.
   StatusOr<bool> LookForNonfinite(const PushHead& head, const PushTicket& ticket);
-  // What is taken of a push that is skipped: it counts, without anything in it.
+  // The empty form of a skipped push, which still counts.
   PushHead Emptied(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Status Compensate(const PushHead& head, PushTicket& ticket) TD_REQUIRES(mu_);
   Duration SilenceMax() const TD_REQUIRES(mu_);
-  bool LosesTrainers() const TD_REQUIRES(mu_);  // that are silent
+  bool LosesTrainers() const TD_REQUIRES(mu_);  // whether unresponsive trainers are declared lost
   void LoseSilentTrainers(Time now, Ready& ready) TD_REQUIRES(mu_);
 
-  // shard_replay.cc
+  // ---- shard_replay.cc --------------------------------------------------------------------------
   void NotePush(const PushHead& head, const PushTicket& ticket) TD_REQUIRES(mu_);
   bool IsOwed(const PushHead& head) const TD_REQUIRES(mu_);
-  // Its number in the log.
+  // Returns its number in the log.
   StatusOr<uint64_t> TakeOwed(const PushHead& head, PushTicket ticket) TD_REQUIRES(mu_);
-  // OK when nothing is waited for any more.
+  // OK if no values are missing.
   Status CheckOwed(const Caller& caller) TD_REQUIRES(mu_);
-  Status Waits() const TD_REQUIRES(mu_);  // OK, or for whom
+  Status Waits() const TD_REQUIRES(mu_);  // OK, or the trainers that must retransmit values
   Status RunOwed() TD_REQUIRES(mu_);
   Status MakeAgain(ReplayQueue::Change change) TD_REQUIRES(mu_);
-  bool ForgetGone() TD_REQUIRES(mu_);  // what is gone, if that can be
+  bool ForgetGone() TD_REQUIRES(mu_);  // drops lost parts if that is possible
   Status NotAgain(const Status& why) TD_REQUIRES(mu_);
   uint64_t LastNumber() const TD_REQUIRES(mu_);
-  // A number in the log from which on checkpoints hold a push for `step` that was taken. None that
-  // is to come delays them: whoever waits for one (--keep_pushes_mb) may be who does not push.
+  // Log number from which on a checkpoint contains the accepted pushes for `step`. Pushes still to
+  // come do not raise it: the trainer that waits for a checkpoint (--keep_pushes_mb) may be the one
+  // that has not pushed.
   uint64_t HoldsFrom(uint64_t step) const TD_REQUIRES(mu_);
 
-  // shard_moves.cc, shard_slice_moves.cc
+  // ---- shard_moves.cc, shard_slice_moves.cc -----------------------------------------------------
   bool Serves(int bucket) const TD_REQUIRES(mu_);
   Status DropBucket(int bucket) TD_REQUIRES(mu_);
-  void ForgetBucket(int bucket) TD_REQUIRES(mu_);  // which was dropped before it comes again
+  // Removes data of a dropped bucket before it returns.
+  void ForgetBucket(int bucket) TD_REQUIRES(mu_);
   Status CheckMovable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckFreeze(const FreezeRequest& order) const TD_REQUIRES(mu_);
   Status BeginMove(const FreezeRequest& order) TD_REQUIRES(mu_);
   void NoteMove(LogEntry::Kind kind, MoveRecord record) TD_REQUIRES(mu_);
-  void Thaw() TD_REQUIRES(mu_);  // when the lease is over
+  void Thaw() TD_REQUIRES(mu_);  // ends the freeze after its lease
   StatusOr<BucketMigration> MakeParcel() TD_REQUIRES(mu_);
   Status BeginWith(const BucketMigration& parcel) TD_REQUIRES(mu_);
   Status Offer(const std::string& job, const BucketMigration& parcel) TD_REQUIRES(mu_);
@@ -335,7 +350,7 @@ class Shard {
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves,
                               Ready& ready);
   void GiveAway(const MoveRecord& record) TD_REQUIRES(mu_);
-  // Another one behind each rollback: what was pulled before may be of newer versions.
+  // Differs after each rollback, because earlier pulls may have newer versions.
   uint64_t Incarnation() const TD_REQUIRES(mu_) {
     return options_.server_incarnation + (rollbacks_ << 32);
   }
@@ -345,63 +360,65 @@ class Shard {
   Status ReplayMove(const LogEntry& entry) TD_REQUIRES(mu_);
   Status CheckGeneration(const PushHead& head) const TD_REQUIRES(mu_);
   StatusOr<bool> TakenElsewhere(const PushHead& head) const TD_REQUIRES(mu_);
-  void SlicesChanged() TD_REQUIRES(mu_);  // in params_
+  void SlicesChanged() TD_REQUIRES(mu_);  // call after a change of the slices in params_
   Status TakeSlices(const BucketMigration& parcel) TD_REQUIRES(mu_);
   void SayWhichSlices(MapAnswer& answer) const TD_REQUIRES(mu_);
-  StatusOr<int> FindRange(const PullRange& range) const TD_REQUIRES(mu_);  // that is served
+  StatusOr<int> FindRange(const PullRange& range) const TD_REQUIRES(mu_);  // only served slices
 
-  // shard_step_moves.cc: sync
+  // ---- shard_step_moves.cc (sync) ---------------------------------------------------------------
   bool sync() const TD_REQUIRES(mu_) { return config_.mode == ShardMode::kSync; }
-  bool Idle() const TD_REQUIRES(mu_);       // it has nothing that steps change
-  bool Held() const TD_REQUIRES(mu_);       // no pushes of the present step are taken
-  bool AtItsStep() const TD_REQUIRES(mu_);  // before which what is frozen is to move
+  bool Idle() const TD_REQUIRES(mu_);       // steps change nothing on this server
+  bool Held() const TD_REQUIRES(mu_);       // no pushes of the current step are accepted
+  bool AtItsStep() const TD_REQUIRES(mu_);  // at the step before which the frozen buckets move
   Status CheckHeld(const PushHead& head) const TD_REQUIRES(mu_);
   Status CheckOfferStep(const BucketMigration& parcel) const TD_REQUIRES(mu_);
   void AddPrevious(const std::vector<int>& buckets, BucketMigration& parcel) const TD_REQUIRES(mu_);
   Status TakeStep(const BucketMigration& parcel, bool idle) TD_REQUIRES(mu_);
   void TakeBack() TD_REQUIRES(mu_);
 
-  // shard_cut.cc
+  // ---- shard_cut.cc -----------------------------------------------------------------------------
   Status CheckCuttable(const std::string& job) const TD_REQUIRES(mu_);
   Status CheckHold(const PushHead& head) TD_REQUIRES(mu_);
-  // OK: the state is the cut. UNAVAILABLE: not yet, says what has not come. ABORTED: never.
+  // OK: the state is that of the snapshot. UNAVAILABLE: pushes are still missing (the message names
+  // them). ABORTED: the snapshot is impossible.
   Status CheckCut() const TD_REQUIRES(mu_);
   Status CheckCutOf(const SnapshotFrontier& mark) const TD_REQUIRES(mu_);
   void TryCut(Ready& ready) TD_REQUIRES(mu_);
-  // With an order, which is given up: tells why.
+  // Abandons an ordered snapshot with the reason `why`.
   void EndHold(const Status& why, Ready& ready) TD_REQUIRES(mu_);
   void ExpireHold(Time now, Ready& ready) TD_REQUIRES(mu_);
 
-  // shard_wait.cc
+  // ---- shard_wait.cc ----------------------------------------------------------------------------
   bool CanAnswer(const PullQuery& query) const TD_REQUIRES(mu_);
   StatusOr<PullResult> MakePull(const PullQuery& query) TD_REQUIRES(mu_);
   void WakeWaiters(Ready& ready) TD_REQUIRES(mu_);
   void FailAllWaiters(const Status& status, Ready& ready) TD_REQUIRES(mu_);
-  bool HasReplaced() const TD_REQUIRES(mu_);  // calls of trainers that were started again
+  bool HasReplaced() const TD_REQUIRES(mu_);  // whether calls of restarted trainers wait
   void FailReplaced(Ready& ready) TD_REQUIRES(mu_);
-  void FailGonePulls(Ready& ready) TD_REQUIRES(mu_);  // of what is here no more
+  void FailGonePulls(Ready& ready) TD_REQUIRES(mu_);  // pulls of rows or slices that moved away
   std::vector<int> MissingAtStep() const TD_REQUIRES(mu_);
   void Hear(int trainer, uint64_t min_step, Ready& ready) TD_REQUIRES(mu_);
-  bool HasNoRows() const TD_REQUIRES(mu_);  // any more; trainers push none here
+  bool HasNoRows() const TD_REQUIRES(mu_);  // gave all rows away; trainers push none here
   std::vector<int> Awaited() const TD_REQUIRES(mu_);
   Status InitDeadline(const InitCall& call, Time now) const TD_REQUIRES(mu_);
   Status PullDeadline(const PullCall& call, Time now) const TD_REQUIRES(mu_);
-  std::vector<int> SilentTrainers(Time now) const TD_REQUIRES(mu_);  // that others wait for
+  // Trainers that others wait for.
+  std::vector<int> SilentTrainers(Time now) const TD_REQUIRES(mu_);
   Status LostTrainer(Time now) const TD_REQUIRES(mu_);
 
-  // shard_checkpoint.cc
-  // Without slices and rows, but with what was before the last update.
+  // ---- shard_checkpoint.cc ----------------------------------------------------------------------
+  // A snapshot without slices and rows, but with the rows before the last update.
   ShardSnapshot ImageHead(bool delta) TD_REQUIRES(mu_);
   StatusOr<ShardSnapshot> MakeImage(bool delta) TD_REQUIRES(mu_);
-  // The state as it is now. FinishSnapshot copies its values, some at a time with the lock; where
-  // another cut is not finished they are copied at once.
+  // Begins a snapshot of the current state. FinishSnapshot copies its values in chunks, each under
+  // the lock. If another snapshot is in progress, the values are copied at once.
   StatusOr<Cut> BeginSnapshot(bool delta) TD_REQUIRES(mu_);
-  StatusOr<bool> CopyChunk(Cut& cut) TD_REQUIRES(mu_);  // true: there is no more
+  StatusOr<bool> CopyChunk(Cut& cut) TD_REQUIRES(mu_);  // true: the snapshot is complete
   StatusOr<ShardSnapshot> FinishSnapshot(Cut& cut);
   void AbandonSnapshot(uint64_t number);
-  SnapshotFn CopyOf(Cut cut);  // by FinishSnapshot; else by AbandonSnapshot
+  SnapshotFn CopyOf(Cut cut);  // calls FinishSnapshot; if never called, AbandonSnapshot
 
-  // shard_restore.cc
+  // ---- shard_restore.cc -------------------------------------------------------------------------
   Status Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> params);
 
   const Options options_;
@@ -410,43 +427,46 @@ class Shard {
   Device& device_;
   Metrics& metrics_;
   Counters counters_;
-  DeltaBase base_;  // has a lock of its own: Kept may come from keep_first
+  DeltaBase base_;  // has its own lock: Kept may be called from keep_first
 
-  mutable Mutex job_mu_;                    // held for a moment, also while mu_ is
-  std::string job_ TD_GUARDED_BY(job_mu_);  // Job
+  mutable Mutex job_mu_;                    // held briefly, also while mu_ is held
+  std::string job_ TD_GUARDED_BY(job_mu_);  // see Job
   mutable Mutex mu_;
-  Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed half-way, or Shutdown
+  Status broken_ TD_GUARDED_BY(mu_);  // not OK: an update failed midway, or Shutdown was called
   ShardConfig config_ TD_GUARDED_BY(mu_);
   JobSettingsCheck agreed_ TD_GUARDED_BY(mu_);
-  uint64_t keeping_ TD_GUARDED_BY(mu_) = 0;  // the cut that keep_first writes; 0: none
+  uint64_t keeping_ TD_GUARDED_BY(mu_) = 0;  // snapshot that keep_first is writing; 0: none
   bool restored_ TD_GUARDED_BY(mu_) = false;
-  bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;     // restored, and nobody configured since
+  // restored, and no trainer has configured since
+  bool may_treat_otherwise_ TD_GUARDED_BY(mu_) = false;
   std::unique_ptr<ShardParams> params_ TD_GUARDED_BY(mu_);  // null: not configured
   std::optional<TableMetrics> table_metrics_ TD_GUARDED_BY(mu_);
   MoveState moves_ TD_GUARDED_BY(mu_);
   Frozen frozen_ TD_GUARDED_BY(mu_);
   Hold hold_ TD_GUARDED_BY(mu_);
-  uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;      // that was taken or given up
-  bool has_previous_ TD_GUARDED_BY(mu_) = false;  // the version before is there too
+  uint64_t last_cut_ TD_GUARDED_BY(mu_) = 0;      // last one taken or abandoned
+  bool has_previous_ TD_GUARDED_BY(mu_) = false;  // the previous version is available
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;
   uint64_t rollbacks_ TD_GUARDED_BY(mu_) = 0;   // while it served
-  UpdateTime update_ TD_GUARDED_BY(mu_);        // that made it
-  uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // the last change noted
-  // ... and the one with which the parameters became what they are. What was noted behind it, such
-  // as gradients of the step in progress, is in no image: the log must keep it.
+  UpdateTime update_ TD_GUARDED_BY(mu_);        // time of the update to version_
+  uint64_t log_number_ TD_GUARDED_BY(mu_) = 0;  // last logged change
+  // The last change that is applied to the parameters. Later changes, such as gradients of the step
+  // in progress, are in no snapshot and must stay in the log.
   uint64_t settled_number_ TD_GUARDED_BY(mu_) = 0;
   bool replaying_ TD_GUARDED_BY(mu_) = false;
   ReplayQueue owed_ TD_GUARDED_BY(mu_);
-  std::map<int, uint64_t> replayed_ TD_GUARDED_BY(mu_);  // by trainer: the newest in the log
-  bool waited_ TD_GUARDED_BY(mu_) = false;               // for values, since the start
-  // Sync: steps of which the pushes of a trainer are lost. Nothing comes behind them.
+  // By trainer: newest incarnation in the log.
+  std::map<int, uint64_t> replayed_ TD_GUARDED_BY(mu_);
+  bool waited_ TD_GUARDED_BY(mu_) = false;  // values were missing since the start
+  // Sync: by trainer, the step for which its pushes are lost. Nothing follows after them.
   std::map<int, uint64_t> gone_ TD_GUARDED_BY(mu_);
   std::atomic<uint64_t> kept_number_ = 0;
-  bool cutting_ TD_GUARDED_BY(mu_) = false;  // there is a cut that is not finished,
-  uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;     // ... this one
+  bool cutting_ TD_GUARDED_BY(mu_) = false;                            // a snapshot is in progress
+  uint64_t cuts_ TD_GUARDED_BY(mu_) = 0;                               // its number
   std::optional<std::pair<int, float>> step_rate_ TD_GUARDED_BY(mu_);  // trainer, learning rate
   TrainerRegistry trainers_ TD_GUARDED_BY(mu_);
-  Time silent_told_ TD_GUARDED_BY(mu_) = Time::min();  // with `replaces`, on_silent
+  // Time of the last on_silent (`replaces` only).
+  Time silent_told_ TD_GUARDED_BY(mu_) = Time::min();
   WaitList<InitCall> init_calls_ TD_GUARDED_BY(mu_);
   WaitList<PullCall> pull_calls_ TD_GUARDED_BY(mu_);
   NamedBarriers barriers_ TD_GUARDED_BY(mu_);

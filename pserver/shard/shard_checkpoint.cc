@@ -1,4 +1,4 @@
-// The part of Shard that is about its state as a whole: images, optimizer slots, information.
+// The part of Shard for its state as a whole: snapshots, optimizer slots, information.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -8,17 +8,17 @@
 namespace tandem {
 namespace {
 
-// Copied with the lock held, about; then others have their turn.
+// Approximate bytes copied under the lock before other calls get their turn.
 constexpr size_t kPieceBytes = 1 << 20;
 constexpr Duration kPause = std::chrono::microseconds(50);
-// After a piece that took longer, a slice of many megabytes: on a busy machine a thread that waits
-// needs as long to wake up.
+// Maximum pause after a chunk that took longer, such as a slice of many megabytes. On a busy
+// machine, a waiting thread needs this time to wake up.
 constexpr Duration kPauseMax = std::chrono::milliseconds(4);
 
 }  // namespace
 
 ShardSnapshot Shard::ImageHead(bool delta) {
-  // No log brings back what came since the last update.
+  // Without a log, changes since the last update cannot be restored.
   if (options_.log == nullptr || options_.bug == ShardBug::kLogCutShort) Settle();
   ShardSnapshot image{.config = config_, .version = version_, .log_number = settled_number_};
   image.order = base_.NextOrder();
@@ -62,7 +62,7 @@ StatusOr<bool> Shard::CopyChunk(Cut& cut) {
 StatusOr<ShardSnapshot> Shard::FinishSnapshot(Cut& cut) {
   if (cut.number == 0) return std::move(cut.image);
   MutexLock lock(mu_);
-  CondVar turn;  // of others, who need some time to take the lock
+  CondVar turn;  // other threads need time to acquire the lock
   while (true) {
     const Time begin = SteadyNow();
     TD_ASSIGN_OR_RETURN(const bool whole, CopyChunk(cut));
@@ -85,7 +85,7 @@ void Shard::AbandonSnapshot(uint64_t number) {
 SnapshotFn Shard::CopyOf(Cut cut) {
   struct Begun {
     Begun(Shard& s, Cut c) : shard(s), cut(std::move(c)) {}
-    ~Begun() { shard.AbandonSnapshot(cut.number); }  // unless it was finished
+    ~Begun() { shard.AbandonSnapshot(cut.number); }  // no effect if the snapshot was finished
     Shard& shard;
     Cut cut;
   };
@@ -136,7 +136,7 @@ ShardInfo Shard::Info() const {
   info.map_version = moves_.map.version();
   info.last_cut = std::max(last_cut_, hold_.cut);
   info.trainers = trainers_.Info();
-  // A change of the log that waits for pushes may have a newer one.
+  // A log entry that waits for pushes may have a newer incarnation.
   for (TrainerInfo& t : info.trainers) {
     const auto replayed = replayed_.find(t.trainer);
     if (replayed != replayed_.end()) t.incarnation = std::max(t.incarnation, replayed->second);

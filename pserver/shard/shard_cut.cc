@@ -1,9 +1,10 @@
-// The part of Shard that is about a cut over all servers: a state in which each push that was
-// acknowledged is on all of its servers or on none (docs/internals/global-snapshot.md). The
-// coordinator has all servers hold new pushes, and learns what each one took.
-// What the newest of these pushes says of its trainer's numbers is, by server, where the cut lies;
-// a server waits for what is before that, and makes its image. Leases are about who waits for how
-// long: that the image is the cut follows from the numbers alone.
+// The part of Shard for global snapshots: a state in which each acknowledged push is on all of its
+// servers or on none (docs/ARCHITECTURE.md, "A cut over all servers").
+//
+// The coordinator makes all servers hold new pushes and collects the pushes that each accepted. For
+// each trainer, the numbers in the newest of these pushes define the snapshot, by server. A server
+// waits for the missing pushes before these numbers, then makes its snapshot. Leases only limit the
+// waiting time. The numbers alone ensure that the snapshot is consistent.
 #include <algorithm>
 #include <utility>
 
@@ -124,7 +125,7 @@ void Shard::ExpireHold(Time now, Ready& ready) {
           ready);
 }
 
-// OK, or why this push, which was not taken before, has to come again.
+// OK, or the reason why this new push must be sent again later.
 Status Shard::CheckHold(const PushHead& head) {
   if (hold_.cut == 0 || clock_.Now() >= hold_.until) return OkStatus();
   if (options_.bug == ShardBug::kHoldsNothing) return OkStatus();
@@ -182,7 +183,8 @@ void Shard::TakeCut(const std::string& job, SnapshotRequest order, Done<PendingS
                                order.cut, config_.trainers);
       }
     }
-    // An older incarnation, which others refuse, must not push here what they do not have.
+    // An older incarnation, which other servers reject, must not push here: the others would lack
+    // its pushes.
     for (const SnapshotFrontier& mark : order.marks) {
       if (mark.incarnation <= trainers_[mark.trainer].incarnation) continue;
       Adopt({job, mark.trainer, mark.incarnation});

@@ -1,7 +1,7 @@
-// The part of Shard that is about buckets which move between servers
-// (docs/internals/bucket-migration.md). A move is: begun and frozen here, offered there, released
-// here, learned there. Its number is used once; the record of its release is the moment at which
-// the owner changes.
+// The part of Shard for buckets that move between servers (docs/ARCHITECTURE.md, "Buckets that
+// move"). A move is begun and frozen at the source, offered at the target, released at the source,
+// and learned at the target. Its ownership epoch is used once. The owner changes with the log
+// record of the release.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -44,9 +44,9 @@ void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
     entry.move = std::make_shared<MoveRecord>(std::move(record));
     options_.log->Append(std::move(entry));
   }
-  base_.Forget();  // whose rows are not what they were because of their pushes alone
-  // What was gathered is behind this change in no image; then it is made twice, which changes
-  // nothing.
+  base_.Forget();  // pushes alone no longer explain the state of its rows
+  // Gathered gradients after this change are in no snapshot. The change may then be replayed twice,
+  // which has no effect.
   if (params_->NothingGathered()) Settle();
 }
 
@@ -180,7 +180,7 @@ Status Shard::BeginWith(const BucketMigration& parcel) {
     const StatusOr<ShardSnapshot> image = MakeImage(/*delta=*/false);
     status = image.ok() ? options_.keep_first(*image) : image.status();
   }
-  if (!status.ok()) params_ = nullptr;  // as if nothing had come
+  if (!status.ok()) params_ = nullptr;  // as if nothing had been received
   return status;
 }
 
@@ -220,7 +220,7 @@ Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
     }
   }
   const size_t known = moves_.Known(parcel.moves);
-  if (known == parcel.moves.size()) return OkStatus();  // the same call again
+  if (known == parcel.moves.size()) return OkStatus();  // the call is repeated
   if (known != 0) return FailedPrecondition("some of these moves are over");
   if (moves_.leaving) {
     return FailedPrecondition(
@@ -230,7 +230,7 @@ Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
   }
   if (sync()) TD_RETURN_IF_ERROR(CheckOfferStep(parcel));
   TD_RETURN_IF_ERROR(TakeParcel(parcel));
-  if (sync()) frozen_ = {};  // what is offered holds it from now on
+  if (sync()) frozen_ = {};  // from now on the offer holds the step
   NoteMove(LogEntry::Kind::kMoveOffered, {{}, parcel, {}});
   return OkStatus();
 }
@@ -271,7 +271,7 @@ Status Shard::TakeParcel(const BucketMigration& parcel) {
   return OkStatus();
 }
 
-// Who was started again must be known here too, and how far trainers are.
+// Restarted trainers and the progress of trainers must be known here too.
 void Shard::TakeMark(const ServerPushState& mark, int source) {
   if (mark.server != options_.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
@@ -296,7 +296,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
                                    Ready& ready) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  if (moves_.AreOver(moves)) return moves_.map;  // the same call again
+  if (moves_.AreOver(moves)) return moves_.map;  // the call is repeated
   Thaw();
   if (frozen_.moves != moves || (sync() && !AtItsStep())) {
     return Aborted(
@@ -312,7 +312,7 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
   return moves_.map;
 }
 
-// Cannot fail: once a part of it were done, two servers might serve a bucket.
+// Must not fail: after a partial change, two servers might serve a bucket.
 void Shard::GiveAway(const MoveRecord& record) {
   moves_.GiveAway(record.moves, record.map);
   frozen_ = {};
@@ -320,7 +320,7 @@ void Shard::GiveAway(const MoveRecord& record) {
   table_metrics_->Show(params_->tables());
 }
 
-// Nobody but this server gives away what it serves.
+// Only this server can give away the buckets that it serves.
 Status Shard::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !Serves(m.bucket)) continue;
@@ -409,7 +409,7 @@ Status Shard::ReplayMove(const LogEntry& entry) {
   return OkStatus();
 }
 
-// OK, or why what was chosen at `head.generation` cannot be taken, ever.
+// OK, or the reason why a push with `head.generation` can never be accepted.
 Status Shard::CheckGeneration(const PushHead& head) const {
   if (head.generation == moves_.generation || options_.bug == ShardBug::kOldRowsTaken) {
     return OkStatus();
@@ -420,7 +420,7 @@ Status Shard::CheckGeneration(const PushHead& head) const {
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 
-// Whether what the push brings was taken by the server to which it went before.
+// Whether the server that received the push before accepted it.
 StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
   const int server = head.origin_server - 1;
   const SequenceWindow* taken =

@@ -1,6 +1,6 @@
-// The part of Shard that makes changes again which came behind its image. Of a push whose values
-// its trainer keeps (durability replayable) the log has the order alone: it waits for them, and
-// what is behind it waits too, so that the state is that of before, bit by bit.
+// The part of Shard that re-applies changes after its snapshot. For a push whose values its trainer
+// keeps (durability=replayable), the log has only the order. The push waits for its values, and so
+// do all changes after it. The resulting state is therefore bit-identical to the state before.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +26,7 @@ size_t Shard::owed() const {
 }
 
 void Shard::NotePush(const PushHead& head, const PushTicket& ticket) {
-  // What is skipped is not what was sent.
+  // A skipped push differs from the sent one, so its sender cannot replay it.
   if (!options_.replayable || ticket.skipped) {
     return Note(LogEntry::Kind::kPush, head, ticket.buffers);
   }
@@ -91,7 +91,7 @@ Status Shard::RunOwed() {
   if (broken_.ok() && !owed_.empty()) waited_ = true;
   counters_.owed.Set(static_cast<double>(owed_.missing()));
   if (owed_.empty() && !gone_.empty() && !ForgetGone()) return NotAgain(OkStatus());
-  // From here on nobody needs what trainers keep.
+  // From here on, the pushes that trainers keep are no longer needed.
   if (waited_ && owed_.empty()) {
     waited_ = false;
     if (options_.save_soon) options_.save_soon();
@@ -99,10 +99,10 @@ Status Shard::RunOwed() {
   return broken_;
 }
 
-// Nobody was told of a step that was not complete: who is in a dead trainer's place gives to it
-// anew.
+// An incomplete step was never acknowledged: the replacement of a lost trainer sends its part
+// again.
 bool Shard::ForgetGone() {
-  bool waits = false;  // for somebody else
+  bool waits = false;  // for another trainer
   for (int r = 0; r < trainers_.size(); ++r) {
     waits |= !trainers_[r].completed && !params_->GaveAll(r) && !gone_.contains(r);
   }
@@ -131,9 +131,9 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
   const auto again = [&]() TD_NO_ANALYSIS -> Status {
     if (entry.move != nullptr) return ReplayMove(entry);
     TD_RETURN_IF_ERROR(CheckCaller(entry.head.caller));
-    Ready ready;  // nobody waits yet
+    Ready ready;  // no call waits yet
     if (entry.kind == LogEntry::Kind::kAdopt) {
-      // What it had given to a step that was not complete then is forgotten: nobody needs it.
+      // The older incarnation's part of an incomplete step is dropped, so it is not needed.
       if (entry.head.step == version_) gone_.erase(entry.head.caller.trainer);
       return OkStatus();
     }
@@ -152,7 +152,7 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
     TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
     if (duplicate) return InvalidArgument("it was taken before");
     PushTicket ticket{.buffers = std::move(entry.values)};
-    if (!entry.head.slices.empty()) {  // else it was skipped, or is lost
+    if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
       TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(entry.head, moves_));
     }
     return TakePush(entry.head, std::move(ticket), ready);

@@ -1,6 +1,6 @@
-// Makes a shard's slices and tables of an image that comes piece by piece, beside those that are
-// served meanwhile. They take their place once the image is whole; until then, and whatever is
-// wrong with it, nothing changes.
+// Builds slices and tables of a shard from a streamed snapshot while the old ones are still served.
+// They replace the old ones when the snapshot is complete. Until then, and after any error, the
+// shard is unchanged.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class ShardRestore final : public SnapshotSink {
 
   Status Begin(ShardSnapshot head) override;
   Status Take(SnapshotChunk piece) override;
-  // Replaces everything. Those who wait are told ABORTED. REQUIRES: every piece was taken, and
-  // whoever gave them found nothing wrong. Once.
+  // Replaces the whole state. Waiting calls receive ABORTED. REQUIRES: all chunks were received and
+  // their sender reported no error. Call once.
   Status Finish();
   const ShardSnapshot& head() const { return head_; }
 

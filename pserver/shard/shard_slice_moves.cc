@@ -1,5 +1,5 @@
-// The part of Shard that is about dense slices which move between servers: each is a bucket by
-// itself (SliceSpec::bucket), which moves as those of rows do (shard_moves.cc).
+// The part of Shard for dense slices that move between servers. Each slice is a bucket
+// (SliceSpec::bucket) and moves like a row bucket (shard_moves.cc).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@ namespace tandem {
 
 void Shard::SlicesChanged() { config_.slices = params_->slices().specs(); }
 
-// Nothing is changed when what is in the parcel does not fit its moves, or this server.
+// On an error (the contents do not match the moves or this server), nothing changes.
 Status Shard::TakeSlices(const BucketMigration& parcel) {
   std::set<int> missing;
   for (const BucketMove& m : parcel.moves) {

@@ -1,7 +1,7 @@
-// The part of Shard that is about buckets which move in sync mode. They move between two steps,
-// while neither server takes pushes of the second one (docs/internals/bucket-migration.md). So rows
-// are at the same version on both, and nothing of a step that was gathered has to move. A server
-// takes part in one move before a step.
+// The part of Shard for moves in sync mode (docs/ARCHITECTURE.md, "Buckets that move"). Buckets
+// move between two steps, while neither server accepts pushes of the second step. Rows then have
+// the same version on both servers, and no gathered gradients have to move. A server takes part in
+// at most one move before each step.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,8 @@ bool Shard::Idle() const { return sync() && !params_->ServesAny() && moves_.offe
 
 bool Shard::AtItsStep() const { return frozen_.order && frozen_.order->step == version_; }
 
-// What was offered is the target's from this step on, or not: until that is known there is no step.
+// An offered bucket belongs to the target from this step on, or not at all. Until that is known,
+// the step cannot begin.
 bool Shard::Held() const {
   if (!sync()) return false;
   return !moves_.offered.empty() || AtItsStep();
@@ -46,23 +47,23 @@ void Shard::AddPrevious(const std::vector<int>& buckets, BucketMigration& parcel
   }
 }
 
-// What makes a server part of the steps from that of the parcel on.
+// Makes a server take part in the steps from that of the migration on.
 Status Shard::TakeStep(const BucketMigration& parcel, bool idle) {
   TD_RETURN_IF_ERROR(params_->SetScalars(parcel.scalars));
   TD_RETURN_IF_ERROR(params_->SetPreviousRows(parcel.previous));
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;
-    // The steps before are none of its own.
+    // It took no part in earlier steps.
     for (TrainerRegistry::Trainer& t : trainers_) t.adopted = version_;
   }
   return OkStatus();
 }
 
-// Moves that came to nothing get an epoch of their own, so that their targets hear of it.
+// Assigns new ownership epochs to cancelled moves, so that their targets learn of the cancellation.
 void Shard::TakeBack() {
   if (moves_.begun.empty() || options_.bug == ShardBug::kNeverTakesBack) return;
-  if (options_.log != nullptr && !options_.log->Ready(0).ok()) return;  // later
+  if (options_.log != nullptr && !options_.log->Ready(0).ok()) return;  // tried again later
   BucketMap back = moves_.TakeBack(options_.index);
   if (back.moves().empty()) return;
   NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(back)});

@@ -1,5 +1,5 @@
-// The part of Shard that is about pushes and trainers which are not as they should be: gradients
-// that are not finite, or late; trainers that are silent.
+// The part of Shard that handles faulty input: gradients that are not finite or are stale, and
+// unresponsive trainers.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// Names the first number that is none.
+// INVALID_ARGUMENT: a value is not finite (the message names the first one).
 Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
   for (size_t i = 0; i < head.slices.size(); ++i) {
     const PushHead::Slice& s = head.slices[i];
@@ -60,7 +60,7 @@ PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
     ticket.buffers.clear();
     return emptied;
   }
-  // A step is complete when everybody gave everything: zeros of slices, no rows of tables.
+  // A step needs every part from every trainer: zeros for slices, no rows for tables.
   for (size_t i = 0; i < emptied.slices.size(); ++i) {
     TensorDesc& desc = emptied.slices[i].desc;
     if (params_->IsTable(ticket.slices[i])) {
@@ -72,9 +72,9 @@ PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {
   return emptied;
 }
 
-// A gradient that was computed from older parameters, as it would be from those of now, to first
-// order and with g * g for the second derivative (Zheng et al., ICML 2017, eq. 10). The log keeps
-// the result: what was pulled is in no log.
+// Corrects a gradient that was computed from older parameters to the current ones, to first order.
+// g * g approximates the second derivative (Zheng et al., ICML 2017, eq. 10). The log stores the
+// result, because it does not contain the pulled values.
 Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     if (params_->IsTable(ticket.slices[i])) continue;
@@ -92,8 +92,8 @@ Status Shard::Compensate(const PushHead& head, PushTicket& ticket) {
 
 Duration Shard::SilenceMax() const { return std::min(config_.step_timeout, config_.lost_after); }
 
-// Where a trainer has a reason to call (pserver 0 has the barriers). In sync mode a step is
-// complete with everybody alone: there those who wait are told.
+// Only a server that trainers regularly call can declare them lost (pserver 0 has the barriers). In
+// sync mode a step needs every trainer, so waiting calls fail instead.
 bool Shard::LosesTrainers() const {
   if (config_.mode == ShardMode::kSync || !initialised()) return false;
   if (options_.index == 0 || params_->slices().size() != 0) return true;

@@ -1,5 +1,4 @@
-// The part of Shard that is about values as such: those it begins with, and those it gives to
-// whoever wants more than parameters.
+// The part of Shard for values: initial values, and values other than parameters that callers read.
 #include <utility>
 
 #include "pserver/shard/shard.h"
@@ -53,7 +52,7 @@ Status Shard::KeepFirst(Cut cut, const std::vector<bool>& before) {
     if (keeping_ != number) return Aborted("the server was restored while the first values came");
     keeping_ = 0;
     if (!kept.ok()) {
-      params_->SetGiven(before);  // as if this message had not come: it may come again
+      params_->SetGiven(before);  // as if this message had not been received: it may be sent again
       return Annotate(kept, "the first values could not be kept");
     }
     WakeWaiters(ready);
@@ -74,12 +73,12 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
 }
 
 Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
-  // They may have gone while the pull waited.
+  // The rows may have moved away while the pull waited.
   if (!moves_.empty()) TD_RETURN_IF_ERROR(params_->CheckRows(rows));
   TD_ASSIGN_OR_RETURN(PulledSlice values, params_->Rows(rows, previous));
   counters_.pull_bytes.Add(static_cast<double>(values.numel) * sizeof(float));
   result.slices.push_back(std::move(values));
-  // Pulls move rows too.
+  // Pulls move rows between tiers too.
   if (options_.table_memory.bytes != 0) table_metrics_->Show(params_->tables());
   return OkStatus();
 }

@@ -1,4 +1,4 @@
-// The waiting half of Shard: pulls, barriers, deadlines and lost trainers.
+// The part of Shard for waiting calls: pulls, barriers, deadlines and lost trainers.
 #include <algorithm>
 #include <utility>
 
@@ -11,13 +11,13 @@ namespace {
 
 constexpr Duration kTellEvery = std::chrono::seconds(1);
 
-// Nobody pushes to such a server any more: it stays where it is.
+// Trainers no longer push to such a server, so its version does not change.
 Status NoRows() { return OutOfRange("this server gave all its rows away"); }
 
 }  // namespace
 
-// A trainer asks for no more than it did itself. A server that was started again, or got its first
-// bucket, has not seen those pushes.
+// A trainer requests no step that it has not pushed itself. A server that was restarted, or
+// received its first bucket, has not seen those pushes.
 void Shard::Hear(int trainer, uint64_t min_step, Ready& ready) {
   uint64_t& told = trainers_[trainer].told;
   if (min_step <= told) return;
@@ -115,7 +115,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
                                   : CheckJob(query.caller.job, config_.job);
     }
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
-    // Unknown variables are said at once, not when the version is there.
+    // Unknown variables are reported immediately, not when the version is available.
     for (size_t i = 0; status.ok() && i < query.ranges.size(); ++i) {
       status = FindRange(query.ranges[i]).status();
     }
@@ -252,7 +252,7 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   }
   const std::vector<int> missing = MissingAtStep();
   const bool all = std::ssize(missing) == trainers_.size();
-  // A client that waits for itself learns which gradient it forgot.
+  // If a client waits for its own push, the message names the missing gradients.
   std::string lacks;
   if (missing.size() == 1 && !params_->GaveNothing(missing[0])) {
     lacks = ", which pushed no gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
@@ -274,7 +274,7 @@ std::vector<int> Shard::Awaited() const {
   for (int r : barriers_.Missing()) awaited[r] = true;
   std::vector<int> list;
   for (int r = 0; r < trainers_.size(); ++r) {
-    // One that waits here itself is alive: somebody else is the cause.
+    // A trainer with a waiting call here is alive: another one is the cause.
     if (awaited[r] && !trainers_.Waits(r)) list.push_back(r);
   }
   return list;
@@ -312,7 +312,7 @@ void Shard::ExpireWaiters() {
     LoseSilentTrainers(now, ready);
     ExpireHold(now, ready);
     for (const int r : SilentTrainers(now)) {
-      // One that has not called yet may be starting.
+      // A trainer that has not called yet may be starting.
       if (trainers_.seen(r)) silent.emplace_back(r, now - trainers_.last_heard(r));
     }
     const Status lost = LostTrainer(now);
@@ -330,7 +330,7 @@ void Shard::ExpireWaiters() {
         ready);
     barriers_.Expire(now, ready);
   }
-  // Before those who wait are told, who may end for it.
+  // Before waiting calls fail, because their callers may then exit.
   for (const auto& [trainer, time] : silent) {
     if (options_.on_silent) options_.on_silent(trainer, time);
   }

@@ -1,5 +1,5 @@
-// The trainers of a job as one server knows them. Of each: what it pushed and how much of that is
-// behind the parameters; and whether it is there, when it was heard of, whether it waits here.
+// State of each trainer as seen by one server: accepted pushes, pushes applied to the parameters,
+// liveness, time of the last call, waiting calls.
 #pragma once
 
 #include <algorithm>
@@ -14,30 +14,31 @@
 
 namespace tandem {
 
-// Not thread-safe (the shard's lock guards it). Trainers are 0 to size() - 1.
+// Trainers are 0 to size() - 1. Not thread-safe (the shard's lock guards it).
 class TrainerRegistry {
  public:
   struct Trainer {
-    // It was started again, or another one takes its place, at this version of the parameters: what
-    // the older one pushed is none of its own.
+    // The trainer was restarted or replaced at this version of the parameters. The pushes of older
+    // incarnations do not count for the new one.
     void Replace(uint64_t by_incarnation, uint64_t version);
-    // Steps that it pushed, here or elsewhere.
+    // Steps that it has pushed, here or elsewhere.
     uint64_t steps() const { return std::max(pushes == 0 ? 0 : last_step + 1, told); }
 
     bool completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
-    uint64_t told = 0;                 // steps that it pushed, as its pulls say
-    uint64_t pulled = 0, adopted = 0;  // versions: of its last pull, when this one first called
-    SequenceWindow taken;              // includes the step being gathered
-    SequenceWindow applied;            // behind the parameters
-    SentNumbers numbers;               // as its pushes said
+    uint64_t told = 0;  // pushed steps, as reported by its pulls
+    // versions: of its last pull, and of the first call of this incarnation
+    uint64_t pulled = 0, adopted = 0;
+    SequenceWindow taken;    // accepted; includes the step being gathered
+    SequenceWindow applied;  // applied to the parameters
+    SentNumbers numbers;     // as reported by its pushes
     uint64_t lost_pushes = 0;
   };
 
   // Both must outlive it.
   TrainerRegistry(const Clock& clock, Metrics& metrics);
 
-  // These are all, and none of them has called yet. REQUIRES: no call waits.
+  // Creates `count` trainers, none of which has called yet. REQUIRES: no call waits.
   void Begin(int count);
   int size() const { return static_cast<int>(trainers_.size()); }
   Trainer& operator[](int trainer) { return trainers_[static_cast<size_t>(trainer)]; }
@@ -45,31 +46,32 @@ class TrainerRegistry {
   auto begin() { return trainers_.begin(); }
   auto end() { return trainers_.end(); }
 
-  // ---- What was pushed
-  void ApplyTaken();  // what was taken is behind the parameters
-  // Everything that was applied is what an image has: see marks().
+  // ---- Accepted pushes --------------------------------------------------------------------------
+  void ApplyTaken();  // marks all accepted pushes as applied
+  // Copies the state of applied pushes for the next snapshot: see marks().
   void Settle();
-  // Of all trainers, as they were when Settle was called last.
+  // The states of all trainers, as of the last Settle.
   const std::vector<TrainerPushState>& marks() const { return settled_; }
-  void Restore(const std::vector<TrainerPushState>& marks);  // of trainers that there are
+  void Restore(const std::vector<TrainerPushState>& marks);  // for existing trainers
 
-  // ---- Who is there
-  void Hear(int trainer);  // it called
+  // ---- Liveness ---------------------------------------------------------------------------------
+  void Hear(int trainer);  // the trainer called
   bool lost(int trainer) const { return At(trainer).lost; }
-  void Find(int trainer);  // which was lost
-  // Those of whom nothing was heard for so long, who wait for nobody here themselves; they are lost
-  // from now on.
+  void Find(int trainer);  // a lost trainer called again
+  // Declares trainers lost that made no call for `silence_max` and have no waiting call here.
+  // Returns them.
   std::vector<int> LoseSilent(Time now, Duration silence_max);
-  Time NextLoss(Duration silence_max) const;  // Time::max(): nobody is there to be lost
-  // Nobody waits for it: it completed, or is lost.
+  Time NextLoss(Duration silence_max) const;  // Time::max(): no trainer can be lost
+  // Other trainers do not wait for it: it completed or is lost.
   bool Gone(int trainer) const { return (*this)[trainer].completed || lost(trainer); }
-  // Trainers that are not gone and pushed fewer steps.
+  // Trainers that are not gone and have pushed fewer steps.
   std::vector<int> Behind(uint64_t steps) const;
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
-  // A call of `trainer` (-1, which counts for nothing: an observer) waits here for others; it does
-  // so no more, and was there until then, unless it is gone. Each Begin has its End.
+  // Begin and end of a waiting call of `trainer` (-1: an observer, ignored). A trainer with a
+  // waiting call counts as alive until the end of the wait, unless it is gone. Each Begin needs an
+  // End.
   void BeginWait(int trainer);
   void EndWait(int trainer);
   bool Waits(int trainer) const { return At(trainer).waiting != 0; }
@@ -79,10 +81,10 @@ class TrainerRegistry {
  private:
   struct Presence {
     bool seen = false, lost = false;
-    int waiting = 0;               // its calls that wait here
-    Time last_heard, waits_since;  // this: the first of those calls
-    Counter* waited = nullptr;     // seconds in which some did
-    RecentSum waited_recently;     // the same
+    int waiting = 0;               // number of its waiting calls
+    Time last_heard, waits_since;  // waits_since: begin of the first of those calls
+    Counter* waited = nullptr;     // seconds in which at least one waited
+    RecentSum waited_recently;     // the same, recent
   };
   const Presence& At(int trainer) const { return presence_[static_cast<size_t>(trainer)]; }
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
@@ -93,12 +95,12 @@ class TrainerRegistry {
   Metrics& metrics_;
   Gauge &waiting_calls_, &lost_trainers_;
   std::vector<Trainer> trainers_;
-  std::vector<Presence> presence_;  // as many
+  std::vector<Presence> presence_;  // by trainer
   std::vector<TrainerPushState> settled_;
-  int waiting_ = 0;  // the sum of Presence::waiting
+  int waiting_ = 0;  // sum of Presence::waiting
 };
 
-// "trainer 1", "trainers 1, 3"; "nobody" when empty.
+// Returns "trainer 1" or "trainers 1, 3" as text, and a placeholder if the list is empty.
 std::string TrainerList(const std::vector<int>& trainers);
 
 }  // namespace tandem

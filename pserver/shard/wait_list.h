@@ -1,4 +1,4 @@
-// Calls that wait at a server for what others do.
+// Calls that wait at a server for actions of other trainers.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,26 @@
 
 namespace tandem {
 
-// Answers, given out behind the lock once what they tell of is written.
+// Replies that are sent outside the lock, after the changes they report are logged.
 using ReadyAnswers = std::vector<WriteAheadLog::Written>;
 
 struct WaitingCall {
   int trainer;  // -1: an observer
   Time since, deadline;
   uint64_t incarnation = 0;   // of the trainer that called
-  const void* tag = nullptr;  // tells the call from others; null: nobody takes it back
+  const void* tag = nullptr;  // identifies the call; null: it cannot be withdrawn
 };
 
-// Not thread-safe. The trainers' waits (TrainerRegistry::BeginWait) are those of the calls that are
-// in lists: each begins with Add and ends when the call is taken out. `Call` is a WaitingCall with
-// `done`, a function of a Status or of what can be made of one, which is called once.
+// List of waiting calls. Each Add begins a wait of the trainer (TrainerRegistry::BeginWait), and
+// removal of the call ends it. `Call` is a WaitingCall with `done`, a function of a Status or of a
+// type made from one, which is called once. Not thread-safe.
 template <typename Call>
 class WaitList {
  public:
   static constexpr size_t kCallsMax = 65536;
 
-  // `roster` must outlive it, and stay as it is (TrainerRegistry::Begin) while a call waits.
+  // `roster` must outlive the list and must not be reset (TrainerRegistry::Begin) while a call
+  // waits.
   explicit WaitList(TrainerRegistry& roster) : roster_(roster) {}
 
   bool empty() const { return calls_.empty(); }
@@ -44,7 +45,7 @@ class WaitList {
     calls_.push_back(std::move(call));
   }
 
-  // Takes out those for which `goes(call)`, in the order in which they came, and gives each to
+  // Removes the calls for which `goes(call)` is true, in order of arrival, and passes each to
   // `take(Call&)`.
   template <typename Goes, typename Take>
   void TakeIf(const Goes& goes, const Take& take) {
@@ -59,7 +60,7 @@ class WaitList {
     }
   }
 
-  // Takes out those for which `why(call)` is not OK: they are to be told that.
+  // Removes the calls for which `why(call)` is not OK and fails them with this status.
   template <typename Why>
   void FailIf(const Why& why, ReadyAnswers& ready) {
     Status status;
@@ -72,7 +73,7 @@ class WaitList {
           ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
         });
   }
-  // The trainer of the call was started again since: nobody is there to hear the answer.
+  // The trainer of the call was restarted since, so no process waits for the reply.
   bool IsReplaced(const Call& call) const {
     return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
   }
@@ -90,7 +91,7 @@ class WaitList {
         },
         ready);
   }
-  // Takes out the call with this tag, whose caller is gone.
+  // Removes the call with this tag. Its caller has disconnected.
   void Leave(const void* tag, ReadyAnswers& ready) {
     FailIf(
         [tag](const Call& call) {
@@ -102,7 +103,7 @@ class WaitList {
     FailIf([&status](const Call&) { return status; }, ready);
   }
 
-  Time NextDeadline() const {  // Time::max(): nobody waits
+  Time NextDeadline() const {  // Time::max(): no call waits
     Time next = Time::max();
     for (const Call& call : calls_) next = std::min(next, call.deadline);
     return next;

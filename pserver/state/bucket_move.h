@@ -1,5 +1,5 @@
-// What goes from server to server when buckets of rows and dense slices move. A slice is a bucket
-// too (SliceSpec::bucket).
+// Data of moves of row buckets and dense slices between servers. A slice has a bucket number too
+// (SliceSpec::bucket).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace tandem {
 
-// Which buckets are to go where, for how long they wait for that, and (sync) before which step.
+// Freezes buckets for a move to `target`.
 struct FreezeRequest {
   std::vector<int> buckets;  // ascending
-  int target = 0;            // sync: also asked, which takes no pushes of the step either
-  std::string address;       // of the target
-  Duration lease{};          // zero: they are not to go any more
+  // In sync mode the target receives the request too, and accepts no pushes of the step.
+  int target = 0;
+  std::string address;  // of the target
+  Duration lease{};     // time until the freeze ends; zero: ends the freeze now
   uint64_t step = 0;
 };
 
@@ -24,28 +25,29 @@ struct SliceMigration {
   SliceSnapshot image;
 };
 
-// Buckets on their way from `source` to `target`: rows and slices with all that belongs to them,
-// and which pushes are behind them.
+// Contents of a move from `source` to `target`: rows and slices with all their data, and the marks
+// of the pushes applied to them.
 struct BucketMigration {
   struct Scalar {
     std::string variable, slot;
     float value = 0;
   };
-  ShardConfig config;  // without slices, no buckets; without a name when the target is not new
+  // Without slices, no buckets; without a name if the target already has the configuration.
+  ShardConfig config;
   int source = 0, target = 0;
   uint64_t version = 0;
   std::vector<BucketMove> moves;
   std::vector<RowValues> rows;  // by table
-  std::vector<Scalar> scalars;  // slots of tables that are one number: for a server that is new
+  std::vector<Scalar> scalars;  // one-number slots of tables, for a server without values
   std::vector<ServerPushState> marks;
-  BucketMap map;  // as the source knows it
-  // Sync: weights before the last update of rows that it changed, by table, where there are any.
+  BucketMap map;  // as known to the source
+  // Sync: by table, the previous weights of rows that the last update changed.
   std::vector<RowValues> previous;
   bool has_previous = false;
   std::vector<SliceMigration> slices;
 };
 
-// What the update log says of moves.
+// A WAL record about moves.
 struct MoveRecord {
   std::vector<BucketMove> moves;
   BucketMigration parcel;
@@ -57,12 +59,12 @@ struct MapAnswer {
   BucketMap map;
   uint64_t generation = 0;
   int index = 0;
-  std::vector<int> buckets;  // that are its own, frozen ones among them
+  std::vector<int> buckets;  // owned by the server, including frozen ones
   uint64_t rows = 0;
-  size_t slices = 0;                  // that do not move
+  size_t slices = 0;                  // slices that do not move
   std::vector<uint64_t> slice_bytes;  // of those buckets that are slices
   bool leaving = false;
-  int frozen_for = -1;  // the target of its frozen buckets; -1: there are none
+  int frozen_for = -1;  // target of the frozen buckets; -1: none
   uint64_t version = 0;
   bool sync = false;
 };

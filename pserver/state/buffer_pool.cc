@@ -13,7 +13,7 @@ namespace tandem {
 struct BufferPool::State {
   State(size_t max, std::shared_ptr<Arena> from) : arena(std::move(from)), spare_bytes_max(max) {}
 
-  // Keeps the block, or frees it when enough is kept.
+  // Keeps the block, or frees it if enough blocks are kept.
   void GiveBack(Buffer block, size_t bytes) {
     MutexLock lock(mu);
     if (!open || spare_bytes + bytes > spare_bytes_max) return;

@@ -5,7 +5,8 @@
 namespace tandem {
 namespace {
 
-// What either took. Of one sender, so that the windows differ in little.
+// The messages accepted in either window. Both are of the same sender, so they differ only
+// slightly.
 SequenceWindow Both(const SequenceWindow& a, const SequenceWindow& b) {
   const SequenceWindow& older = a.highest() < b.highest() ? a : b;
   SequenceWindow all = a.highest() < b.highest() ? b : a;

@@ -1,8 +1,9 @@
-// What a server knows of moves of buckets and must not forget: who owns which bucket as far as it
-// heard, which moves it began as their source, and what it was offered as their target.
+// The durable state of moves on one server: known owners of buckets, moves that it began as the
+// source, and buckets offered to it as the target.
 //
-// The owner of a bucket picks a number, the epoch, for each move that it begins, higher than any
-// that it picked or heard of before. Of two that tell of one bucket the higher epoch is right.
+// The owner of a bucket chooses a number, the ownership epoch, for each move that it begins. The
+// number is higher than any it chose or received before. If two records name different owners of a
+// bucket, the higher ownership epoch is valid.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +16,28 @@
 
 namespace tandem {
 
-// Which pushes of a trainer server `server` took.
+// The pushes of a trainer that server `server` accepted.
 struct ServerPushState {
   int server = 0;
   TrainerPushState mark;
   uint64_t pushes = 0, last_step = 0;
 };
-// Takes up a mark: of the same trainer and server the later one, of the same incarnation both.
+// Adds a mark to `all`. For the same trainer and server, the later incarnation replaces the other;
+// marks of the same incarnation are combined.
 void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 
-// Not thread-safe.
+// Moves as known to one server. Not thread-safe.
 struct MoveState {
   BucketMap map;
-  uint64_t generation = 0;          // times that it gave buckets away, or (sync) got some
-  std::map<int, uint64_t> begun;    // by bucket, the epoch that it chose last for a move
-  std::map<int, uint64_t> offered;  // buckets that are kept and not served yet, with their epochs
-  std::vector<ServerPushState> inherited;  // that came with buckets
-  bool leaving = false;                    // takes no more buckets
-  std::vector<SliceSpec> placed;           // by Configure; empty where that is not known
+  uint64_t generation = 0;  // number of times that it gave buckets away or (sync) received some
+  std::map<int, uint64_t> begun;  // by bucket: ownership epoch of the last move it began
+  // Buckets stored but not served yet, with their ownership epochs.
+  std::map<int, uint64_t> offered;
+  std::vector<ServerPushState> inherited;  // marks received with buckets
+  bool leaving = false;                    // accepts no more buckets
+  std::vector<SliceSpec> placed;           // by Configure; empty: not known
 
-  // Else slices are where they were placed.
+  // false: slices are where Configure placed them.
   bool MovesSlices() const {
     return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
   }
@@ -42,30 +45,31 @@ struct MoveState {
     return map.version() == 0 && generation == 0 && begun.empty() && offered.empty() && !leaving;
   }
 
-  // ---- As the source
-  // Moves with epochs of their own. Nothing is changed: see Begin.
+  // ---- Source of a move -------------------------------------------------------------------------
+  // Returns moves with new ownership epochs. Changes nothing; see Begin.
   std::vector<BucketMove> MovesOf(const std::vector<int>& buckets, int target) const;
   void Begin(const std::vector<BucketMove>& moves);
-  // Whether these moves are what was heard last of their buckets. Of any moves, from outside.
+  // Whether these moves, which may come from any caller, are the newest known for their buckets.
   bool AreOver(const std::vector<BucketMove>& moves) const;
-  // From now on the buckets are the targets'.
+  // The targets own the buckets from now on.
   void GiveAway(const std::vector<BucketMove>& moves, const BucketMap& news);
-  // Moves that were begun and came to nothing are over: `owner` has the buckets still, under an
-  // epoch of its own each, which is what is returned.
+  // Cancels moves that were begun and not released. `owner` keeps the buckets, each under a new
+  // ownership epoch. Returns these epochs.
   BucketMap TakeBack(int owner);
 
-  // ---- As the target
-  // Of these moves, those that were offered before or are over.
+  // ---- Target of a move -------------------------------------------------------------------------
+  // Number of these moves that were offered before or are over.
   size_t Known(const std::vector<BucketMove>& moves) const;
   void Offer(const std::vector<BucketMove>& moves);
-  // Whether the news concern a bucket that was offered: Learn takes it out.
+  // Whether `news` concerns a bucket that was offered. Learn then removes it from `offered`.
   bool Concerns(const BucketMap& news) const;
   struct Decided {
-    std::vector<int> mine, others;  // buckets that were offered, and are not any more; ascending
+    std::vector<int> mine, others;  // buckets that are no longer offered, ascending
   };
   Decided Learn(const BucketMap& news, int server);
 
-  // What that server took of the trainer before its buckets came here; null: nothing is known.
+  // The pushes of the trainer that `server` accepted before its buckets moved here; null: not
+  // known.
   const SequenceWindow* Inherited(int server, int trainer, uint64_t incarnation) const;
 };
 

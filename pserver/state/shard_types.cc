@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kJobBytesMax = 64;  // of what a caller says, in messages
+constexpr size_t kJobBytesMax = 64;  // limit for caller-provided text in messages
 
 constexpr int kTrainersMax = 4096;
 constexpr size_t kTablesMax = 4096;
@@ -65,7 +65,7 @@ Status CheckSlice(const SliceSpec& s) {
   return OkStatus();
 }
 
-// "", or which slice is called otherwise in moves.
+// Returns "", or the first slice with different bucket numbers.
 std::string BucketDifference(const std::vector<SliceSpec>& now,
                              const std::vector<SliceSpec>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
@@ -122,7 +122,7 @@ Status CheckTables(const ShardConfig& config, const std::set<std::string>& slice
   return OkStatus();
 }
 
-// The first that two lists of `what` do not have in common; "" when they are equal.
+// The first difference of the two lists, named `what`; "" if they are equal.
 template <typename T>
 std::string ListDifference(const char* what, const std::vector<T>& now,
                            const std::vector<T>& before, std::string (*text)(const T&)) {

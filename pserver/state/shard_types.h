@@ -1,5 +1,5 @@
-// What goes in and out of a shard, without any wire format: the gRPC glue (service.cc), the storage
-// and the tests all speak these.
+// Input and output types of a shard, independent of any wire format. The gRPC code (service.cc),
+// the storage and the tests use them.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@
 
 namespace tandem {
 
-struct MoveState;  // move_state.h
+struct MoveState;  // see move_state.h
 
 enum class ShardMode : uint8_t { kSync, kASync };
 const char* Name(ShardMode mode);  // "sync", "a_sync"
 
-// What becomes of a push with NaN or infinity.
+// Handling of a push with NaN or infinity.
 enum class NonfinitePolicy : uint8_t {
-  kReject,  // refused, naming the first
-  kSkip,    // taken, but without effect: in sync mode its gradients are zeros
-  kApply    // nobody looks
+  kReject,  // rejected; the message names the first value
+  kSkip,    // accepted without effect: in sync mode its gradients are zeros
+  kApply    // no check
 };
 const char* Name(NonfinitePolicy policy);  // "reject", "skip", "apply"
 
@@ -40,14 +40,14 @@ struct SliceSpec {
   std::string variable;
   Shape shape;  // of the whole variable
   int64_t offset = 0, numel = 0;
-  int bucket = 0;  // kRowBuckets or more: what it is called in moves; 0: it does not move
-  friend bool operator==(const SliceSpec& a, const SliceSpec& b) {  // the same elements
+  int bucket = 0;  // kRowBuckets or more: bucket number in moves; 0: the slice does not move
+  friend bool operator==(const SliceSpec& a, const SliceSpec& b) {  // compares the elements only
     return std::tie(a.variable, a.shape, a.offset, a.numel) ==
            std::tie(b.variable, b.shape, b.offset, b.numel);
   }
 };
 
-// The rows of a table [height, dim] in buckets [bucket_begin, bucket_end)
+// The rows of a table [height, dim] in row buckets [bucket_begin, bucket_end)
 // (common/tensor/row_buckets.h).
 struct TableSpec {
   std::string variable;
@@ -60,7 +60,7 @@ struct TableSpec {
   int64_t dim() const { return shape[1]; }
 };
 
-// What all trainers of a job must agree on.
+// The job configuration, equal for all trainers.
 struct ShardConfig {
   std::string job;
   int trainers = 0;
@@ -70,42 +70,42 @@ struct ShardConfig {
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
-  // A trainer silent for so long is lost, whether others wait for it or not: in a_sync mode nobody
-  // waits for it any more until it calls again.
+  // A trainer without a call for this time is lost, even if no trainer waits for it. In a_sync
+  // mode, others then no longer wait for it until it calls again.
   Duration lost_after = std::chrono::seconds(900);
-  // a_sync: gradients g of slices become g + this * g * g * (w - w pulled last by their trainer).
+  // a_sync: a gradient g of a slice becomes g + this * g * g * (w - w pulled last by its trainer).
   float delay_compensation = 0;
 };
 
-// INVALID_ARGUMENT naming what is wrong: names, ranges, overlaps, limits.
+// INVALID_ARGUMENT: invalid names, ranges, overlaps or limits (the message says which).
 Status CheckConfig(const ShardConfig& config);
-// OK, or FAILED_PRECONDITION: a call for another job than the one that is served.
+// FAILED_PRECONDITION: a call for another job than the one served.
 Status CheckJob(const std::string& job, const std::string& served);
-// "" when equal; else the first difference, in words: "mode is a_sync, was sync".
+// Returns "" if equal, otherwise the first difference as text: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
-// Takes over what says how pushes and trainers are treated, and nothing of what is kept.
+// Copies the settings for faulty pushes and trainers, and nothing about stored values.
 void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
 
-// Mistakes on purpose, for tests that must notice them.
+// Deliberate errors, for tests that must detect them.
 enum class ShardBug : uint8_t {
   kNone,
-  kNoDedup,           // a push that was taken before is taken again
-  kMarksNotKept,      // the log brings back the updates, but not the numbers of their pushes
-  kAnswersEarly,      // answers do not wait until what they tell of is written
-  kLogCutShort,       // a checkpoint drops entries of the log that it does not hold
-  kOldRowsTaken,      // pushes from before buckets were given away are taken when they are back
-  kMarksStay,         // buckets come without the marks of the pushes behind them
-  kOwnsTooSoon,       // buckets that are offered are served before they are released
-  kMovesWithinAStep,  // sync: pushes are taken while buckets are on their way
-  kPreviousStays,     // sync: buckets come without the weights before the last step
-  kNeverTakesBack,    // sync: targets do not hear of moves that came to nothing
-  kNeverAsks,         // pushes of which the log has the order alone are forgotten at a start
-  kCutsEarly,         // a cut does not wait for what belongs to it and has not come
-  kHoldsNothing,      // new pushes are taken although they are to be held for a cut
-  kCopiesLate,        // an image has what came while nobody had copied it yet
+  kNoDedup,           // a repeated push is applied again
+  kMarksNotKept,      // the WAL restores updates, but not the numbers of their pushes
+  kAnswersEarly,      // replies do not wait until their updates are logged
+  kLogCutShort,       // a checkpoint drops WAL entries that it does not contain
+  kOldRowsTaken,      // pushes from before a release are accepted when the buckets return
+  kMarksStay,         // buckets move without the marks of their pushes
+  kOwnsTooSoon,       // offered buckets are served before their release
+  kMovesWithinAStep,  // sync: pushes are accepted while buckets move
+  kPreviousStays,     // sync: buckets move without the weights before the last step
+  kNeverTakesBack,    // sync: targets do not learn of cancelled moves
+  kNeverAsks,         // after a restart, pushes without logged values are dropped
+  kCutsEarly,         // a snapshot does not wait for its missing pushes
+  kHoldsNothing,      // new pushes are accepted during a hold for a snapshot
+  kCopiesLate,        // a snapshot contains updates that precede the copy but follow its begin
 };
 
-// Who calls.
+// The caller of a request.
 struct Caller {
   std::string job;
   int trainer = 0;
@@ -122,7 +122,7 @@ struct ConfigureResult {
   uint64_t keep_bytes_max = 0;
 };
 
-// Values of one slice, f32.
+// f32 values of one slice.
 struct SliceValues {
   std::string variable;
   int64_t offset = 0;
@@ -137,48 +137,48 @@ struct SlotValues {
   Buffer values;
 };
 
-// What is counted of a row (RowUse of row_store.h), and versions since the last gradient.
+// Use data of a row (RowUse of row_store.h), with the age in versions since its last gradient.
 struct RowAge {
   float show = 1;
   uint32_t age = 0;
   float click = 0;
-  bool brief = false;  // it has its first value alone, and of each slot the first
+  bool brief = false;  // the row has only its first value and the first value of each slot
 };
-// A row that is not admitted yet: versions with a gradient for it, and since the last of them.
+// A row that is not admitted yet: number of versions with a gradient, and versions since the last.
 struct WaitingRow {
   uint64_t id = 0;
   uint32_t seen = 0, age = 0;
   friend bool operator==(const WaitingRow&, const WaitingRow&) = default;
 };
 
-// Rows of a table with their slots: what InitParams brings and PullTable gives.
+// Rows of a table with their slots, for InitParams and PullTable.
 struct RowValues {
   std::string variable;
   std::vector<uint64_t> ids;
-  std::vector<float> content;  // of each row its values, then its slots; shorter where it is brief
+  std::vector<float> content;  // for each row its values, then its slots; shorter for brief rows
   bool last = false;
-  std::vector<RowAge> use;  // of each row, or empty: as of rows that are touched now
+  std::vector<RowAge> use;  // by row; empty: as for rows that are used now
   std::vector<WaitingRow> waiting;
 };
 struct TablePage {
   uint64_t version = 0;
   RowValues rows;
-  std::vector<std::string> slots;  // names of those in the rows
+  std::vector<std::string> slots;  // names of the slots in the rows
   std::vector<float> slot_start;
   int next_bucket = 0;
 };
 
-// PushRequest's of proto/pserver.proto: by server, numbers of messages of one trainer.
+// Fields of PushRequest (proto/pserver.proto): by server, message numbers of one trainer.
 struct SentNumbers {
   std::vector<uint64_t> sent;   // the newest ones
-  std::vector<uint64_t> ended;  // up to which pushes have ended with all their messages
-  // Of those told so far the highest.
+  std::vector<uint64_t> ended;  // all pushes up to these have ended with all their messages
+  // Raises each number to that of `other` if that is higher.
   void Raise(const SentNumbers& other);
-  static uint64_t At(const std::vector<uint64_t>& numbers, int server);  // 0: nothing is known
+  static uint64_t At(const std::vector<uint64_t>& numbers, int server);  // 0: not known
 };
 
 // A push without its values. The gradient of a table is two slices with its name: the row ids, i64
-// [n], ascending, and right behind f32 [n, dim].
+// [n], ascending, then the values, f32 [n, dim].
 struct PushHead {
   struct Slice {
     std::string variable;
@@ -189,24 +189,24 @@ struct PushHead {
   uint64_t sequence = 0, step = 0;
   float learning_rate = 0;
   std::vector<Slice> slices;
-  // PushRequest's of proto/pserver.proto: by what the sender chose the rows, and where it sent them
-  // before (its index + 1; 0: nowhere).
+  // Fields of PushRequest (proto/pserver.proto): the generation by which the sender chose the rows,
+  // and the server to which it sent them before (index + 1; 0: none).
   uint64_t generation = 0;
   int origin_server = 0;
   uint64_t origin_sequence = 0;
   SentNumbers numbers = {};
-  bool finite = false;  // the sender has looked
+  bool finite = false;  // the sender has checked the gradients
 };
-// Where the values of an admitted push go, in the order of PushHead::slices.
+// Destinations of the values of an admitted push, in the order of PushHead::slices.
 struct PushTicket {
-  bool duplicate = false;  // nothing to copy: the push was taken before
+  bool duplicate = false;  // the push was accepted before; its values are not copied
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
-  std::vector<int> slices;  // tables count on behind the slices; both halves have the number
+  std::vector<int> slices;  // indices as in ShardParams; both parts of a table have the same index
   std::vector<Buffer> buffers;
-  bool owed = false;     // its values are waited for (shard_replay.cc)
-  bool skipped = false;  // NonfinitePolicy::kSkip
+  bool owed = false;     // the shard waits for these values (shard_replay.cc)
+  bool skipped = false;  // NonfinitePolicy::kSkip applied
 };
-// When a shard changed its parameters; at first Time().
+// Time of the last change of the parameters; Time(): none yet.
 struct UpdateTime {
   Time begin, end;
 };
@@ -215,7 +215,7 @@ struct PushOutcome {
   uint64_t version = 0;
   bool duplicate = false;
   UpdateTime update;  // the newest one
-  // PushReply's of proto/pserver.proto.
+  // Fields of PushReply (proto/pserver.proto).
   uint64_t log_number = 0, kept_number = 0;
 };
 
@@ -229,20 +229,21 @@ struct PullRows {
 };
 struct PullQuery {
   Caller caller;
-  bool observer = false;  // caller is not a trainer
+  bool observer = false;  // the caller is not a trainer
   uint64_t min_version = 0;
-  std::vector<PullRange> ranges;       // empty, with no rows: all slices
-  uint64_t min_step = 0;               // a_sync: steps that the slowest trainer must have pushed
-  std::optional<uint64_t> at_version;  // sync: this one alone; it or the next is the present one
+  std::vector<PullRange> ranges;  // empty, and no rows: all slices
+  uint64_t min_step = 0;          // a_sync: steps that the slowest trainer must have pushed
+  // Sync: exactly this version, the current or the previous one.
+  std::optional<uint64_t> at_version;
   std::vector<PullRows> rows;
 };
-// Shared, never changing memory: it may be sent without a copy.
+// Shared, immutable memory, which can be sent without a copy.
 struct PulledSlice {
   std::string variable;
   int64_t offset = 0, numel = 0;
   Buffer values;     // of the whole slice
-  size_t first = 0;  // element of `values` where the range begins
-  int64_t dim = 0;   // 0: of a slice; else numel / dim rows of a table
+  size_t first = 0;  // element of `values` at which the range begins
+  int64_t dim = 0;   // 0: a slice; otherwise numel / dim rows of a table
 };
 struct PullResult {
   uint64_t version = 0;
@@ -255,35 +256,36 @@ struct TrainerInfo {
   int trainer = 0;
   bool seen = false, completed = false, lost = false;
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
-  uint64_t skipped = 0;      // of `pushes`: NonfinitePolicy::kSkip
-  uint64_t lost_pushes = 0;  // whose values are gone (shard_replay.cc), since the job began
+  uint64_t skipped = 0;      // of `pushes`: skipped by NonfinitePolicy::kSkip
+  uint64_t lost_pushes = 0;  // pushes whose values are lost (shard_replay.cc), since the job began
   double silent_seconds = 0;
-  double waited_seconds = 0;   // its calls, for other trainers, since the server started
-  double waited_recently = 0;  // of those, in the last minute
+  double waited_seconds = 0;   // time its calls waited for other trainers, since the server started
+  double waited_recently = 0;  // the part of waited_seconds in the last minute
 };
 struct TableInfo {
   std::string variable;
   size_t rows = 0, bytes = 0;
-  size_t waiting = 0;  // rows that are not admitted yet
+  size_t waiting = 0;  // rows not admitted yet
   // Since the server started:
   uint64_t dropped = 0;  // gradients of rows that were not admitted
   uint64_t removed = 0;  // rows
-  size_t extended = 0;   // of `rows`: those that have all their values (row_accessor.h)
-  // With rows outside memory (row_tiers.h); the last three since the table was made:
+  size_t extended = 0;   // of `rows`: full rows (row_accessor.h)
+  // Only if rows may be outside memory (row_tiers.h). The last three count since the table was
+  // created:
   size_t cold_rows = 0;     // of `rows`
-  uint64_t fetched = 0;     // rows that came in
-  uint64_t written = 0;     // rows that were written to go out
-  double read_seconds = 0;  // waited for rows
+  uint64_t fetched = 0;     // rows read into memory
+  uint64_t written = 0;     // rows evicted with a write
+  double read_seconds = 0;  // time spent waiting for rows
 };
 struct ShardInfo {
   bool configured = false, initialised = false;
-  ShardConfig config;  // empty unless configured
+  ShardConfig config;  // empty if not configured
   uint64_t version = 0;
   std::vector<TrainerInfo> trainers;
   std::vector<TableInfo> tables;
-  size_t buckets = 0;        // of rows, that it serves
-  uint64_t map_version = 0;  // of the moves that it knows of (BucketMap); 0: nothing moved
-  uint64_t last_cut = 0;     // the highest number of a cut that was taken, given up or begun here
+  size_t buckets = 0;        // row buckets that it serves
+  uint64_t map_version = 0;  // of the moves that it knows (BucketMap); 0: no moves
+  uint64_t last_cut = 0;     // highest number of a snapshot that was taken, abandoned or begun here
 };
 
 // ---- Checkpoints --------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ struct TrainerPushState {
   uint64_t incarnation = 0;
   bool completed = false;
   SequenceWindow applied;
-  uint64_t lost_pushes = 0;  // TrainerInfo's
+  uint64_t lost_pushes = 0;  // as in TrainerInfo
   SentNumbers numbers = {};
 };
 struct SliceSnapshot {
@@ -304,44 +306,43 @@ struct SliceSnapshot {
   };
   Buffer param;
   std::vector<Slot> slots;
-  Buffer previous = nullptr;  // ShardSnapshot::has_previous
+  Buffer previous = nullptr;  // see ShardSnapshot::has_previous
 };
-// The rows of a table by bucket, each as a RowValues; and its slots of one number.
+// The rows of a table by bucket, each as a RowValues, and its one-number slots.
 struct TableSnapshot {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
-  RowValues previous = {};  // weights alone, of the rows that the last update changed or removed
-  bool partial = false;     // of ShardSnapshot::base: rows that changed alone
+  RowValues previous = {};  // only weights, of rows that the last update changed or removed
+  bool partial = false;     // only rows that changed since ShardSnapshot::base
 };
-// The whole state of a shard between two updates. Memory is shared and never changes.
+// The complete state of a shard between two updates. The memory is shared and immutable.
 struct ShardSnapshot {
   ShardConfig config;
   uint64_t version = 0;
-  uint64_t log_number = 0;  // the last entry of the log (wal.h) that is in here
+  uint64_t log_number = 0;  // last WAL entry (wal.h) that the snapshot contains
   std::vector<TrainerPushState> marks;
   std::vector<SliceSnapshot> slices;  // in the order of config.slices
   std::vector<TableSnapshot> tables;  // in the order of config.tables
-  // Sync mode with a log: with the parameters before the last update, for a trainer that takes
-  // another one's place while servers are a step apart.
+  // Sync mode with a WAL: the snapshot includes the parameters before the last update. A trainer
+  // that replaces another one needs them while servers are one step apart.
   bool has_previous = false;
-  std::shared_ptr<const MoveState> moves = nullptr;  // of buckets; null: nothing moved
-  uint64_t order = 0;  // counts the images of a shard's life; not kept
-  // A delta: tables may hold only what changed since the whole image of this version.
+  std::shared_ptr<const MoveState> moves = nullptr;  // null: no moves
+  uint64_t order = 0;  // number of this snapshot in the shard's life; not stored
+  // Set in a delta: its tables may contain only changes since the full snapshot of this version.
   std::optional<uint64_t> base = {};
-  // As Storage::Read gives it: the version of the whole image on which deltas may build.
+  // Set by Storage::Read: the version of the full snapshot on which deltas may build.
   std::optional<uint64_t> whole = {};
   size_t bytes() const;
 };
 
-// Copies the state of the moment at which this was made, while others go on; once, from any thread
-// that may be busy for some time. Fails as Shard::Image does. Dropped without a call: the state is
-// not needed. Must not outlive the shard.
+// Copies the state as of the creation of this function while the shard continues. Call it at most
+// once, from a thread that may be busy for some time. Fails as Shard::Image does. Destroying it
+// without a call abandons the snapshot. Must not outlive the shard.
 using SnapshotFn = std::function<StatusOr<ShardSnapshot>()>;
 
-// ---- Cuts over all servers (shard_cut.cc)
-// --------------------------------------------------------
+// ---- Global snapshots (shard_cut.cc) ------------------------------------------------------------
 
-// Which pushes of a trainer belong to a cut.
+// The pushes of a trainer that belong to a global snapshot.
 struct SnapshotFrontier {
   int trainer = 0;
   uint64_t incarnation = 0;
@@ -355,18 +356,18 @@ struct PausedState {
 struct SnapshotRequest {
   uint64_t cut = 0;  // its number
   std::vector<SnapshotFrontier> marks;
-  uint64_t map_version = 0;  // of BucketMap, as PausedState said
-  Duration lease{};          // to wait for what has not come
-  uint64_t taker = 0;        // who takes it (HoldPushesRequest.taker)
+  uint64_t map_version = 0;  // of BucketMap, as in PausedState
+  Duration lease{};          // maximum wait for missing pushes
+  uint64_t taker = 0;        // the coordinator (HoldPushesRequest.taker)
 };
-// A cut on the disk of a server.
+// A global snapshot on the disk of a server.
 struct KeptCut {
   uint64_t number = 0, version = 0;
   friend bool operator==(const KeptCut&, const KeptCut&) = default;
 };
 struct PendingSnapshot {
   SnapshotFn copy;
-  Duration held{};  // so long no new pushes were taken
+  Duration held{};  // time without new pushes
 };
 
 inline std::span<const float> Floats(const Buffer& buffer, int64_t numel) {

@@ -1,6 +1,5 @@
-// What changes a shard, noted in its order before anybody is told of the change, so that a server
-// that is killed comes back with every update that it acknowledged, and with the sequence numbers
-// behind them.
+// The write-ahead log (WAL) of a shard. Each change is logged in order before it is acknowledged. A
+// restarted server therefore has every acknowledged update and the sequence numbers of its push.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +13,37 @@
 
 namespace tandem {
 
-struct MoveRecord;  // bucket_move.h
+struct MoveRecord;  // see bucket_move.h
 
-// One change. The update and the mark that it was taken (trainer, incarnation, sequence) are the
-// same record: there is never one without the other.
+// One change. The update and its mark (trainer, incarnation, sequence) are one record, so neither
+// exists without the other.
 struct LogEntry {
   enum class Kind : uint8_t {
     kPush = 1,      // head and values
-    kAdopt = 2,     // head.caller was started again: what the older incarnation gave is forgotten
-    kComplete = 3,  // head.caller pushes no more
-    // Of `move`. Buckets of rows:
-    kMoveBegun = 4,     // numbers of moves, which are used once
-    kMoveOffered = 5,   // came, and are not served yet
-    kMoveReleased = 6,  // were given away
-    kMoveLearned = 7,   // are served from now on, or kept no more
-    kOrder = 8,         // a push whose values its sender keeps: head alone, without slices
-    kMoveRefused = 9,   // of `move`: buckets are taken no more, or again
+    kAdopt = 2,     // head.caller was restarted: the gradients of its older incarnation are dropped
+    kComplete = 3,  // head.caller sends no more pushes
+    // Records with `move`, about row buckets:
+    kMoveBegun = 4,     // ownership epochs of moves, which are used once
+    kMoveOffered = 5,   // received, and not served yet
+    kMoveReleased = 6,  // given away
+    kMoveLearned = 7,   // served from now on, or dropped
+    kOrder = 8,         // a push whose values its sender keeps: only the head, without slices
+    kMoveRefused = 9,   // `move`: buckets are rejected from now on, or accepted again
   };
-  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data folder
+  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data directory
   Kind kind = Kind::kPush;
   PushHead head;
-  std::vector<Buffer> values;  // by head.slices; never change
+  std::vector<Buffer> values;  // in the order of head.slices; immutable
   std::shared_ptr<const MoveRecord> move = nullptr;
-  uint64_t sender_bytes = 0;  // kOrder: of the values; not written
+  uint64_t sender_bytes = 0;  // kOrder: bytes of the values; not written
 };
 
-// When what is written is also on the disk. In every case it survives the death of the process.
+// When written entries are synced to the disk. Written entries always survive the death of the
+// process.
 enum class WalSync : uint8_t {
-  kNone,      // when the system sees fit
-  kInterval,  // at most so long later
-  kAlways     // before it is acknowledged
+  kNone,      // decided by the operating system
+  kInterval,  // within the sync interval
+  kAlways     // before the acknowledgement
 };
 // "none", "interval", "always".
 StatusOr<WalSync> ParseWalSync(const std::string& text);
@@ -51,17 +51,17 @@ StatusOr<WalSync> ParseWalSync(const std::string& text);
 // Thread-safe.
 class WriteAheadLog {
  public:
-  // OK, or why what was noted before is not written. RESOURCE_EXHAUSTED: it still may be.
+  // The status is OK, or the reason why earlier entries are not written. RESOURCE_EXHAUSTED: they
+  // may still be written later.
   using Written = std::function<void(const Status&)>;
 
   virtual ~WriteAheadLog() = default;
-  // OK when a change with `bytes` of values may be made: there is room for it on the disk, and for
-  // all that waits. Else the reason: RESOURCE_EXHAUSTED for lack of room, UNAVAILABLE when the log
-  // has ended.
+  // Returns OK if a change with `bytes` of values may be made: the disk has room for it and for all
+  // waiting entries. RESOURCE_EXHAUSTED: no room. UNAVAILABLE: the log has ended.
   virtual Status Ready(uint64_t bytes) = 0;
-  // Returns at once. In the order of the numbers.
+  // Queues an entry; entries must come in the order of their numbers. Returns immediately.
   virtual void Append(LogEntry entry) = 0;
-  // Calls `done` when everything appended before is written: at once, or on the log's own thread.
+  // Calls `done` when all entries appended before are written: immediately, or on the log's thread.
   virtual void WhenLogged(Written done) = 0;
 };
 

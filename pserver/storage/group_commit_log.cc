@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr Duration kAgain = std::chrono::milliseconds(100);  // after a lack of room
+constexpr Duration kAgain = std::chrono::milliseconds(100);  // pause after a lack of room
 
 uint64_t ValueBytes(const LogEntry& entry) {
   uint64_t bytes = 0;
@@ -86,7 +86,7 @@ void GroupCommitLog::WhenLogged(Written done) {
 
 Time GroupCommitLog::NextTurn() const {
   MutexLock lock(mu_);
-  // What could not be written is tried again a little later, whatever comes meanwhile.
+  // A failed write is retried after a pause, even if new entries come meanwhile.
   return status_.ok() && !entries_.empty() ? Time::min() : again_;
 }
 
@@ -102,7 +102,7 @@ Status GroupCommitLog::Write() {
       unsynced_ = options_.sync == WalSync::kInterval;
     }
   }
-  // What was written before is due even when there is no room for more.
+  // Entries written before are synced on time even if there is no room for more.
   if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
     TD_RETURN_IF_ERROR(storage_.SyncLog());
     synced_ = clock_.Now();

@@ -1,9 +1,9 @@
-// An WriteAheadLog that writes what came together in one go (group commit).
+// A WriteAheadLog that writes all waiting entries together (group commit).
 //
-// A write that fails for lack of room is made again until it succeeds, and those who wait for it
-// are told the reason meanwhile. Any other error ends the log: RocksDB writes nothing more after
-// one, and what was not synced has to be read again. Nothing is acknowledged from then on, and the
-// process is to end; its successor reads what the folder holds.
+// A write that fails for lack of room is retried until it succeeds; meanwhile waiting callers
+// receive the error. Any other error ends the log, because RocksDB writes nothing after an error
+// and unsynced data must be read again. From then on nothing is acknowledged and the process must
+// end. Its successor reads the contents of the directory.
 #pragma once
 
 #include <string>
@@ -19,43 +19,44 @@ namespace tandem {
 struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
   Duration sync_interval = std::chrono::milliseconds(100);
-  uint64_t bytes_max = uint64_t{256} << 20;  // then `on_full`
-  // So much was written, or kept by senders, since the last call: time for a checkpoint, which
+  uint64_t bytes_max = uint64_t{256} << 20;  // limit for `on_full`
+  // Called when bytes_max were written, or kept by senders, since the last call. A checkpoint then
   // shortens the log. Must not block.
   std::function<void()> on_full;
-  // NextTurn may be earlier than it was. Must not block.
+  // Called when NextTurn may be earlier than before. Must not block.
   std::function<void()> on_work;
-  // The log has ended, for this reason. Called once at most. Must not block.
+  // Called with the reason when the log has ended, at most once. Must not block.
   std::function<void(const Status&)> on_end;
-  // Values that wait to be written; then Ready refuses. One change alone may have more.
+  // Limit of the values that wait to be written; above it, Ready rejects changes. A single change
+  // may be larger.
   uint64_t waiting_bytes_max = uint64_t{4} << 30;
 };
 
-// Owns no thread and no clock: whoever drives it gives it a turn when NextTurn has come.
+// Owns no thread and no clock: the owner calls Turn at NextTurn. Thread-safe.
 class GroupCommitLog final : public WriteAheadLog {
  public:
-  // All but `options` must outlive the log.
+  // All arguments except `options` must outlive the log.
   GroupCommitLog(GroupLogOptions options, const Clock& clock, Storage& storage, Metrics& metrics);
-  ~GroupCommitLog() override;  // Close
+  ~GroupCommitLog() override;  // calls Close
   Status Ready(uint64_t bytes) override;
   void Append(LogEntry entry) override;
   void WhenLogged(Written done) override;
 
-  // Writes what waits in one go, and calls those who waited for it. One call at a time.
+  // Writes all waiting entries together and calls the waiting callbacks. Only one call at a time.
   void Turn();
-  // When Turn has something to do at the earliest; Time::max(): nothing.
+  // Earliest time at which Turn has work; Time::max(): none.
   Time NextTurn() const;
-  // Writes what waits, once; then those who still wait are told why not. REQUIRES: no Turn is under
-  // way nor comes.
+  // Writes all waiting entries once, then passes an error to the callbacks that still wait.
+  // REQUIRES: no Turn is in progress or follows.
   void Close();
 
  private:
   struct Waiting {
-    uint64_t number;  // when this entry is written
+    uint64_t number;  // the callback runs when this entry is written
     Written done;
   };
   Status Write();
-  // Tells those who waited how the write ended.
+  // Passes the status of the write to waiting callbacks.
   void Release(const Status& status);
 
   const GroupLogOptions options_;
@@ -64,27 +65,27 @@ class GroupCommitLog final : public WriteAheadLog {
   Histogram& write_seconds_;
   Counter& bytes_total_;
   mutable Mutex mu_;
-  bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is taken or written any more
+  bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is accepted or written any more
   Status status_ TD_GUARDED_BY(mu_);          // of the last write
-  Time again_ TD_GUARDED_BY(mu_);             // when there is something to do without new entries
-  uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // numbers
+  Time again_ TD_GUARDED_BY(mu_);             // next time with work if no new entries come
+  uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // entry numbers
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
-  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // of values that are not written
+  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // of values not written yet
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
-  // The turn's own:
+  // Used only in Turn:
   std::vector<LogEntry> batch_;  // being written
   uint64_t bytes_ = 0;
   bool unsynced_ = false;
   Time synced_;
 };
 
-// The thread that gives a log its turns; REQUIRES that the log's clock is the real one.
+// The thread that calls Turn of a log. REQUIRES: the log uses the real clock.
 class LogFlushThread {
  public:
   explicit LogFlushThread(GroupCommitLog& log);
-  ~LogFlushThread();  // joins, behind the turn under way
-  void Poke();        // GroupLogOptions::on_work
+  ~LogFlushThread();  // joins the thread, after the Turn in progress
+  void Poke();        // for GroupLogOptions::on_work
 
  private:
   void Loop();

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Rows of one bucket of the two images.
+// Merges the rows of one bucket of the two snapshots.
 class BucketMerge {
  public:
   BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version)
@@ -39,12 +39,12 @@ class BucketMerge {
   }
 
  private:
-  // Where in the content each row begins, and the end.
+  // Offsets in the content at which the rows begin, and the end.
   std::vector<size_t> Begins(const RowValues& rows) const {
     std::vector<size_t> begins = {0};
     size_t weights = 0;
     for (const RowAge& use : rows.use) begins.push_back(weights += accessor_.columns(use.brief));
-    // Every weight has as many slots.
+    // Every weight has the same number of slots.
     for (size_t& begin : begins) begin = weights == 0 ? 0 : begin * (rows.content.size() / weights);
     return begins;
   }
@@ -57,7 +57,8 @@ class BucketMerge {
   }
   bool Stays(RowAge& use) const {
     RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
-    // Of each update between the two, by the version before it (SparseTable::Begin).
+    // Repeats the decay of each update between the two, by the version before it
+    // (SparseTable::Begin).
     uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
     for (; at < version_; at += every_) {
       if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;

@@ -1,16 +1,16 @@
-// Deltas of images: what of a shard's tables changed since a whole image, and how both make a whole
-// one again.
+// Delta snapshots: the changes of a shard's tables since a full snapshot, and how to merge both
+// into a full snapshot.
 #pragma once
 
 #include "pserver/state/shard_types.h"
 
 namespace tandem {
 
-// Adds the rows of `base` to the tables of `delta` that are partial. What happened to them between
-// the two versions without a gradient, fading and removal, happens here: the rules depend on
-// versions alone, and who had a later gradient is never removed before who had none
-// (RowAccessor::FadeAndStay). REQUIRES: both of the same configuration, each with ascending ids in
-// a bucket.
+// Adds the rows of `base` to the partial tables of `delta`. Applies the decay and removal that
+// happened to these rows between the two versions. This is possible because the rules depend only
+// on versions, and a row with a later gradient is never removed before a row without one
+// (RowAccessor::FadeAndStay). REQUIRES: both have the same configuration, and ascending ids in each
+// bucket.
 void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta);
 
 }  // namespace tandem

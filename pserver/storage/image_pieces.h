@@ -1,5 +1,5 @@
-// A shard's image on its way from where it is kept: its head, then its values piece by piece, so
-// that beside the tables that are made of them only some pieces are in memory.
+// Streams a shard snapshot from its storage: its head, then its values in chunks. Besides the
+// tables built from them, only a few chunks are in memory.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct SnapshotChunk {
   enum class Kind : uint8_t {
     kSlice,  // parameters and slots
     kRows,   // of one bucket
-    // ShardSnapshot::has_previous: `slice.previous` alone, and TableSnapshot::previous.
+    // Only if ShardSnapshot::has_previous: only `slice.previous`, and TableSnapshot::previous.
     kPreviousSlice,
     kPreviousRows,
   };
@@ -28,26 +28,26 @@ struct SnapshotChunk {
 class SnapshotSink {
  public:
   virtual ~SnapshotSink() = default;
-  // Once, first: the image without its slices, and with tables that have no rows.
+  // Called once, first: the snapshot without slices, with tables that have no rows.
   virtual Status Begin(ShardSnapshot head) = 0;
-  // Slices in their order, then rows by tables, then what was before the last update, in the same
-  // order. After an error nothing more comes.
+  // Receives slices in order, then rows by table, then the values before the last update in the
+  // same order. After an error, no more chunks follow.
   virtual Status Take(SnapshotChunk piece) = 0;
 };
 
-// An image whose pieces are put together again.
+// Assembles a snapshot from its chunks.
 class SnapshotAssembler final : public SnapshotSink {
  public:
   Status Begin(ShardSnapshot head) override;
   Status Take(SnapshotChunk piece) override;
-  // Whose every piece came.
+  // Valid after all chunks were received.
   ShardSnapshot& image() { return image_; }
 
  private:
   ShardSnapshot image_;
 };
 
-// Takes an image apart.
+// Sends a snapshot to `taker` in chunks.
 Status GivePieces(ShardSnapshot image, SnapshotSink& taker);
 
 }  // namespace tandem

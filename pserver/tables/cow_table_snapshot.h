@@ -1,5 +1,5 @@
-// The rows of a table as they are at a cut, copied bucket by bucket while others change them: of a
-// bucket that was not copied yet, a row is kept as it is before its first change.
+// A copy-on-write snapshot of the rows of a table. It is copied bucket by bucket while the table
+// changes. A row of a bucket that is not copied yet is saved before its first change.
 #pragma once
 
 #include <bitset>
@@ -15,18 +15,19 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Copy-on-write snapshot of one table. Create it, call Save before each change of a row in a
+// pending bucket, call Add for each bucket, then Take once. Not thread-safe.
 class CowTableSnapshot {
  public:
-  // A row as it was.
+  // State of a row at the time of the snapshot.
   struct Saved {
-    bool kept = false;   // false: it did not change
-    bool there = false;  // there was such a row, at place `at` of rows()
+    bool kept = false;   // false: Save was not called for the row, so it has not changed
+    bool there = false;  // the row existed; `at` is its index in rows()
     uint32_t at = RowStore::kNone;
   };
 
-  // `floats`, `brief`: as of the table's RowStore. `image`: all but its rows. Rows whose last
-  // update is more than `age_max` versions before `version` are left out.
+  // `floats`, `brief`: as for the table's RowStore. `image`: the snapshot without its rows. The
+  // snapshot omits rows whose last update is more than `age_max` versions before `version`.
   CowTableSnapshot(int64_t floats, int64_t brief, uint32_t version, uint32_t age_max,
                    const std::bitset<kRowBuckets>& buckets, TableSnapshot image)
       : version_(version),
@@ -39,21 +40,21 @@ class CowTableSnapshot {
   uint32_t age_max() const { return age_max_; }
   bool pending(int bucket) const { return pending_[static_cast<size_t>(bucket)]; }
 
-  // Keeps the row at `at` of `rows`, or that there is none (kNone), unless it did already.
-  // `waiting`: as what it waits to be admitted, or null.
+  // Saves the row at index `at` of `rows`. kNone saves the fact that the row does not exist. Does
+  // nothing if `id` is already saved. `waiting`: the row's admission state, or null.
   void Save(uint64_t id, const RowStore& rows, uint32_t at, const WaitingRow* waiting);
   Saved Find(uint64_t id) const;
   const RowStore& rows() const { return rows_; }
-  // Of a bucket, all that Save was told of, ascending.
+  // Ids of all saved rows of a bucket, ascending.
   std::vector<uint64_t> SavedIds(int bucket) const { return rows_.IdsOf(bucket); }
-  // The list of those that wait in a bucket, as it was.
+  // The rows of a bucket that waited for admission at the time of the snapshot.
   std::vector<WaitingRow> Waiting(int bucket, std::span<const WaitingRow> now) const;
 
-  // The bucket as it was; it is pending no more.
+  // Adds the rows of a bucket as of the snapshot. The bucket is no longer pending.
   void Add(int bucket, RowValues rows);
-  // There will be no image.
+  // Makes Take fail with `status`.
   void Fail(const Status& status);
-  // REQUIRES: no bucket is pending. Once.
+  // Returns the snapshot. REQUIRES: no bucket is pending. Call once.
   StatusOr<TableSnapshot> Take();
 
  private:
@@ -63,8 +64,9 @@ class CowTableSnapshot {
   std::bitset<kRowBuckets> pending_;
   TableSnapshot image_;
   std::map<int, RowValues> buckets_;
-  RowStore rows_;                                   // marks: kThere, or 0
-  std::map<int, std::vector<WaitingRow>> waiting_;  // by bucket, those that Save was told of
+  RowStore rows_;  // marks: kThere, or 0
+  // by bucket: the waiting rows that Save received.
+  std::map<int, std::vector<WaitingRow>> waiting_;
   Status status_;
 };
 

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// The update of a part of a variable must not depend on what lies elsewhere.
+// The update of a slice must not depend on values outside the slice.
 Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
@@ -66,7 +66,7 @@ void DenseTable::Index() {
                     [&](int64_t offset, int slice) { return offset < slices_[slice].spec.offset; }),
                 static_cast<int>(i));
   }
-  // Spare blocks for one gradient of every trainer and three snapshots.
+  // Keeps spare blocks for one gradient of every trainer and three snapshots.
   pool_.SetSpareBytesMax((gathered_.size() + 3) * (bytes + 4096));
 }
 
@@ -82,7 +82,7 @@ Status DenseTable::Add(const SliceSpec& spec) {
 void DenseTable::Remove(int bucket) {
   const int slice = FindBucket(bucket);
   if (slice < 0) return;
-  // Without memory for the copies there is no cut (TakeCut).
+  // Without memory for the copies, the snapshot fails (TakeCut).
   if (!CaptureAll().ok()) DropCut();
   for (size_t t = 0; t < gathered_.size(); ++t)
     gathered_[t] -= slices_[slice].gathered[t] != nullptr;
@@ -164,7 +164,7 @@ void DenseTable::Drop(int trainer) {
 Status DenseTable::ApplyGathered(Slice& s, std::span<const int> ranks, float learning_rate) {
   const int slice = static_cast<int>(&s - slices_.data());
   TD_RETURN_IF_ERROR(BeforeChange(slice));
-  // Free in training: everybody asked for them.
+  // No extra cost in training: the trainers' pulls have already made this copy.
   TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
   s.snapshot.reset();
   std::vector<const std::byte*> contributions;
@@ -303,7 +303,8 @@ void DenseTable::BeginSnapshot() {
 }
 
 Status DenseTable::Capture(int slice) {
-  // One that came or went since had all others captured first.
+  // A slice added or removed since BeginSnapshot is not part of it: CaptureAll ran before the
+  // change.
   if (static_cast<size_t>(slice) >= slices_.size() || !slices_[slice].cutting) return OkStatus();
   TD_ASSIGN_OR_RETURN(cut_[slice], Image(slice));
   slices_[slice].cutting = false;

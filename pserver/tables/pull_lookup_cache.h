@@ -1,5 +1,5 @@
-// What pulls found out about their rows: where they are, and first values of those that are not
-// there. The push that follows has the same ids, and need not look them up nor draw values again.
+// Cache of row lookups of recent pulls: indices of rows, and initial values of absent rows. The
+// push after a pull has the same ids. It need not look up the rows or generate the values again.
 #pragma once
 
 #include <array>
@@ -9,26 +9,26 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Remembers the last four pulls. Not thread-safe.
 class PullLookupCache {
  public:
-  static constexpr size_t kRowsMax = 1 << 16;  // of a pull that is worth its memory
+  static constexpr size_t kRowsMax = 1 << 16;  // larger pulls are not cached
   struct Pull {
     std::vector<uint64_t> ids;
-    std::vector<uint32_t> at;  // RowStore::kNone: it was not there
-    std::vector<float> fresh;  // values of those that were not there, side by side; or none
-    uint64_t moves = 0;        // RowStore::moves() then
-    uint32_t rows = 0;         // RowStore::size() then
+    std::vector<uint32_t> at;  // RowStore::kNone: the row was absent
+    std::vector<float> fresh;  // initial values of the absent rows, contiguous; may be empty
+    uint64_t moves = 0;        // RowStore::moves() at the pull
+    uint32_t rows = 0;         // RowStore::size() at the pull
   };
 
-  // The oldest is dropped; its memory is the new one's.
+  // Replaces the oldest entry and reuses its memory.
   Pull& Add() { return pulls_[next_++ % pulls_.size()]; }
-  // The one with these ids, or null. What it says of places holds while `moves` is the same; a row
-  // that was not there may be there now.
+  // Returns the entry with these ids and `moves`, or null. The indices are valid while `moves` is
+  // unchanged. A row that was absent may exist now.
   const Pull* Find(std::span<const uint64_t> ids, uint64_t moves) const;
 
  private:
-  std::array<Pull, 4> pulls_;  // a trainer has one or two under way
+  std::array<Pull, 4> pulls_;  // a trainer has one or two pulls in progress
   size_t next_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// The strategy of a table's rows, which TableRules::accessor names: what a row holds, what a push
-// brings for it, what its counts decide. Another accessor is another case in here and in
-// TableRules; stores, images, moves and clients know rows of two lengths and their counts alone.
+// The row strategy of a table, selected by TableRules::accessor. It defines the contents of a row,
+// the contents of a push, and the effect of the counts of a row. A new accessor is a new case in
+// this class and in TableRules. Stores, snapshots, moves and clients know only that rows have two
+// lengths and counts.
 //
-// A row is `columns` values and as many of each optimizer slot: those of its table's dim, or,
-// before it is extended, the first of them alone. What it lacks reads as zeros, and gradients for
-// that are dropped.
+// A full row has `dim` values and as many values of each optimizer slot. A brief row (not extended
+// yet) has only the first `columns` of each. Missing values read as zeros, and gradients for them
+// are dropped.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +21,34 @@ class RowAccessor {
  public:
   RowAccessor(const TableRules& rules, int64_t dim) : rules_(rules), dim_(dim) {}
 
-  // ---- Layout
-  // Values of a row that is new, of `dim` in all.
+  // ---- Layout -----------------------------------------------------------------------------------
+  // Number of values of a new row; a full row has `dim`.
   int64_t columns_at_first() const { return ctr() ? 1 : dim_; }
   bool extends() const { return columns_at_first() < dim_; }
   size_t columns(bool brief) const {
     return static_cast<size_t>(brief ? columns_at_first() : dim_);
   }
-  // Numbers in front of each gradient in a push; a push has counts() + dim for each row.
+  // Numbers before each gradient in a push. A push has counts() + dim numbers for each row.
   int64_t counts() const { return rules_.counts(); }
 
-  // ---- Update
-  // INVALID_ARGUMENT naming a row that was clicked more often than shown, or less than never.
-  // `pushed` has counts() + dim numbers for each of `ids`. Numbers that are none pass.
+  // ---- Update -----------------------------------------------------------------------------------
+  // Checks the counts of a push. `pushed` has counts() + dim numbers for each of `ids`. NaN counts
+  // pass. INVALID_ARGUMENT: a row has more clicks than shows, or a negative number of clicks.
   Status CheckCounts(std::span<const uint64_t> ids, const float* pushed) const;
-  // The update of `version` has these counts for a row.
+  // Adds the counts of a row in the update of `version` to `use`.
   void Count(const float* pushed, uint32_t version, RowUse& use) const {
     use.show += ctr() ? pushed[0] : 1;
     if (ctr()) use.click += pushed[1];
     use.last = version;
   }
-  // Whether a row that is not extended becomes so behind the update that counted this.
+  // Whether a brief row becomes full after the update that counted `use`.
   bool Extends(const RowUse& use) const;
 
   // ---- Shrink
   float Score(const RowUse& use) const { return ScoreOf(rules_, use.show, use.click); }
-  // Fades what is counted of a row that is looked through before the update of `version`; false:
-  // the row is to be removed. A row with higher counts and a later use is never removed before one
-  // with less.
+  // Applies the decay to the counts of a row before the update of `version`. Returns false if the
+  // row must be removed. A row with higher counts and a later use is never removed before a row
+  // with lower ones.
   bool FadeAndStay(uint32_t version, RowUse& use) const;
 
  private:

@@ -1,4 +1,4 @@
-// Which rows of a table come into being (admit_count and admit_probability of TableRules).
+// Decides which rows of a table are created (admit_count and admit_probability of TableRules).
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Counts the gradients of rows that wait for admission. Not thread-safe.
 class RowAdmission {
  public:
   RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table);
 
-  // Whether `version`, which has a gradient for row `id`, makes it. REQUIRES: the row is not there;
-  // once for each id and version.
+  // Whether row `id` is created by its gradient in `version`. REQUIRES: the row does not exist;
+  // call once for each id and version.
   bool Admit(uint64_t id, uint32_t version);
-  // Forgets those without a gradient for more than `ttl` versions.
+  // Drops waiting rows without a gradient for more than `ttl` versions.
   void Forget(uint32_t version, uint32_t ttl);
 
-  // Rows that had gradients, but too few.
+  // Number of rows that had gradients, but not enough to be admitted.
   size_t waiting() const { return count_; }
-  // Those of a bucket (common/tensor/row_buckets.h), by ascending ids, as they are at `version`.
+  // The waiting rows of a row bucket (common/tensor/row_buckets.h) by ascending ids, with ages as
+  // of `version`.
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
-  // One of them; nullopt: it does not wait.
+  // The waiting row `id`; nullopt: it does not wait.
   std::optional<WaitingRow> Find(uint64_t id, uint32_t version) const;
-  // Adds or replaces one.
+  // Adds or replaces a waiting row.
   void Set(const WaitingRow& row, uint32_t version);
-  // Forgets those of a bucket.
+  // Drops the waiting rows of a bucket.
   void Drop(int bucket);
 
  private:
@@ -41,7 +42,7 @@ class RowAdmission {
   const TableRules rules_;
   const uint64_t key_;
   std::vector<absl::flat_hash_map<uint64_t, Seen>> buckets_;
-  size_t count_ = 0;  // in all of them
+  size_t count_ = 0;  // in all buckets
 };
 
 }  // namespace tandem

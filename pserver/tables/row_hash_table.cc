@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// Where a line has three on average, one row in twenty lies behind its own; where it has four, one
-// in ten.
+// Lines with three rows on average leave 5 % of the rows outside their own line; with four rows, 10
+// %.
 constexpr size_t kMostOfLine = 3;
 
 }  // namespace
@@ -66,7 +66,7 @@ void RowHashTable::Erase(uint64_t id) {
   bool went_on = lines_[hole].full();
   lines_[hole].Remove(entry);
   --size_;
-  // Of those that went on behind a full line one moves to where there is room now, and leaves room
+  // A full line passed rows on to the next lines. One of them moves into the hole and leaves a hole
   // itself.
   for (size_t i = hole; went_on;) {
     i = Next(i);

@@ -1,8 +1,8 @@
-// Where the rows of a bucket are, by id: a hash table of lines of the cache. A line has up to five
-// ids and their places; an id lies in the line that its hash names, or, where that is full, in the
-// next one that is not. So a lookup reads one line, mostly, which Prefetch brings there, and has no
-// branch that depends on where in it the id lies. (absl::flat_hash_map reads two lines, and can be
-// told to bring the first alone.)
+// Hash table from row ids to row indices for one row bucket, built from cache lines. A line holds
+// up to five ids with their indices. An id is in the line given by its hash, or, if that line is
+// full, in the next line with room. A lookup therefore usually reads one line, which Prefetch can
+// load. It has no branch that depends on the position of the id in the line. (absl::flat_hash_map
+// reads two lines and can prefetch only the first.)
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Maps row ids to indices. Not thread-safe.
 class RowHashTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // What a row takes where they are emptiest, right behind a growth: a line for two of them.
+  // Bytes per row at the lowest load, directly after growth: a line for two rows.
   static constexpr size_t kBytesOfRow = 32;
 
-  // The place of `id`; kNone: it is not there.
+  // The index of `id`; kNone: `id` is absent.
   uint32_t Find(uint64_t id) const {
     if (size_ == 0) return kNone;
     for (size_t i = Home(id);; i = Next(i)) {
@@ -32,16 +32,16 @@ class RowHashTable {
   void Prefetch(uint64_t id) const {
     if (size_ != 0) PrefetchLine(&lines_[Home(id)]);
   }
-  // The place of `id`, which is `at` from now on when it was not there. REQUIRES: `at` is not
+  // Returns the index of `id`. If `id` is absent, adds it with index `at`. REQUIRES: `at` is not
   // kNone.
   uint32_t FindOrAdd(uint64_t id, uint32_t at);
-  // REQUIRES: `id` is there.
+  // REQUIRES: `id` is present.
   void Set(uint64_t id, uint32_t at);
   void Erase(uint64_t id);
-  // Room for so many in all.
+  // Makes room for `size` rows in total.
   void Reserve(size_t size);
   size_t size() const { return size_; }
-  // Calls `take(id, at)` with each, in no order.
+  // Calls `take(id, at)` for each row, in no defined order.
   template <typename Take>
   void ForEach(const Take& take) const {
     for (size_t i = 0; i < count_; ++i) {
@@ -50,8 +50,8 @@ class RowHashTable {
   }
 
  private:
-  static constexpr size_t kEntries = 5;  // of a line
-  // Filled from its begin; `at` is kNone where there is nothing.
+  static constexpr size_t kEntries = 5;  // per line
+  // Entries are filled from the front; `at` is kNone for an empty entry.
   struct alignas(64) Line {
     std::array<uint64_t, kEntries> ids{};
     std::array<uint32_t, kEntries> at = {kNone, kNone, kNone, kNone, kNone};
@@ -65,29 +65,29 @@ class RowHashTable {
     bool full() const { return at.back() != kNone; }
     size_t size() const;
     void Add(uint64_t id, uint32_t place);
-    void Remove(size_t entry);  // the last one takes its place
+    void Remove(size_t entry);  // moves the last entry to this position
   };
   static_assert(sizeof(Line) == 64);
   struct Entry {
     size_t line, entry;
   };
 
-  // By the upper half of the hash, of a number of lines that need not be a power of two
+  // Maps the upper half of the hash to a line. The number of lines need not be a power of two
   // (Lemire, "Fast random integer generation in an interval", 2019).
   size_t Home(uint64_t id) const { return (Hash(id) >> 32) * count_ >> 32; }
   size_t Next(size_t line) const { return line + 1 == count_ ? 0 : line + 1; }
-  // Lines from `from` to `to`, forwards.
+  // Number of lines from `from` forward to `to`, with wrap-around.
   size_t Ahead(size_t from, size_t to) const { return to >= from ? to - from : to + count_ - from; }
-  // Other numbers in each process, so that nobody knows which ids meet.
+  // The hash differs in each process, so clients cannot choose ids that collide.
   static uint64_t Hash(uint64_t id) {
     static const char kSeed = 0;
     const auto product = static_cast<unsigned __int128>(id ^ reinterpret_cast<uintptr_t>(&kSeed)) *
                          0x9ddfea08eb382d69;
     return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
   }
-  // Where `id` is, which is there.
+  // Finds the entry of `id`. REQUIRES: `id` is present.
   Entry EntryOf(uint64_t id) const;
-  // REQUIRES: it is not there, and there is room.
+  // REQUIRES: `id` is absent, and there is room.
   void Insert(uint64_t id, uint32_t at);
   void Rehash(size_t lines);
 

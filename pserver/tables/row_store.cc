@@ -12,8 +12,8 @@ namespace tandem {
 namespace {
 
 constexpr size_t kSlabBytes = 1 << 20;
-// The first slabs are taken one by one: a table of few rows needs no huge pages. The others lie
-// side by side in blocks of so many.
+// The first slabs are allocated one by one, because a table of few rows needs no huge pages. Later
+// slabs are contiguous in blocks of kSlabsOfBlock.
 constexpr size_t kSlabsOfBlock = 16;
 constexpr size_t kGroup = 128;  // rows looked up together
 
@@ -51,7 +51,7 @@ void RowStore::Find(std::span<const uint64_t> ids, uint32_t* at) const {
     for (size_t i = begin; i < end; ++i) {
       at[i] = buckets_[RowBucket(ids[i])].Find(ids[i]);
       if (at[i] == kNone) continue;
-      // The first two lines of the cache: further ones the machine fetches by itself.
+      // The first two cache lines; the hardware prefetches further ones.
       PrefetchLine(Row(at[i]));
       if (OfPlace(at[i]).row_bytes > 64) PrefetchLine(Row(at[i]) + 16);
     }
@@ -116,7 +116,7 @@ StatusOr<uint32_t> RowStore::Extend(uint32_t at) {
   return full;
 }
 
-// A slab for one more row.
+// Allocates a slab if there is no room for one more row.
 Status RowStore::MakeRoom(Kind& kind) const {
   const uint32_t most = (brief_bit_ == 0 ? kNone : brief_bit_) - 1;
   if (kind.size == most) {

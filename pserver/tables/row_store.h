@@ -1,11 +1,10 @@
-// Rows of f32 by 64-bit id: for each bucket (common/tensor/row_buckets.h) an index
-// (row_hash_table.h) from ids to places in slabs. A slab holds the floats of its rows side by side,
-// so that a row of 16 is one line of the cache, and behind them of each its id and what is known
-// about its use, and behind these a byte of each for others to mark it. A row stays where it is,
-// but for Remove and Extend.
+// Stores f32 rows by 64-bit id. For each row bucket (common/tensor/row_buckets.h), an index
+// (row_hash_table.h) maps ids to row indices in slabs. A slab stores the floats of its rows
+// contiguously, so a row of 16 floats is one cache line. After the floats come the id and use data
+// of each row, then one mark byte per row for the caller. Rows move only in Remove and Extend.
 //
-// Rows may have two lengths (row_accessor.h): those that are brief lie in slabs of their own, and
-// their clicks are kept.
+// Rows may have two lengths (row_accessor.h). Brief rows are in separate slabs. If there are brief
+// rows, the store also counts clicks.
 #pragma once
 
 #include <array>
@@ -24,44 +23,48 @@ namespace tandem {
 
 // Versions are counted modulo 2^32.
 struct RowUse {
-  float show = 0, click = 0;  // what the accessor counts (row_accessor.h), faded
+  float show = 0, click = 0;  // counts of the accessor (row_accessor.h), after decay
   uint32_t last = 0;          // the last version with a gradient
 };
 
-// Not thread-safe.
+// Row storage of one table. Not thread-safe.
 class RowStore {
  public:
   static constexpr uint32_t kNone = RowHashTable::kNone;
 
-  // Rows of `floats` >= 1 values; brief ones of `brief` >= 1, which are none with 0.
+  // Full rows have `floats` >= 1 values, brief rows `brief` >= 1 values. `brief` 0: there are no
+  // brief rows.
   explicit RowStore(int64_t floats, int64_t brief = 0);
-  // Bytes that such a row takes, with its part of the hash table where that is emptiest.
+  // Bytes of a row of `floats` values, with its part of the hash table at the lowest load.
   static size_t BytesOfRow(int64_t floats);
 
-  // Places of `ids`, kNone for those that are not there. Looks them up in groups, so that the
-  // misses of the cache overlap.
+  // Writes the indices of `ids` to `at`, kNone for absent rows. Looks up ids in groups, so that
+  // cache misses overlap.
   void Find(std::span<const uint64_t> ids, uint32_t* at) const;
-  // The row's values are not initialised, its mark is 0. REQUIRES: it is not there.
-  // RESOURCE_EXHAUSTED when there is no memory.
+  // Adds a row with uninitialised values and mark 0. REQUIRES: the row is absent.
+  // RESOURCE_EXHAUSTED: no memory.
   StatusOr<uint32_t> Add(uint64_t id, bool brief = false);
-  // The row, made like that where it is not there.
+  // Returns the index of the row. Adds the row like Add if it is absent.
   StatusOr<uint32_t> FindOrAdd(uint64_t id, bool brief = false);
-  // Makes a full row, not initialised, of a brief one, and gives its place; use and mark stay.
+  // Replaces a brief row by a full row with uninitialised values and returns the new index. Use
+  // data and mark are kept.
   StatusOr<uint32_t> Extend(uint32_t at);
-  // ---- Many rows: Grow, then Insert of each, by threads each of which has buckets of its own.
-  // Makes `more` rows at the places from Next(brief) on. RESOURCE_EXHAUSTED: none are made.
+  // ---- Adding many rows -------------------------------------------------------------------------
+  // Call Grow, then Insert for each row. Several threads may call Insert if each has separate
+  // buckets. Grow adds `more` rows at the indices from Next(brief). RESOURCE_EXHAUSTED: no memory,
+  // no rows are added.
   Status Grow(size_t more, bool brief);
-  // The row at `at` is that of `id`, which is not there yet. As behind Add.
+  // Assigns `id` to the row at index `at`. The row is then as after Add. REQUIRES: `id` is absent.
   void Insert(uint64_t id, uint32_t at);
-  // Brings what Insert looks at into the cache.
+  // Prefetches the part of the index that Insert reads.
   void PrefetchIndex(uint64_t id) const { buckets_[RowBucket(id)].Prefetch(id); }
-  // Makes room in the hash tables for rows that come now. Needed by nobody; saves growing them.
+  // Reserves room in the hash tables for new rows. Optional; avoids repeated growth.
   void Expect(std::span<const uint64_t> ids);
-  // The last row of its length moves to its place.
+  // Removes a row. The last row of the same length moves to its index.
   void Remove(uint32_t at);
-  // Rows stay where they are as long as this is the same.
+  // The indices of rows are valid while this number is unchanged.
   uint64_t moves() const { return moves_; }
-  // Brings a row into the cache.
+  // Prefetches a row.
   void Prefetch(uint32_t at) const {
     PrefetchLine(Row(at));
     if (OfPlace(at).row_bytes > 64) PrefetchLine(Row(at) + 16);
@@ -90,16 +93,17 @@ class RowStore {
   }
   uint8_t Mark(uint32_t at) const { return const_cast<RowStore*>(this)->Mark(at); }
 
-  // Rows, of which the n-th, full ones first, is At(n): where none are brief, n itself.
+  // Number of rows. At(n) is the index of the n-th row, full rows first; without brief rows, At(n)
+  // is n.
   uint32_t size() const { return full() + kinds_[1].size; }
   uint32_t full() const { return kinds_[0].size; }
   uint32_t At(uint32_t n) const { return n < full() ? n : brief_bit_ | (n - full()); }
-  // The place of the next one that is added. Brief rows lie above all full ones.
+  // The index of the next row to be added. Indices of brief rows are above those of all full rows.
   uint32_t Next(bool brief) const { return brief ? brief_bit_ | kinds_[1].size : full(); }
   size_t bytes() const;
-  // ... of the rows alone, each as BytesOfRow.
+  // Bytes of the rows alone, each as in BytesOfRow.
   size_t row_bytes() const;
-  // Ids of a bucket, ascending.
+  // The ids of a bucket, ascending.
   std::vector<uint64_t> IdsOf(int bucket) const;
 
  private:
@@ -108,21 +112,21 @@ class RowStore {
     float show;
     uint32_t last;
   };
-  // Rows of one length.
+  // The rows of one length.
   struct Kind {
-    size_t row_bytes = 0;  // floats alone
-    size_t heads_at = 0;   // in a slab
+    size_t row_bytes = 0;  // floats only
+    size_t heads_at = 0;   // offset in a slab
     size_t clicks_at = 0;
     size_t marks_at = 0;
-    int slab_shift = 0;  // rows of a slab, as a power of two
+    int slab_shift = 0;  // rows per slab, as a power of two
     uint32_t slab_mask = 0;
     size_t slab_bytes = 0;
     uint32_t size = 0;
-    std::vector<std::shared_ptr<std::byte>> slabs;  // those of a block share it
+    std::vector<std::shared_ptr<std::byte>> slabs;  // slabs of a block share its ownership
   };
   static Kind KindOf(int64_t floats, bool clicks);
   Status MakeRoom(Kind& kind) const;
-  void SetNew(uint64_t id, uint32_t at);  // but for the values
+  void SetNew(uint64_t id, uint32_t at);  // initialises everything except the values
   const Kind& OfPlace(uint32_t at) const { return brief(at) ? kinds_[1] : kinds_[0]; }
   Kind& OfPlace(uint32_t at) { return brief(at) ? kinds_[1] : kinds_[0]; }
   std::byte* Slab(uint32_t at) const {
@@ -137,7 +141,7 @@ class RowStore {
     return reinterpret_cast<float*>(Slab(at) + OfPlace(at).clicks_at)[InSlab(at)];
   }
 
-  const uint32_t brief_bit_;   // of places; 0: there are no brief rows
+  const uint32_t brief_bit_;   // of indices; 0: there are no brief rows
   std::array<Kind, 2> kinds_;  // full, brief
   uint64_t moves_ = 0;
   std::vector<RowHashTable> buckets_;

@@ -11,8 +11,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPutRows = 4096;    // written at a time, at most
-constexpr uint32_t kTrimShare = 16;  // of the bound is freed at a time
+constexpr size_t kPutRows = 4096;    // maximum rows per write
+constexpr uint32_t kTrimShare = 16;  // this fraction of the limit is freed at a time
 
 }  // namespace
 
@@ -35,8 +35,8 @@ bool RowTiers::IsHot(uint64_t id) const {
   return at != RowStore::kNone;
 }
 
-// A row in memory has had at least the use that its copy outside knows of, so whatever removes the
-// row removes the copy too: it does not come back to life.
+// The use data of a row in memory is at least that of its copy outside. A rule that removes the row
+// therefore removes the copy too, and the row does not reappear.
 bool RowTiers::Stays(ColdRow& row) const {
   for (; row.shrinks < shrinks_.size(); ++row.shrinks) {
     if (!accessor_.FadeAndStay(shrinks_[row.shrinks], row.use)) return false;
@@ -56,7 +56,7 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
   const Time start = SteadyNow();
   const Status status = cold_->Get(missing, [this](const ColdRow& found) -> Status {
     ColdRow row = found;
-    if (!Stays(row) || IsHot(row.id)) return OkStatus();  // an id may come twice
+    if (!Stays(row) || IsHot(row.id)) return OkStatus();  // an id may be repeated
     TD_ASSIGN_OR_RETURN(const uint32_t place, hot_.Add(row.id, row.brief));
     std::memcpy(hot_.Row(place), row.values, hot_.floats(place) * sizeof(float));
     hot_.SetUse(place, row.use);
@@ -77,7 +77,7 @@ Status RowTiers::Trim() {
   return OkStatus();
 }
 
-// One batch: the hand goes at most to the end of the places, so that it takes none twice.
+// Evicts one batch. The hand stops at the last index, so it visits no row twice.
 Status RowTiers::Evict(size_t keep_bytes) {
   if (hand_ >= hot_.size()) hand_ = 0;
   std::vector<ColdRow> rows;
@@ -90,7 +90,7 @@ Status RowTiers::Evict(size_t keep_bytes) {
       mark &= static_cast<uint8_t>(~kUsed);
     } else if ((mark & kClean) != 0) {
       CountCold(hot_.brief(at), 1);
-      hot_.Remove(at);  // the last row comes to its place
+      hot_.Remove(at);  // the last row moves to this index
       continue;
     } else {
       rows.push_back({hot_.Id(at), hot_.Use(at), static_cast<uint32_t>(shrinks_.size()),
@@ -102,7 +102,7 @@ Status RowTiers::Evict(size_t keep_bytes) {
   }
   if (rows.empty()) return OkStatus();
   TD_RETURN_IF_ERROR(cold_->Put(rows));
-  // From the last on, so that what comes to a place is never one that is to leave.
+  // In descending order, so that a row that moves is never one that is to be removed.
   for (size_t i = places.size(); i-- > 0;) {
     CountCold(rows[i].brief, 1);
     hot_.Remove(places[i]);
@@ -151,7 +151,7 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     count += gone.size();
     tidied.Update(cold_->Remove(gone));
   }
-  // They are known to be gone all the same.
+  // The rows are removed in any case.
   LOG_IF(WARNING, !tidied.ok()) << "rows that were removed take room: " << ToString(tidied);
   shrinks_.push_back(version);
   return count;

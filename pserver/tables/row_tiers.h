@@ -1,12 +1,13 @@
-// Rows of a table in two tiers: those in use in memory (row_store.h), all others outside
-// (cold_rows.h). A row that is in memory may have an older copy outside, which counts for nothing;
-// so a row that was only read since it came in leaves without being written. Which rows leave is
-// chosen by a clock with a second chance (Corbato, "A Paging Experiment with the Multics System",
-// 1968): a hand goes round the places and takes those that nobody used since it passed.
+// Keeps the rows of a table in two tiers: rows in use in memory (row_store.h), all other rows
+// outside (cold_rows.h). A row in memory may have an older copy outside, which is ignored. A row
+// that was only read since it was fetched can therefore leave memory without a write. A clock with
+// a second chance selects the rows to evict (Corbato, "A Paging Experiment with the Multics
+// System", 1968). The hand passes over the row indices and evicts rows that were not used since its
+// last pass.
 //
-// Rules that look through all rows (table_rules.h) only read what is outside: a copy carries how
-// often they had been applied to it, and what they did since follows from that. Nothing has to be
-// written for them, so a full disk changes none of their results.
+// Rules that scan all rows (table_rules.h) only read the rows outside. A copy stores how often the
+// rules were applied to it, and the effect of later applications follows from that number. The
+// rules never write rows, so a full disk does not change their results.
 #pragma once
 
 #include <cstdint>
@@ -20,47 +21,48 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Moves rows between the two tiers. Not thread-safe.
 class RowTiers {
  public:
   static constexpr size_t kGroup = 4096;  // rows for which to make room together
 
   struct Counts {
-    uint64_t fetched = 0;     // rows that came in
-    uint64_t written = 0;     // rows that went out and were not there already
-    double read_seconds = 0;  // waited for them
+    uint64_t fetched = 0;     // rows read into memory
+    uint64_t written = 0;     // rows evicted with a write
+    double read_seconds = 0;  // time spent waiting for reads
   };
 
-  // `hot` holds rows of `floats` values, brief ones of `brief`; if possible no more than what
-  // `rows_max` >= 1 full ones take. `hot` and `cold` must outlive this.
+  // `hot` holds full rows of `floats` values and brief rows of `brief` values. It holds no more
+  // than the memory of `rows_max` >= 1 full rows if possible. `hot` and `cold` must outlive this.
   RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, uint32_t rows_max,
            RowStore& hot, ColdStore& cold);
 
-  // Brings in those of `ids` that are outside. May go beyond the bound.
+  // Reads the rows of `ids` that are outside into memory. May exceed the limit.
   Status Fetch(std::span<const uint64_t> ids);
-  // Marks: of a row that was read, and of one that was changed.
+  // Mark a row as read, or as changed.
   void Touch(uint32_t at) { hot_.Mark(at) |= kUsed; }
   void Change(uint32_t at) { hot_.Mark(at) = kUsed; }
-  // Takes rows out of memory while there are more than the bound, then some more. What cannot be
-  // written stays, and the status says why. Places change.
+  // Evicts rows if memory exceeds the limit, then some more. Indices of rows change. Rows that
+  // cannot be written stay in memory, and the status gives the cause.
   Status Trim();
-  // Forgets what is outside of `ids`, in whatever state. They may be in memory too.
+  // Drops the copies of `ids` outside, whatever their state. The rows may also be in memory.
   Status Discard(std::span<const uint64_t> ids);
-  // Before those in memory: removes rows outside that the rules remove now. Gives their number;
-  // `removed` gets each.
+  // Removes rows outside that the rules remove now. Call it before rows in memory are scanned.
+  // Returns the number of removed rows; calls `removed` for each.
   StatusOr<size_t> Shrink(uint32_t version, const std::function<void(const ColdRow&)>& removed);
-  // Rows of a bucket that are outside alone, by ascending ids, as they are now.
+  // Calls `take` for each row of a bucket that exists only outside, by ascending ids, in its
+  // current state.
   Status Scan(int bucket, const ColdRows::Take& take) const;
 
-  size_t cold() const { return cold_count_; }      // rows that are outside alone,
-  size_t cold_full() const { return cold_full_; }  // ... of which are not brief
+  size_t cold() const { return cold_count_; }      // rows that exist only outside
+  size_t cold_full() const { return cold_full_; }  // the full rows among them
   uint32_t rows_max() const { return rows_max_; }
   const Counts& counts() const { return counts_; }
 
  private:
   static constexpr uint8_t kUsed = 1;   // since the hand passed
-  static constexpr uint8_t kClean = 2;  // the copy outside is the same
-  // What the rules did to a copy since it was written; false: it is gone.
+  static constexpr uint8_t kClean = 2;  // the copy outside is identical
+  // Applies the rules that ran since the copy was written. Returns false if they removed the row.
   bool Stays(ColdRow& row) const;
   bool IsHot(uint64_t id) const;
   Status Evict(size_t keep_bytes);
@@ -68,12 +70,12 @@ class RowTiers {
 
   const RowAccessor accessor_;
   const uint32_t rows_max_;
-  const size_t bytes_max_;  // of them
+  const size_t bytes_max_;  // of the rows in memory
   RowStore& hot_;
   const std::unique_ptr<ColdRows> cold_;
   size_t cold_count_ = 0, cold_full_ = 0;
   uint32_t hand_ = 0;
-  std::vector<uint32_t> shrinks_;  // their versions
+  std::vector<uint32_t> shrinks_;  // versions of the past shrinks
   Counts counts_;
 };
 

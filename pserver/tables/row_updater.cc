@@ -6,7 +6,8 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kChunkFloats = 16384;  // of weights; with gradients and slots they stay in L2
+// Floats of weights; with gradients and slots they fit into L2.
+constexpr int64_t kChunkFloats = 16384;
 
 }  // namespace
 
@@ -60,14 +61,14 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   const auto& slots = program.slots();
   std::fill(program.rows().begin() + static_cast<int64_t>(chunk.gradients), program.rows().end(),
             -1);
-  // What is behind the last row, from an earlier chunk, must not grow without bound.
+  // Values of an earlier chunk after the last row must not grow without bound.
   const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
   std::fill(program.param().begin() + static_cast<int64_t>(used), program.param().end(), 0.0f);
   for (const size_t s : row_slots_) {
     const auto values = slots[s].value.span<float>();
     std::fill(values.begin() + static_cast<int64_t>(used), values.end(), 0.0f);
   }
-  // Every chunk of a step begins with the same numbers.
+  // Every chunk of a step starts with the same scalars.
   for (size_t i = 0; i < scalar_slots_.size(); ++i) {
     slots[scalar_slots_[i]].value.span<float>()[0] = scalars_[i].second;
   }

@@ -1,5 +1,6 @@
-// The optimizer over rows of a table: its operator with sparse gradients (update_program.h), run
-// over copies of some rows at a time, in the same bits as over a whole matrix.
+// Applies the optimizer to rows of a table. It runs the optimizer operator with sparse gradients
+// (update_program.h) over copies of some rows at a time. The result is bit-identical to an update
+// of the whole matrix.
 #pragma once
 
 #include <memory>
@@ -15,39 +16,39 @@
 
 namespace tandem {
 
-// Rows are weights and behind them the slots that have an element for each weight; brief ones
-// (row_accessor.h) have the first weights alone, and are updated as if the others were 0. Slots of
-// one number are the table's, and advance with every step.
+// A row has its weights, then the slots with an element for each weight. A brief row
+// (row_accessor.h) has only the first weights and is updated as if the others were 0. A slot of one
+// number belongs to the table and advances with every step.
 class RowUpdater {
  public:
-  // For as many `threads` at once. `backend` and `device` must outlive this.
+  // Allows `threads` concurrent calls of Update. `backend` and `device` must outlive this.
   static StatusOr<RowUpdater> Make(const TableSpec& spec, const OptimizerSpec& optimizer,
                                    const Backend& backend, Device& device, int threads);
 
-  const std::vector<std::string>& slots() const { return slot_names_; }  // of rows
+  const std::vector<std::string>& slots() const { return slot_names_; }  // slots of rows
   const std::vector<float>& slot_start() const { return slot_start_; }
   std::vector<std::pair<std::string, float>>& scalars() { return scalars_; }  // slots of one number
   const std::vector<std::pair<std::string, float>>& scalars() const { return scalars_; }
-  // Floats of a row with so many weights.
+  // Floats of a row with `columns` weights.
   int64_t width(int64_t columns) const {
     return columns * static_cast<int64_t>(1 + row_slots_.size());
   }
-  size_t rows_max() const { return static_cast<size_t>(rows_max_); }  // of one Update
+  size_t rows_max() const { return static_cast<size_t>(rows_max_); }  // maximum rows of one Update
 
-  // Of a step: at most rows_max() rows, at places `at`, each with `stride` values in `gradients`,
-  // of which the last dim are its gradient. Calls of different parts, numbers < threads, may be
-  // under way at once; every step has a call of part 0, if with no rows.
+  // Updates at most rows_max() rows of a step, at indices `at`. Each row has `stride` values in
+  // `gradients`; the last dim values are its gradient. Calls with different `part` < threads may
+  // run concurrently. Every step needs a call with part 0, even without rows.
   Status Update(int part, RowStore& store, std::span<const uint32_t> at, const float* gradients,
                 int64_t stride, float learning_rate);
-  // Of a step, all at once: every row of `store`; those at places `at` have gradients, the others
-  // none.
+  // Updates every row of `store` for a step in one call. The rows at indices `at` have gradients;
+  // the others have none.
   Status UpdateAll(RowStore& store, std::span<const uint32_t> at, const float* gradients,
                    float learning_rate);
-  // The step is over.
+  // Ends the step.
   void Finish() { scalars_ = next_scalars_; }
 
  private:
-  // Rows on their way through the program of a part.
+  // Rows that are copied into the program of a part.
   struct Chunk {
     std::vector<uint32_t> at;
     size_t gradients = 0;
@@ -61,14 +62,14 @@ class RowUpdater {
   Status Run(int part, Chunk& chunk, RowStore& store, float rate);
 
   std::string table_;
-  int64_t dim_, brief_;  // weights of a row, of a brief one
+  int64_t dim_, brief_;  // weights of a full row, of a brief row
   int64_t rows_max_;
   std::vector<std::unique_ptr<UpdateProgram>> programs_;  // by part
-  std::vector<size_t> row_slots_, scalar_slots_;          // of a program's slots
+  std::vector<size_t> row_slots_, scalar_slots_;          // indices into a program's slots
   std::vector<std::string> slot_names_;                   // of row_slots_
   std::vector<float> slot_start_;
-  std::vector<std::pair<std::string, float>> scalars_;       // now
-  std::vector<std::pair<std::string, float>> next_scalars_;  // behind the step under way
+  std::vector<std::pair<std::string, float>> scalars_;       // current values
+  std::vector<std::pair<std::string, float>> next_scalars_;  // values after the step in progress
 };
 
 }  // namespace tandem

@@ -185,7 +185,7 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
       return Annotate(status, absl::StrFormat("trainer %d step %d", head.caller.trainer,
                                               DisplayStep(head.step)));
     }
-    ++i;  // its values
+    ++i;  // skips its values
   }
   return OkStatus();
 }
@@ -208,7 +208,7 @@ Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64
 }
 
 bool ShardParams::IsWholeStep(const PushHead& head) const {
-  // Where none are served the step is made without the rows of its pushes.
+  // If no row is served, the step is made without the rows of its pushes.
   if (tables_->size() != 0 && !ServesRows()) return false;
   return head.slices.size() == slices_->size() + 2 * tables_->size();
 }

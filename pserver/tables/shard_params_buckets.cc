@@ -1,5 +1,4 @@
-// The half of ShardParams that is about what leaves a server and comes to it: buckets, and copies
-// of everything.
+// The part of ShardParams that moves buckets between servers and copies the whole shard.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kParcelBytesMax = size_t{1} << 30;  // a message, and a record of the log
+constexpr size_t kParcelBytesMax = size_t{1} << 30;  // limit of a message and of a WAL record
 
 }  // namespace
 

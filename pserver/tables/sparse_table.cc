@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPartRows = 1024;  // that keep a thread busy for some 100 us
-constexpr size_t kAhead = 16;       // rows fetched into the cache before their turn
+constexpr size_t kPartRows = 1024;  // rows that keep a thread busy for about 100 us
+constexpr size_t kAhead = 16;       // rows prefetched before they are used
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
@@ -55,7 +55,7 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
 
 Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) const {
   int parts = 1;
-  // Marks of tiers are not made for several threads.
+  // The marks of tiers do not support several threads.
   if (workers_ != nullptr && tiers_ == nullptr) {
     parts = std::clamp(static_cast<int>(rows / kPartRows), 1, workers_->threads());
   }
@@ -70,8 +70,8 @@ Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) con
 }
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  const bool all =
-      may_get_all && idle_ != UntouchedRowPolicy::kFade;  // which are in memory in any case
+  // All rows are in memory in any case with kFade.
+  const bool all = may_get_all && idle_ != UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
   return rows * static_cast<double>(RowStore::BytesOfRow(width_));
@@ -147,7 +147,7 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
     if (fresh != nullptr) fresh += dim_;
   }
   if (recent != nullptr && recent->rows != store_.size()) {
-    std::erase_if(made_, [&](const MadeRow& row) {  // that other pushes made since
+    std::erase_if(made_, [&](const MadeRow& row) {  // rows that other pushes have made since
       store_.Find(ids.subspan(row.position, 1), &at_[row.position]);
       return at_[row.position] != RowStore::kNone;
     });
@@ -263,7 +263,8 @@ TableInfo SparseTable::Info() const {
 }
 
 void SparseTable::KeepPrevious(uint32_t at, uint32_t made_from, float* out) const {
-  // One that was just made read as zeros before where rules admit rows, else as what it is now.
+  // A row that was just created read as zeros before if rules admit rows; otherwise as its current
+  // value.
   if (at >= made_from && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
   CopyWeights(at, out);
 }
@@ -290,7 +291,7 @@ Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learnin
                          : UpdateAll(ids, values, made_from, learning_rate));
   updater_.Finish();
   TD_RETURN_IF_ERROR(Extend(ids));
-  // Where there is no room now, Prepare of the next ones says so.
+  // If there is no room now, the next Prepare reports the error.
   if (tiers_ != nullptr) tiers_->Trim().IgnoreError();
   return OkStatus();
 }
@@ -303,7 +304,7 @@ Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gr
     previous_.resize(ids.size() * dim);
   }
   return InParts(ids.size(), [&](int part, size_t from, size_t to) {
-    // Some rows at a time, which stay in the cache meanwhile.
+    // Processes some rows at a time, which stay in the CPU cache.
     size_t begin = from;
     do {
       const size_t end = std::min(begin + updater_.rows_max(), to);
@@ -343,7 +344,7 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
   std::vector<float> brief(static_cast<size_t>(brief_width_));
   for (const uint64_t id : extended) {
     uint32_t at = RowStore::kNone;
-    store_.Find({&id, 1}, &at);  // each moves others
+    store_.Find({&id, 1}, &at);  // each Extend moves other rows
     std::copy_n(store_.Row(at), brief.size(), brief.data());
     TD_ASSIGN_OR_RETURN(at, store_.Extend(at));
     float* row = store_.Row(at);
@@ -384,7 +385,7 @@ Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
   for (const WaitingRow& row : values.waiting) BeforeChange(RowBucket(row.id));
   store_.Expect(values.ids);
   const float* from = values.content.data();
-  for (size_t i = 0; i < values.ids.size(); ++i) {  // one may come twice
+  for (size_t i = 0; i < values.ids.size(); ++i) {  // an id may be repeated
     if (tiers_ != nullptr && i % RowTiers::kGroup == 0) {
       const size_t n = std::min(RowTiers::kGroup, values.ids.size() - i);
       TD_RETURN_IF_ERROR(tiers_->Trim());

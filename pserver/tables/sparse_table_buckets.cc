@@ -1,5 +1,5 @@
-// The part of SparseTable that is about buckets: which are here, what is in them, and how they come
-// and go.
+// The part of SparseTable that handles buckets: which are here, their contents, adding and removing
+// them.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -129,7 +129,8 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  if (out.ids.empty() && age_max == UINT32_MAX) {  // else it is a part that grows, or few of them
+  // Reserves memory for the first page of a full read; other pages grow or have few rows.
+  if (out.ids.empty() && age_max == UINT32_MAX) {
     size_t floats = 0;
     for (const uint32_t place : at) floats += place == RowStore::kNone ? 0 : store_.floats(place);
     out.content.reserve(floats);
@@ -147,7 +148,7 @@ Status SparseTable::AppendBucket(int bucket, bool with_slots, uint32_t version, 
   if (tiers_ != nullptr) {
     TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
       append_below(row.id);
-      // One that was kept is among `ids`.
+      // A saved row is among `ids`.
       if (next == ids.size() || ids[next] != row.id) append(row.id, row.use, row.values, row.brief);
       return OkStatus();
     }));

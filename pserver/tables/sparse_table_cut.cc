@@ -1,4 +1,4 @@
-// The part of SparseTable that makes images of it.
+// The part of SparseTable that makes snapshots.
 #include <utility>
 
 #include "common/tensor/row_buckets.h"

@@ -1,4 +1,4 @@
-// The part of SparseTable that reads weights of rows.
+// The part of SparseTable that reads the weights of rows.
 #include <algorithm>
 #include <array>
 
@@ -33,7 +33,7 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
   if (tiers_ == nullptr) {
     Gather(ids, out);
   } else {
-    // So many more rows than its bound may be in memory.
+    // Memory may exceed its limit by one group of rows, which has at least this size.
     constexpr size_t kFewest = 64;
     const size_t group = std::clamp<size_t>(tiers_->rows_max() / 8, kFewest, RowTiers::kGroup);
     for (size_t begin = 0; begin < ids.size(); begin += group) {
@@ -74,7 +74,7 @@ void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
     }
     return OkStatus();
   }).IgnoreError();
-  // Where rules admit rows a row that is not there reads as zeros, which are not its first values.
+  // If rules admit rows, an absent row reads as zeros, which are not its initial values.
   if (spec_.rules.admits() || &pull == &large) return;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (pull.at[i] != RowStore::kNone) continue;
@@ -82,7 +82,8 @@ void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
   }
 }
 
-// What Begin removed, and what Apply changed since, to `out`, which has the weights of now.
+// Overwrites weights in `out`, which holds the current ones: rows that Begin removed or Apply
+// changed get their previous weights.
 void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) const {
   for (size_t i = 0; i < ids.size(); ++i, out += dim_) {
     const auto removed = previous_removed_.find(ids[i]);

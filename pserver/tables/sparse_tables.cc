@@ -42,7 +42,7 @@ Status SparseTables::Limit(const TableMemory& memory, bool rows_come) {
   for (const Table& t : tables_) bytes_max.push_back(t.table->bytes_max(rows_come));
   const std::vector<double> shares = ShareMemory(bytes_max, static_cast<double>(memory.bytes));
   for (size_t i = 0; i < tables_.size(); ++i) {
-    if (shares[i] >= bytes_max[i]) continue;  // all its rows fit
+    if (shares[i] >= bytes_max[i]) continue;  // all rows of the table fit
     TD_RETURN_IF_ERROR(tables_[i].table->Limit(*memory.cold, static_cast<uint64_t>(shares[i])));
   }
   return OkStatus();

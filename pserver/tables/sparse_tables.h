@@ -1,4 +1,4 @@
-// All tables of one shard, with the gradients of the step that is being gathered: the counterpart
+// All tables of one shard, with the gradients of the step that is being gathered. The counterpart
 // of DenseTable for rows.
 #pragma once
 
@@ -14,14 +14,14 @@ namespace tandem {
 
 // Memory for the rows of all tables of a server.
 struct TableMemory {
-  uint64_t bytes = 0;         // 0: without bound
-  ColdStore* cold = nullptr;  // with a bound: where the others go
+  uint64_t bytes = 0;         // 0: unlimited
+  ColdStore* cold = nullptr;  // storage for rows beyond the limit
 };
-// What each table may have of `bytes`, when it can use no more than `bytes_max`: all that can use
-// more have the same.
+// Divides `bytes` among tables. No table gets more than its entry of `bytes_max`; all tables that
+// can use more get equal shares.
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes);
 
-// The two halves of a push to one table.
+// The two tensors of a push to one table.
 struct PushedRows {
   Buffer ids;     // i64 [count]
   Buffer values;  // f32 [count, dim]
@@ -32,7 +32,7 @@ struct PushedRows {
   }
 };
 
-// Not thread-safe (the shard's lock guards it).
+// Owns the tables of one shard. Not thread-safe (the shard's lock guards it).
 class SparseTables {
  public:
   // `backend`, `device`, `memory.cold` and `workers` must outlive the tables.
@@ -42,20 +42,20 @@ class SparseTables {
                                                       ForkJoin* workers = nullptr);
 
   size_t size() const { return tables_.size(); }
-  size_t rows() const;  // of all
+  size_t rows() const;  // in all tables
   SparseTable& table(int i) { return *tables_[i].table; }
   const SparseTable& table(int i) const { return *tables_[i].table; }
-  // -1 when there is none of this name.
+  // -1: no table has this name.
   int Find(const std::string& variable) const;
 
-  // ---- The step being gathered (sync): as in DenseTable
+  // ---- The step being gathered (sync): as in DenseTable -----------------------------------------
   bool Has(int i, int trainer) const { return tables_[i].has[trainer]; }
   void Gather(int i, int trainer, PushedRows rows);
   int gathered(int trainer) const { return gathered_[trainer]; }
   void Drop(int trainer);
-  // SparseTable::Begin of every table.
+  // Calls SparseTable::Begin of every table.
   Status Begin(uint64_t version, bool keep_previous);
-  // REQUIRES: each of `ranks` (ascending) gave every table; Begin before.
+  // REQUIRES: each of `ranks` (ascending) has sent every table; Begin was called.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate);
 
  private:
@@ -67,7 +67,7 @@ class SparseTables {
   Status Limit(const TableMemory& memory, bool rows_come);
 
   std::vector<Table> tables_;
-  std::vector<int> gathered_;  // tables, by trainer
+  std::vector<int> gathered_;  // number of tables, by trainer
   std::unordered_map<std::string, int> index_;
 };
 

@@ -1,4 +1,4 @@
-// What metrics say of each table of rows.
+// Metrics of each table of rows.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// Sets the gauges of tables. Not thread-safe.
 class TableMetrics {
  public:
   // `metrics` must outlive this.
   TableMetrics(Metrics& metrics, const SparseTables& tables);
-  // REQUIRES: these tables, or others of the same names.
+  // REQUIRES: `tables` has the same names as in the constructor.
   void Show(const SparseTables& tables) const;
 
  private:
-  struct Gauges {  // TableInfo's
+  struct Gauges {  // the fields of TableInfo
     Gauge &rows, &bytes, &waiting, &dropped, &removed, &extended, &cold, &fetched, &written,
         &read_seconds;
   };

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Shape [numel], or [height, dim] with a gradient of rows.
+// The shape is [numel], or [height, dim] with a gradient of rows.
 StatusOr<Program> Build(const ParamGrad& pair, const Shape& shape, const OptimizerSpec& optimizer) {
   Program program;
   program.name = "update:" + pair.param;
@@ -49,7 +49,7 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
                                                                 const Backend& backend,
                                                                 Device& device) {
   auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
-  // The seed is of no account: parameters come from a trainer, slots start from constants.
+  // The seed has no effect: parameters come from a trainer, slots start from constants.
   TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
   TD_ASSIGN_OR_RETURN(update->plan_,
                       Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));

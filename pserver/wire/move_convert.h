@@ -1,4 +1,5 @@
-// Messages about buckets that move (proto/pserver.proto) <-> the types of bucket_move.h.
+// Converts between messages about moves of buckets (proto/pserver.proto) and the types of
+// bucket_move.h.
 #pragma once
 
 #include "common/base/status.h"

@@ -87,14 +87,15 @@ void SetValues(const Buffer& values, int64_t numel, TensorProto* out) {
 
 StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
-  // Unlike other shapes it may have up to 2^62 elements (CheckConfig): most rows never are.
+  // Unlike other shapes, it may have up to 2^62 elements (CheckConfig), because most rows never
+  // exist.
   if (def.dims_size() != 2) return InvalidArgument("%d dimensions, expected 2", def.dims_size());
   table.shape = {def.dims(0), def.dims(1)};
   if (!InitDef::Kind_IsValid(def.init().kind())) {
     return InvalidArgument("initial values of kind %d are unknown",
                            static_cast<int>(def.init().kind()));
   }
-  // The numbers are those of Init::Kind.
+  // The enums have equal values.
   table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
   TD_ASSIGN_OR_RETURN(table.rules, ParseTableRules(def.rules()));
   constexpr uint32_t kMax = INT32_MAX;
@@ -141,7 +142,8 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
     return InvalidArgument("nonfinite %d is unknown; expected reject, skip or apply",
                            static_cast<int>(request.nonfinite()));
   }
-  config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());  // the same numbers
+  // The enums have equal values.
+  config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
   config.delay_compensation = request.delay_compensation();

@@ -1,4 +1,4 @@
-// Calls to one server whose caller waits for the answer. Includes gRPC: for .cc files only.
+// Blocking calls to one server. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -17,9 +17,9 @@ namespace tandem {
 class BlockingCalls {
  public:
   explicit BlockingCalls(RawServer server) : server_(std::move(server)) {}
-  ~BlockingCalls();  // REQUIRES: no call is under way
+  ~BlockingCalls();  // REQUIRES: no call is in progress
 
-  // One attempt, until `deadline`.
+  // Makes one attempt, until `deadline`.
   Status Call(const std::string& method, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply, Time deadline) const;
 

@@ -1,4 +1,4 @@
-// The part of GrpcPsChannel that is about shared memory.
+// The part of GrpcPsChannel that uses shared memory.
 #include <utility>
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// What another try may mend: the lane was lost, or the server is on its way down.
+// A retry may succeed: the connection was lost, or the server is stopping.
 bool WasLost(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
 }

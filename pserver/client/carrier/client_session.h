@@ -13,35 +13,36 @@ namespace tandem {
 class OpenSessionReply;
 class OpenSessionRequest;
 
-// Thread-safe.
+// Opens sessions and stamps calls. Thread-safe.
 class ClientSession {
  public:
-  // REQUIRES: secret not empty. `address`: of the server, for messages.
+  // REQUIRES: secret not empty. `address`: the server's address, for messages.
   ClientSession(std::string secret, std::string job, std::string address);
 
-  // What a call of `method` ("Push") carries; both empty while a session must be opened first.
+  // Data for a call of `method` ("Push"). Both fields are empty while no session is open.
   struct Stamp {
     std::string metadata;  // for kStampMetadata
     std::string session;   // for Forget
   };
   Stamp Next(std::string_view method);
 
-  // Several calls may open sessions at the same time; the newest is used.
+  // Creates a request for a session. Several calls may open sessions at the same time; the newest
+  // session is used.
   OpenSessionRequest Offer() const;
-  // UNAUTHENTICATED when the answer does not prove that the server holds the secret: then the call
-  // must not be made.
+  // Accepts the reply to an offer. UNAUTHENTICATED: the reply does not prove that the server holds
+  // the secret. The call must then not be made.
   Status Accept(const OpenSessionRequest& offer, const OpenSessionReply& reply);
-  // What it means that the server did not answer an offer.
+  // Explains the rejection of an offer.
   Status Explain(const Status& refused) const;
-  // The server does not know that session; nothing to do when there is a newer one.
+  // Drops a session that the server does not know. Does nothing if there is a newer session.
   void Forget(const std::string& session);
-  // Whether an answer says that another session must be opened.
+  // Whether an error means that a new session must be opened.
   static bool WasLost(StatusCode code, std::string_view message);
 
  private:
   const std::string secret_, job_, address_;
   Mutex mu_;
-  std::string id_ TD_GUARDED_BY(mu_), key_ TD_GUARDED_BY(mu_);  // empty: there is none
+  std::string id_ TD_GUARDED_BY(mu_), key_ TD_GUARDED_BY(mu_);  // empty: there is no session
   uint64_t counter_ TD_GUARDED_BY(mu_) = 0;                     // of the newest call
 };
 

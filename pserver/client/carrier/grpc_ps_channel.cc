@@ -43,12 +43,13 @@ size_t BytesOf(Fragments message) {
   return bytes;
 }
 
-constexpr Duration kLook = std::chrono::milliseconds(200);  // how long a wait minds nothing else
+// Interval at which a wait checks other conditions.
+constexpr Duration kLook = std::chrono::milliseconds(200);
 
 constexpr Duration kClosingLook = std::chrono::seconds(1);
 constexpr int kClosingLooks = 60;
 
-// The memory of a call that goes on must not go away before it.
+// The memory of a call in progress must not be freed before the call, so the process exits.
 [[noreturn]] void EndWithout(int calls, const char* what) {
   std::fprintf(stderr,
                "error: %d or more calls to pservers were %s; the process ends without them\n",
@@ -166,7 +167,7 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
           server.name, Seconds(options_.start_timeout));
     }
     if (now < next_message) continue;
-    // What will not be better in a minute is said now.
+    // Reports an error at once if waiting cannot resolve it.
     const Status probe = ProbeConnection(server.endpoint, options_.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
@@ -219,7 +220,8 @@ void GrpcPsChannel::Call(int server, const char* method, EncodedMessage request,
   Server& to = ServerAt(server);
   if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
   const std::string_view name = method;
-  // The name first: lanes are opened by calls of other names, which may run beside this one.
+  // Checks the name first: calls with other names open shm RPC connections and may run
+  // concurrently.
   if (CarriesValues(name) && to.lane != nullptr) {
     const auto lane_method = name == "Push" ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
     return CallByLane(to, lane_method, method, std::move(request), deadline, std::move(take));
@@ -252,7 +254,7 @@ void GrpcPsChannel::CallByGrpc(Server& server, const char* method, EncodedMessag
       });
   MutexLock lock(mu_);
   const auto it = calls_.find(id);
-  if (it == calls_.end()) return;  // done already
+  if (it == calls_.end()) return;  // already done
   it->second = {CarriesValues(method) ? server.index : -1, call};
   if (closing_) call->Cancel();
 }
@@ -290,7 +292,7 @@ void GrpcPsChannel::Close() {
   }
   {
     MutexLock lock(mu_);
-    // Counts looks: a process that was stopped (SIGSTOP) meanwhile has not waited.
+    // Counts polls instead of time: a process that was stopped meanwhile (SIGSTOP) has not waited.
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }

@@ -1,5 +1,5 @@
-// Carries the calls of a PsClient by gRPC, pushes and pulls to servers on this host by lanes.
-// Includes gRPC: for .cc files of this folder only.
+// The channel of a PsClient over gRPC. Pushes and pulls to servers on this host use shm RPC.
+// Includes gRPC: only for .cc files of this directory.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -22,7 +22,7 @@ namespace tandem {
 
 class GrpcPsChannel final : public PsChannel {
  public:
-  // Blocks until every server answers, when the options say so: PsClient::Connect.
+  // If the options require it, blocks until every server replies, as PsClient::Connect does.
   static StatusOr<std::unique_ptr<PsChannel>> Connect(const std::vector<std::string>& endpoints,
                                                       const PsOptions& options);
 
@@ -44,32 +44,32 @@ class GrpcPsChannel final : public PsChannel {
     Endpoint endpoint;
     std::string name;
     RawServer raw;
-    std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC alone
+    std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC only
   };
   struct Open {
-    int server = -1;  // to which it is a push or a pull
+    int server = -1;  // server of a push or a pull; -1: another call
     std::shared_ptr<RawCall> call;
   };
 
   explicit GrpcPsChannel(const PsOptions& options);
-  // ---- grpc_ps_channel.cc
+  // ---- grpc_ps_channel.cc -----------------------------------------------------------------------
   Status WaitForServers();
-  Status WaitForServer(const Server& server, Time start);  // which began at `start` to wait
-  std::string ServerUri() const;  // whom a TLS connection must reach; "": anybody
+  Status WaitForServer(const Server& server, Time start);  // `start`: begin of the wait
+  std::string ServerUri() const;  // identity that a TLS server must have; "": any
   void CallByGrpc(Server& server, const char* method, EncodedMessage request, Time deadline,
                   Take take);
-  // `take` behind a word to options.on_call.
+  // Wraps `take` so that options.on_call is called first.
   Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
   Server& ServerAt(int index);
-  // ---- carrier_lanes.cc
-  // What a lane did not bring back is sent again by gRPC: a push counts once.
+  // ---- carrier_lanes.cc -------------------------------------------------------------------------
+  // A call that shm RPC did not complete is sent again by gRPC. The server counts a push only once.
   void CallByLane(Server& server, uint32_t lane_method, const char* method, EncodedMessage request,
                   Time deadline, Take take);
 
   const PsOptions options_;
-  const uint64_t retry_stream_;  // of random numbers; one of its own for each trainer
+  const uint64_t retry_stream_;  // stream of random numbers, different for each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> lane_calls_{0};
@@ -77,7 +77,7 @@ class GrpcPsChannel final : public PsChannel {
   Mutex mu_;
   CondVar idle_;
   bool closing_ TD_GUARDED_BY(mu_) = false;
-  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // none is ever removed
+  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // never removed
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
   std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);

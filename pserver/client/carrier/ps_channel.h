@@ -1,5 +1,5 @@
-// The world of a PsClient: what carries its calls to the servers, and by which clock it waits. gRPC
-// and lanes in the product (grpc_ps_channel.h), a network of its own making in the simulator.
+// The RPC interface of a PsClient, with the clock it uses for waiting. The product uses gRPC and
+// shm RPC (grpc_ps_channel.h); the simulator uses a simulated network.
 #pragma once
 
 #include <functional>
@@ -14,46 +14,46 @@
 
 namespace tandem {
 
-// Something that happens once. Thread-safe.
+// An event that is set once. Thread-safe.
 class PsEvent {
  public:
   virtual ~PsEvent() = default;
   virtual void Set() = 0;
-  // Blocks; false when `deadline` passed first.
+  // Blocks. Returns false if `deadline` passes first.
   virtual bool WaitUntil(Time deadline) = 0;
 };
 
-// Thread-safe. Servers are numbered from 0.
+// Calls servers, which are numbered from 0. Thread-safe.
 class PsChannel {
  public:
-  // The answer is there during the call alone.
+  // `answer` is valid only during the call.
   using Take = std::function<void(const Status&, Fragments answer)>;
-  // Asks a server for an invitation to a lane; blocks.
+  // Requests an shm RPC ticket from a server. Blocks.
   using Invite = std::function<StatusOr<ShmRpcTicket>(int server)>;
 
   virtual ~PsChannel() = default;
   virtual Time Now() const = 0;
   virtual std::unique_ptr<PsEvent> MakeEvent() = 0;
-  // `method`: "Push", a literal. What was lost on the way is sent again, the same bytes (retry.h);
-  // `deadline` covers all of it. `take` is called exactly once.
+  // `method`: "Push", a literal. Retries lost calls with the same bytes (retry.h); `deadline`
+  // covers all attempts. Calls `take` exactly once.
   virtual void Call(int server, const char* method, EncodedMessage request, Time deadline,
                     Take take) = 0;
-  // Memory from which a message to this server need not be copied on its way; null: there is none.
+  // Returns memory from which a message to this server is sent without a copy; null: not available.
   virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }
-  // Calls `then` a little later, or at once when this is being closed.
+  // Calls `then` after `pause`, or immediately if the channel is being closed.
   virtual void After(Duration pause, std::function<void()> then) = 0;
-  // A server that came to the running job; `server` is not one of those that there were.
-  // INVALID_ARGUMENT for what is no address.
+  // Adds a server that joined the running job; `server` must be a new index. INVALID_ARGUMENT:
+  // invalid address.
   virtual Status AddServer(int server, const std::string& address) = 0;
-  // This server is needed no more: ends pushes and pulls that are under way there, with CANCELLED.
+  // Cancels pushes and pulls to a server that is no longer needed, with CANCELLED.
   virtual void Abandon(int server) = 0;
-  // Ends what is under way, waits for it, and carries nothing more.
+  // Cancels all calls, waits for their end, and makes no more calls.
   virtual void Close() = 0;
 
-  // From now on pushes and pulls go through shared memory where it reaches; gives the number of
-  // servers that it does.
+  // From now on, pushes and pulls use shared memory to servers on this host. Returns the number of
+  // these servers.
   virtual StatusOr<int> OpenLanes(const Invite& /*invite*/) { return 0; }
-  virtual uint64_t lane_calls() const { return 0; }  // that shared memory carried
+  virtual uint64_t lane_calls() const { return 0; }  // calls made through shared memory
 };
 
 // "pserver 0 (127.0.0.1:1234)"

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// A call that needs more is refused for another reason than a server that was started again.
+// Maximum of lost sessions per call. More losses have another cause than a restart of the server.
 constexpr int kSessionsLostMax = 4;
 // Of a request on a new connection; a server takes 1 MiB of all strangers at one address.
 constexpr size_t kUnknownBytesMax = 64 << 10;
@@ -131,13 +131,13 @@ void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
   stub_.UnaryCall(
       context, "/tandem.ParameterServer/" + method, grpc::StubOptions(), &request, &reply_,
       [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
-  // A Cancel between making the context and the call would have been lost.
+  // A Cancel between creating the context and starting the call would have had no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
-  // What gRPC says by itself; a server's own DEADLINE_EXCEEDED tells more and stays.
+  // The text is gRPC's own. A server's DEADLINE_EXCEEDED has a better message and is kept.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
     return retries_.attempts() == 1
@@ -155,8 +155,8 @@ bool RawCall::TriesAgain(const grpc::Status& status) {
   if (cancelled_) return false;
   last_error_ = status.error_message();
   alarm_ = std::make_unique<grpc::Alarm>();
-  // The alarm keeps its callback as long as it lives, and this keeps the alarm: the callback
-  // lets go when it runs, else nobody would ever be freed.
+  // The alarm owns its callback and this call owns the alarm. The callback therefore releases its
+  // reference when it runs; otherwise the cycle would never be freed.
   auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
   alarm_->Set(std::chrono::system_clock::now() +
                   std::chrono::duration_cast<std::chrono::system_clock::duration>(*pause),

@@ -1,4 +1,4 @@
-// One unary call, tried again when the server becomes unavailable, in a session where the job has a
+// One unary call with retries while the server is unavailable. It uses a session if the job has a
 // secret. Includes gRPC: for .cc files only.
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace tandem {
 
-// One call of a client at a time introduces it on a new connection, and others wait for that: a
-// server ends connections that send much before it accepted a call (common/rpc/stranger_budget.h).
+// Lets one call at a time introduce the client on a new connection, while other calls wait: a server
+// closes connections that send much before it accepted a call (common/rpc/stranger_budget.h).
 // Thread-safe.
 class Introduction {
  public:
@@ -38,36 +38,36 @@ class Introduction {
   std::vector<std::function<void(bool)>> waiting_ TD_GUARDED_BY(mu_);
 };
 
-// How a client reaches one server.
+// Connection of a client to one server.
 struct RawServer {
   std::shared_ptr<grpc::Channel> channel;
   std::shared_ptr<ClientSession> session;  // null: the job has no secret
   std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
 };
 
-// Thread-safe. Keeps itself alive until it is done.
+// A call in progress. Thread-safe. Keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
  public:
-  // Exactly once, on a gRPC thread (or on the caller's when the call cannot be made at all).
+  // Called exactly once, on a gRPC thread (on the caller's thread if the call cannot be started).
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // `method`: "Push", of service ParameterServer. The deadline of `retries` covers all attempts
-  // together; each waits for a server that is not there. A server that
-  // does not know the session (it was started again) is asked for another one, which counts as no
-  // attempt. `lease` is let go when nothing of the call is left: only then may the caller drop its
-  // channel, because the last reference to a channel must not be dropped by a gRPC thread (gRPC
-  // 1.51 then joins itself and frees its completion queue twice).
+  // `method`: "Push", of service ParameterServer. The deadline of `retries` covers all attempts;
+  // each attempt waits for the server to become available. If the server does not know the session
+  // (it was restarted), the call opens a new session, which does not count as an attempt.
+  //
+  // `lease` is released when all parts of the call are destroyed. The caller may drop its channel
+  // only after that. The last reference to a channel must not be dropped on a gRPC thread: gRPC
+  // 1.51 then joins its own thread and frees its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
                                         std::string method, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done);
-  // Ends it soon, with CANCELLED unless it is done already.
+  // Ends the call soon with CANCELLED, unless it is already done.
   void Cancel();
 
  private:
   RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
           grpc::ByteBuffer request, const CallRetries& retries, Done done);
-  // One attempt: Go, which is Send, after an introduction where one is needed. Send opens a session
-  // first where one is missing.
+  // Makes one attempt: Send, after OpenSession if there is no session.
   void Attempt();
   void Go();
   bool NeedsIntroduction() const;
@@ -81,10 +81,10 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   void OpenSession();
   void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
-  // Sends `request` as `method`; `then` gets the status.
+  // Sends `request` as `method`; `then` receives the status.
   void Begin(const std::string& method, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
-  // True: there will be another attempt.
+  // true: another attempt follows.
   bool TriesAgain(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
@@ -94,9 +94,9 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const std::string method_;
   const grpc::ByteBuffer request_;
-  CallRetries retries_;  // only one attempt or alarm is under way at a time
+  CallRetries retries_;  // only one attempt or alarm is in progress at a time
   Done done_;
-  std::string session_;  // in which the call was sent last
+  std::string session_;  // session of the last attempt
   int sessions_lost_ = 0;
   bool introducing_ = false;  // GetStatus is sent before `method_`
   Time introduced_since_;
@@ -105,7 +105,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   const grpc::ByteBuffer introduction_ = SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
-  std::string last_error_;  // of the attempt before
+  std::string last_error_;  // of the previous attempt
 
   Mutex mu_;
   bool cancelled_ TD_GUARDED_BY(mu_) = false;

@@ -11,10 +11,10 @@ namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kPause = std::chrono::milliseconds(500);
-// An invitation that leads nowhere is that of a server on another host, or of one that was killed.
+// A ticket that cannot be used is from a server on another host or from one that was killed.
 constexpr int kTriesMax = 3;
 
-// What does not change by itself.
+// Whether retries are useless.
 bool IsFinal(const Status& status) {
   return status.code() == StatusCode::kUnimplemented ||
          status.code() == StatusCode::kPermissionDenied ||
@@ -42,14 +42,14 @@ void ShmRpcConnection::Stop() {
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  std::shared_ptr<ShmRpcClient> never_served;  // which ends its calls when it goes
+  std::shared_ptr<ShmRpcClient> never_served;  // its destructor ends its calls
   MutexLock lock(mu_);
   never_served.swap(lane_);
 }
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
   MutexLock lock(mu_);
-  while (!tried_) cv_.WaitUntil(mu_, Time::max());  // Open has deadlines of its own
+  while (!tried_) cv_.WaitUntil(mu_, Time::max());  // Open has its own deadlines
   while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
   return opened_;
 }

@@ -1,4 +1,5 @@
-// The lane to one server of a PsClient: opened, served, and opened again after it was lost.
+// The shm RPC connection to one server of a PsClient. It is opened, served, and reopened after a
+// loss.
 #pragma once
 
 #include <functional>
@@ -10,22 +11,22 @@
 
 namespace tandem {
 
-// Thread-safe.
+// Thread-safe. Owns a thread that opens and serves the connection.
 class ShmRpcConnection {
  public:
-  // Asks the server for an invitation; blocks. `name`: of the server, for the log.
+  // Requests a ticket from the server. Blocks. `name`: the server's name, for the log.
   using Invite = std::function<StatusOr<ShmRpcTicket>()>;
   ShmRpcConnection(std::string name, Invite invite);
   ~ShmRpcConnection() { Stop(); }
-  // For good; calls under way end with UNAVAILABLE.
+  // Closes the connection permanently. Calls in progress end with UNAVAILABLE.
   void Stop();
 
-  // OK once there is a lane, otherwise how the newest attempt ended. One attempt is waited for, and
-  // until `until` others where the server did not answer.
+  // Returns OK once there is a connection, otherwise the status of the newest attempt. Waits for
+  // one attempt; if the server does not reply, waits for further attempts until `until`.
   Status WaitForFirst(Time until);
-  // ShmRpcClient::Allocate; null also while there is no lane.
+  // As ShmRpcClient::Allocate. Null also if there is no connection.
   Buffer Allocate(size_t bytes);
-  // ShmRpcClient::Call; false also while there is no lane.
+  // As ShmRpcClient::Call. False also if there is no connection.
   bool Call(uint32_t method, const EncodedMessage& request, Time deadline,
             ShmRpcClient::Reply reply);
 
@@ -33,7 +34,7 @@ class ShmRpcConnection {
   std::shared_ptr<ShmRpcClient> lane();
   void Loop();
   StatusOr<std::shared_ptr<ShmRpcClient>> Open();
-  // True: serve it. False: stop.
+  // true: serve the connection. false: stop.
   bool Show(std::shared_ptr<ShmRpcClient> lane);
   bool Sleep(Duration duration);
 
@@ -42,7 +43,7 @@ class ShmRpcConnection {
   Mutex mu_;
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
-  Status opened_ TD_GUARDED_BY(mu_);  // how the newest attempt ended
+  Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt
   std::shared_ptr<ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };

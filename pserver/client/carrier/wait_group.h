@@ -1,4 +1,4 @@
-// Counts what others still hold.
+// Counts outstanding references and waits until there are none.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 
 namespace tandem {
 
-// Thread-safe. Outlives whoever made it, as long as something is held.
+// Thread-safe. Stays alive while there are references, even after its creator is destroyed.
 class WaitGroup {
  public:
-  // Something that lowers the count again when its last copy goes away.
+  // Returns a reference. The count decreases when its last copy is destroyed.
   static std::shared_ptr<const void> Take(const std::shared_ptr<WaitGroup>& leases);
-  // False when `deadline` passed first.
+  // Returns false if `deadline` passes first.
   bool WaitForNone(Time deadline);
 
  private:

@@ -13,9 +13,10 @@ namespace tandem {
 namespace {
 
 constexpr size_t kBucketsInParcel = 64;
-constexpr uint64_t kBytesOfSecond = 50 << 20;             // that go from server to server at least
-constexpr uint64_t kAheadMax = 64;                        // steps
-constexpr Duration kMayBeGone = std::chrono::seconds(1);  // to hear of a server that nobody needs
+constexpr uint64_t kBytesOfSecond = 50 << 20;  // assumed minimum speed between servers
+constexpr uint64_t kAheadMax = 64;             // steps
+// Limit for a call that may be lost without harm.
+constexpr Duration kMayBeGone = std::chrono::seconds(1);
 
 bool IsLost(StatusCode code) {
   return code == StatusCode::kUnavailable || code == StatusCode::kCancelled ||
@@ -73,7 +74,7 @@ Status BucketMigrator::Call(int server, const char* method, const Request& reque
                     waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
                   });
-    // The carrier ends it in time; were it not so, nobody would be left waiting all the same.
+    // The channel ends the call in time. This is a second limit.
     if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
       return Cancelled("%s: %s did not end", NameOf(server), method);
     }
@@ -112,7 +113,7 @@ Status BucketMigrator::Refuse(int server, bool refuse) {
 
 Status BucketMigrator::Leave(int server) {
   TD_RETURN_IF_ERROR(Refuse(server, true));
-  // What was offered before may still be released, as long as it is frozen at its source.
+  // Buckets that were offered before may still be released while they are frozen at their source.
   const Time give_up = carrier_.Now() + options_.patience;
   while (true) {
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
@@ -138,8 +139,8 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   BucketMap all;
   std::vector<ServedBuckets> now;
   const Time give_up = carrier_.Now() + options_.patience;
-  // Until nobody says what the others were not told: a move that ends meanwhile may be known to its
-  // source alone.
+  // Repeats until no server has news for another: a move that ends meanwhile may be known only to
+  // its source.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
       return Unavailable(
@@ -218,7 +219,7 @@ Status BucketMigrator::AwaitStep() {
   }
 }
 
-// The source is asked first: the target may wait to hear what became of an older move.
+// The source is called first: the target may be waiting for the result of an older move.
 StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int target) {
   MoveStep at;
   BucketMap known;
@@ -293,11 +294,11 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
       if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
       request.set_over(true);
       FreezeBucketsReply reply;
-      // Where nobody answers the lease ends.
+      // If there is no reply, the lease ends the freeze.
       Call(source, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
       if (at.both) Call(target, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
     }
-    // The lease was over first, or the step came sooner: the buckets are the source's as before.
+    // The lease ended first, or the step came earlier: the source still owns the buckets.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
     TD_RETURN_IF_ERROR(Pause());
   }
@@ -318,7 +319,7 @@ Status BucketMigrator::Run(const std::vector<BucketTransfer>& transfers,
                            const std::function<void(const MoveProgress&)>& progress) {
   MoveProgress state;
   for (const BucketTransfer& t : transfers) state.buckets += t.buckets.size();
-  uint64_t each = options_.parcel_bytes;  // of a bucket of rows, as the last parcel says
+  uint64_t each = options_.parcel_bytes;  // bytes of a row bucket, from the last batch
   for (const BucketTransfer& t : transfers) {
     state.source = t.source;
     state.target = t.target;

@@ -105,7 +105,7 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
   request.set_cut(number);
   request.set_taker(options_.taker);
   request.set_over(true);
-  // Else the lease ends it.
+  // If the call fails, the lease ends the hold.
   const Status released = CallAll("HoldPushes", request, options_.lease, &ignored);
   LOG_IF(INFO, !released.ok()) << "pushes stay held for a moment: " << ToString(released);
 }
@@ -130,7 +130,7 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
   }
-  // What was sent to a server that is gone was sent again to others, behind their numbers.
+  // Pushes to a lost server were sent to other servers under their own numbers.
   for (const CutMarkDef& mark : marks) {
     for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
       if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
@@ -171,7 +171,7 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
   return report;
 }
 
-// Moves that somebody left unfinished are completed by that, and all servers know the same.
+// Also completes unfinished moves; after it, all servers know the same map.
 Status GlobalSnapshotCoordinator::FindServers() {
   BucketMigrator mover(carrier_, addresses_,
                        {.job = options_.job,

@@ -1,8 +1,8 @@
-// Takes a cut over all servers of a running a_sync job: what `tandem save --cut` runs. No gRPC in
-// this header.
+// Takes a global snapshot over all servers of a running a_sync job (`tandem save --cut`). This
+// header does not include gRPC.
 //
-// Whoever runs it may be killed at any moment: servers hold new pushes for a lease at most, and the
-// cut before, which all servers have, stays until they all have a newer one.
+// The process that runs it may be killed at any time. Servers hold new pushes for at most one
+// lease. The previous snapshot that all servers have is kept until all have a newer one.
 #pragma once
 
 #include <cstdint>
@@ -23,62 +23,65 @@ class TakeCutReply;
 
 struct GlobalSnapshotOptions {
   std::string job = "job";
-  Duration call_timeout = std::chrono::seconds(5);     // to hold pushes
-  Duration write_timeout = std::chrono::seconds(600);  // for the servers' writing
-  Duration lease = std::chrono::seconds(2);            // pushes are held no longer
-  std::set<int> drained;                               // MoverOptions
-  uint64_t taker = 0;  // drawn at random: tells it from others that take a cut at the same time
+  Duration call_timeout = std::chrono::seconds(5);     // for holding pushes
+  Duration write_timeout = std::chrono::seconds(600);  // for the servers to write
+  Duration lease = std::chrono::seconds(2);            // maximum time for which pushes are held
+  std::set<int> drained;                               // as in MoverOptions
+  uint64_t taker = 0;  // random number that distinguishes concurrent coordinators
 };
 struct ServerCut {
   int server = 0;
   std::string address;
   uint64_t version = 0, bytes = 0;
-  Duration held = Duration::zero();  // so long it took no new pushes
+  Duration held = Duration::zero();  // time without new pushes
 };
 struct CutReport {
-  uint64_t cut = 0;  // its number
+  uint64_t cut = 0;  // number of the snapshot
   std::vector<ServerCut> servers;
-  Duration held() const;  // the longest
+  Duration held() const;  // the longest of all servers
 };
 
-// A cut on the disks of servers. Whole: all servers of the job have it.
+// A global snapshot on the disks of servers. `whole`: all servers of the job have it.
 struct FoundCut {
   uint64_t cut = 0;
   bool whole = false;
   std::vector<ServerCut> servers;
 };
 
-// The newest cut that all of them have, each list ascending; 0: there is none.
+// The newest snapshot in all lists (each ascending); 0: none.
 uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
 
-// Not thread-safe; blocks.
+// Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
  public:
-  // `carrier` has servers 0 .. addresses.size() - 1, and must outlive this.
+  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this.
   GlobalSnapshotCoordinator(PsChannel& carrier, std::vector<std::string> addresses,
                             GlobalSnapshotOptions options)
       : carrier_(carrier), addresses_(std::move(addresses)), options_(std::move(options)) {}
 
-  // `number`: never used before, higher than all that were; 0: the one behind the highest that a
-  // server of the job knows. Not OK: there is no such cut, and pushes go on; says which server, or
-  // which push of whom, is missing. UNAVAILABLE and DEADLINE_EXCEEDED: another time it may well be.
+  // Takes a snapshot. `number`: higher than all numbers used before; 0: one above the highest that
+  // a server of the job knows. On an error there is no such snapshot and pushes continue; the
+  // message names the server, or the missing push and its trainer. UNAVAILABLE, DEADLINE_EXCEEDED:
+  // a later attempt may succeed.
   StatusOr<CutReport> Take(uint64_t number = 0);
-  // All that are on a disk, ascending.
+  // All snapshots on disks, ascending.
   StatusOr<std::vector<FoundCut>> Find();
-  // All servers go back to this cut; 0: to the newest that they all have. NOT_FOUND, naming those
-  // that there are, when they do not have it; FAILED_PRECONDITION when rows moved between servers
-  // since. Trainers should not push meanwhile.
+  // Restores this snapshot on all servers; 0: the newest that all have. Trainers should not push
+  // meanwhile. NOT_FOUND: not all servers have it (the message names those that exist).
+  // FAILED_PRECONDITION: rows have moved between servers since.
   StatusOr<CutReport> Restore(uint64_t cut = 0);
 
  private:
-  // One call to each server, all at a time; all end. The first error, naming the server.
+  // Makes one call to each server concurrently and waits for all. Returns the first error, which
+  // names the server.
   template <typename Request, typename Reply>
   Status CallAll(const char* method, const Request& request, Duration timeout,
                  std::vector<Reply>* replies);
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
-  // By trainer, what all servers know together.
+  // Combines the marks of all servers, by trainer.
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
-  Status CheckServers(const BucketMap& map) const;  // that they are all that have rows
+  // Checks that `map` names all servers that have rows.
+  Status CheckServers(const BucketMap& map) const;
   StatusOr<CutReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();
   Status FindServers();
@@ -88,7 +91,7 @@ class GlobalSnapshotCoordinator {
   PsChannel& carrier_;
   const std::vector<std::string> addresses_;
   const GlobalSnapshotOptions options_;
-  std::vector<ServedBuckets> servers_;  // of the job, as Take found them
+  std::vector<ServedBuckets> servers_;  // servers of the job, as found by Take
 };
 
 }  // namespace tandem

@@ -1,5 +1,4 @@
-// What moves where, so that servers have about as much: buckets of rows by their number, slices by
-// their bytes.
+// Plans moves that balance the servers: row buckets by their number, slices by their bytes.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Takes `count` buckets of `from` away for `target`.
+// Moves `count` buckets of `from` to `target`.
 void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
   if (count == 0) return;
   const auto begin = from.buckets.end() - static_cast<std::ptrdiff_t>(count);
@@ -17,7 +16,7 @@ void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTrans
   from.buckets.erase(begin, from.buckets.end());
 }
 
-// What moves of slices, by source and target.
+// The moves of slices, by source and target.
 class SlicePlan {
  public:
   explicit SlicePlan(const std::vector<ServedBuckets>& now) {
@@ -29,7 +28,7 @@ class SlicePlan {
       for (const auto& [bucket, bytes] : s.slice_bytes) load_[s.server] += bytes;
     }
   }
-  // All slices of `server` to others.
+  // Moves all slices of `server` to other servers.
   void Drain(int server) {
     load_.erase(server);
     while (!load_.empty() && !slices_[server].empty()) {
@@ -75,7 +74,7 @@ class SlicePlan {
   std::map<int, uint64_t>::iterator Least() {
     return std::min_element(load_.begin(), load_.end(), Fewer);
   }
-  // Of those below so many bytes.
+  // The largest slice of `server` below `below` bytes.
   Slices::iterator LargestOf(int server, uint64_t below) {
     Slices& all = slices_[server];
     auto best = all.end();
@@ -92,11 +91,11 @@ class SlicePlan {
   }
 
   std::map<int, Slices> slices_;  // by server
-  std::map<int, uint64_t> load_;  // of those that stay, bytes
-  std::map<int, int> origin_;     // servers by bucket
+  std::map<int, uint64_t> load_;  // bytes of the servers that stay
+  std::map<int, int> origin_;     // server by bucket
 };
 
-// Without slices.
+// The servers without their slices.
 std::vector<ServedBuckets> RowsOf(std::vector<ServedBuckets> servers) {
   for (ServedBuckets& s : servers) {
     std::erase_if(s.buckets, [](int bucket) { return bucket >= kRowBuckets; });
@@ -139,7 +138,7 @@ std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now)
   }
   const size_t stay = left.size() - leaving;
   if (stay == 0) return {};
-  // Those that have most keep one more where it does not come out even.
+  // If the number does not divide evenly, the servers with the most buckets keep one more.
   std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
     if (a.leaving != b.leaving) return a.leaving;
     return a.buckets.size() > b.buckets.size();

@@ -11,7 +11,7 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Elements of each block of a variable but the last.
+// Elements of each slice of a variable except the last.
 int64_t BlockSize(const Shape& shape, const PartitionOptions& options) {
   const int64_t numel = shape.numel();
   if (!options.slice_var_up) return numel;
@@ -48,7 +48,7 @@ void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& 
     case PsDispatcher::kHashName:
       for (PsSlice& b : blocks) {
         const std::string key = variables[b.variable].name + "@" + std::to_string(b.offset);
-        // The upper bits of FNV-1a are the better mixed ones.
+        // The upper bits of FNV-1a are mixed better.
         b.server = static_cast<int>((StableHash(key) >> 32) % servers);
       }
       return;

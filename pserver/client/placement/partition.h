@@ -1,6 +1,6 @@
-// Which server owns which elements. A pure function of variables and options: every trainer
-// computes the same placement. Source of the cutting rule: slice_variable() of PaddlePaddle 1.8
-// (python/paddle/fluid/transpiler/distribute_transpiler.py).
+// Assigns elements of variables to servers. The result depends only on variables and options, so
+// every trainer computes the same placement. Source of the splitting rule: slice_variable() of
+// PaddlePaddle 1.8 (python/paddle/fluid/transpiler/distribute_transpiler.py).
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct PsVariable {
 };
 
 enum class PsDispatcher : uint8_t {
-  kRoundRobin,    // block i of all blocks goes to server i modulo servers
-  kHashName,      // by a stable hash of the variable's name (and block number)
-  kSizeBalanced,  // largest block first, to the server that has the fewest elements
+  kRoundRobin,    // slice i of all slices goes to server i modulo servers
+  kHashName,      // by a stable hash of the variable's name and offset
+  kSizeBalanced,  // largest slice first, to the server with the fewest elements
 };
 
 struct PartitionOptions {
   int servers = 1;
-  // Cut large variables, so that every server has a part. Off: whole variables are placed.
+  // Splits large variables so that every server gets a part; false: variables are not split.
   bool slice_var_up = true;
-  int64_t min_block_size = 8192;  // elements; no block is made smaller than this by cutting
+  int64_t min_block_size = 8192;  // elements; splitting makes no slice smaller than this
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
 };
 
@@ -37,11 +37,11 @@ struct PsSlice {
   int64_t offset = 0, numel = 0;
   int server = 0;
 };
-using PsSlice = PsSlice;  // its name in releases before 0.2
+using PsBlock = PsSlice;  // name in releases before 0.2
 
-// Blocks in the order of variables and offsets; every element of every variable is in exactly one.
-// A variable of two and more dimensions is cut between rows. INVALID_ARGUMENT for no servers,
-// min_block_size < 1, empty variables and names that come twice.
+// Returns slices in the order of variables and offsets. Every element of every variable is in
+// exactly one slice. A variable of two or more dimensions is split between rows. INVALID_ARGUMENT:
+// no servers, min_block_size < 1, an empty variable or a repeated name.
 StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options);
 

@@ -9,11 +9,11 @@
         step = client.push_pull(step, 0.01, {"w": gradient(params)}, params)
     client.complete()
 
-With several trainers each has its number (`trainer=0, trainers=2`), and divides its gradients by
-`trainers`: the servers add them.
+With several trainers, each has its number (`trainer=0, trainers=2`). Each trainer divides its
+gradients by `trainers`, because the servers add them.
 
-It needs Debian's python3-grpcio, python3-protobuf and python3-numpy. The contract with the server
-is proto/pserver.proto; trainers in C++ and in Python may share a job.
+The package needs Debian's python3-grpcio, python3-protobuf and python3-numpy. proto/pserver.proto
+defines the interface of the server. Trainers in C++ and in Python may share a job.
 """
 
 from .client import Client, ServerStatus, State

@@ -1,5 +1,5 @@
-"""Calls to the servers of a job, made again while rows and slices move and while servers that came back wait
-for what was pushed to them before."""
+"""Calls to the servers of a job. They are repeated while rows and slices move, and while restarted
+servers wait for retransmitted pushes."""
 
 import queue
 import time
@@ -13,7 +13,7 @@ from .messages import METHODS, NUMBER
 from .placement import Placement
 
 EXCHANGE_SECONDS = 1.0
-# Of a push without a pull: the server took nothing of it.
+# Errors of a push without a pull: the server accepted nothing.
 REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION")
 
 
@@ -27,8 +27,8 @@ class Calls:
         for address in addresses:
             self._add(address)
         self.placement = Placement(len(addresses))
-        self.kept = None  # KeptPushes where servers ask for it
-        self.stamps = False  # a_sync: pushes say which messages belong together
+        self.kept = None  # KeptPushes if servers need it
+        self.stamps = False  # a_sync: pushes name the messages that belong together
 
     def close(self):
         for server in self.servers:
@@ -40,7 +40,7 @@ class Calls:
     def _add(self, address):
         self.servers.append(Server(len(self.servers), address, *self._made_of))
 
-    # ---- What servers say of themselves ----------------------------------------------------------
+    # ---- Moves known to servers ------------------------------------------------------------------
 
     def learn(self, server, reply):
         self.placement.learn(server, reply.map, reply.generation, self._meet)
@@ -51,7 +51,8 @@ class Calls:
         return index < len(self.servers)
 
     def exchange(self, servers, attempt):
-        """Servers serve what was given to them once somebody tells them of it."""
+        """Exchanges bucket maps with servers. A new owner serves its buckets after it learns of
+        their release."""
         time.sleep(min(0.1, 0.001 * 2**attempt))
         for i in sorted(servers):
             request = self.request("ExchangeMap")
@@ -59,12 +60,12 @@ class Calls:
             try:
                 self.learn(i, self.call(i, "ExchangeMap", request, EXCHANGE_SECONDS))
             except PserverError as error:
-                # One that does not answer is asked again with the next attempt.
+                # A server that does not reply is called again with the next attempt.
                 if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
                     raise
 
     def ask_added(self):
-        """Hears of servers that came to the running job what they know."""
+        """Fetches the bucket maps of servers that joined the running job."""
         asked = set(range(self.placement.first_servers))
         while True:
             added = {i for i in range(len(self.servers)) if self.placement.owns(i)} - asked
@@ -89,7 +90,8 @@ class Calls:
                 return reply
 
     def _take(self, server, started):
-        """Server.take, and None also where the server is given what it waits for first."""
+        """As Server.take. Returns None also if the server first needed other calls, which this
+        function made."""
         try:
             return self.servers[server].take(started)
         except PserverError as error:
@@ -107,13 +109,14 @@ class Calls:
         return None
 
     def _tell(self, servers):
-        """Whoever configures goes from server to server. One where it was may wait for pushes that
-        are gone with its predecessor, and who waits there may be the one for whom this one waits."""
+        """Configure calls the servers in order. An earlier server may wait for pushes that were
+        lost with this trainer's predecessor. A trainer that waits there may be the one for which
+        the current server waits."""
         for i in servers:
             try:
                 self.servers[i].call("ExchangeMap", self.request("ExchangeMap"), EXCHANGE_SECONDS)
             except PserverError:
-                pass  # told again with the next attempt
+                pass  # repeated with the next attempt
 
     def _send_again(self, server, deadline):
         for request in self.kept.of(server):
@@ -122,16 +125,16 @@ class Calls:
                 reply = self.servers[server].call("Push", request, seconds)
                 self.kept.answered(server, request.sequence, reply.log_number)
             except PserverError as error:
-                # The server does not ask for this one, but for others.
+                # DATA_LOSS: the server needs other pushes, not this one.
                 if error.code != "DATA_LOSS":
                     return
 
     # ---- Several at once -------------------------------------------------------------------------
 
     def call_all(self, method, requests, seconds):
-        """`requests`: pairs of server and request. Gives (server, request, reply) of each, and
-        (server, request, error) of those for which another server is asked. All end, then the first
-        failure is raised."""
+        """`requests`: pairs of server and request. Returns (server, request, reply) of each call,
+        and (server, request, error) of calls that must go to another server. Waits for all calls,
+        then raises the first failure."""
         started = [(i, request, self.servers[i].start(method, request, seconds))
                    for i, request in requests]
         replies, moved, failure = [], [], None
@@ -158,13 +161,13 @@ class Calls:
         push = self.kept is not None and request.DESCRIPTOR.name == "PushRequest"
         if push and error.code in REFUSED and not request.HasField("pull"):
             self.kept.drop(server, request.sequence)
-        if push and error.code == "RESOURCE_EXHAUSTED":  # refused, or taken and not written
+        if push and error.code == "RESOURCE_EXHAUSTED":  # rejected, or accepted and not logged
             self.kept.doubtful(server, request.sequence)
 
     # ---- Pulls of slices -------------------------------------------------------------------------
 
     def pull_all(self, pulls, seconds):
-        """`pulls`: pairs of server and PullRequest. Gives the replies."""
+        """`pulls`: pairs of server and PullRequest. Returns the replies."""
         end = time.monotonic() + seconds
         replies, attempt = [], 0
         while pulls:
@@ -179,7 +182,7 @@ class Calls:
         return replies
 
     def _pulls_anew(self, requests):
-        """What is pulled, by its owners of now."""
+        """Groups the pulled ranges by their current owners."""
         parts = {}
         for request in requests:
             for piece in request.range:
@@ -192,15 +195,15 @@ class Calls:
         return list(parts.items())
 
     def _exchange_all(self, also, attempt):
-        for _ in range(2):  # first all say what became of moves, then they hear it
+        for _ in range(2):  # the first round collects the moves, the second distributes them
             owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
             self.exchange(owners | also, attempt)
 
     # ---- Pushes ----------------------------------------------------------------------------------
 
     def push_all(self, requests, seconds, pulls=()):
-        """`requests`: pairs of server and PushRequest, not numbered yet; `pulls`: of server and
-        PullRequest. Gives the replies."""
+        """`requests`: pairs of server and PushRequest, not numbered yet; `pulls`: pairs of server
+        and PullRequest. Returns the replies."""
         end = time.monotonic() + seconds
         replies, attempt, pulls = [], 0, list(pulls)
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
@@ -222,7 +225,7 @@ class Calls:
                 self.exchange({i} | self._owners_of(request), attempt)
                 attempt += 1
                 if (i, request.sequence) not in stale:
-                    # It is on its way, or new pushes are held for a moment; or it is taken late.
+                    # The bucket is moving, new pushes are held, or a delayed copy may be accepted.
                     requests.append((i, request))
                 else:
                     if self.kept is not None:
@@ -233,8 +236,9 @@ class Calls:
         return replies + self.pull_all(pulls, seconds)
 
     def _push_step(self, requests, seconds, pulls, ended):
-        """Sync: one that was taken may be answered when the step is done, which may wait for those
-        that were refused: these are looked at while others are under way. Gives the replies."""
+        """Sync: the reply to an accepted push may come only after the step, which may wait for the
+        rejected pushes. Rejected pushes are therefore redirected while others are in progress.
+        Returns the replies."""
         end = time.monotonic() + seconds
         served = {i for i, request in requests if _has_rows(request)}
         arrived, under_way, stale = queue.SimpleQueue(), [], set()
@@ -279,9 +283,9 @@ class Calls:
         return replies
 
     def _stale_ones(self, requests):
-        """(server, sequence) of those that their server refuses for ever, as is known when they are
-        sent. If another one is refused, the same bytes may come late once more, and be taken: it is
-        sent again, under its number."""
+        """Returns (server, sequence) of the pushes that their server will always reject, as known
+        when they are sent. If another push is rejected, a delayed copy of it may still be accepted:
+        it is sent again under the same number."""
         stale = set()
         for i, request in requests:
             changed = self.placement.generations.get(i, 0) != request.generation
@@ -290,18 +294,18 @@ class Calls:
         return stale
 
     def _redirect_step(self, refused, known_stale, under_way, attempt, pulls, served):
-        """Sync: a server takes rows of a table once a step from each trainer, so what was refused is
-        looked at together. `served`: servers to which rows of the push went. Gives what is sent once
-        more as it is, and what is cut anew."""
+        """Sync: a server accepts rows of a table once per step and trainer, so rejected pushes are
+        handled together. `served`: servers to which rows of the push were sent. Returns the pushes
+        to repeat unchanged, and the repartitioned pushes."""
         self._exchange_all({i for i, _ in refused}, attempt)
         stale = [(i, r) for i, r in refused if (i, r.sequence) in known_stale]
         same = [(i, r) for i, r in refused if (i, r.sequence) not in known_stale]
         left = {i for i, r in stale if _has_rows(r)}
-        everybody = set()  # who must hear of every table
+        everybody = set()  # servers that need an entry for every table
         if left:
             owners = {i for i in range(len(self.servers)) if self.placement.owns_rows(i)}
             everybody = owners - (served - left)
-        # Rows that go to a server go with those that it has or refused itself, once that is ended.
+        # Rows for a server wait until the other pushes with rows to it have ended.
         meets = left.union(everybody, *(self._owners_of(r) for _, r in stale if _has_rows(r)))
         if not stale or any(_has_rows(r) and ({i} | self._owners_of(r)) & meets
                             for i, r in same + under_way):
@@ -344,8 +348,8 @@ class Calls:
         return owners
 
     def _cut_anew(self, refused, pulls, everybody=()):
-        """The pushes were refused for ever: what is in them goes to where it belongs now. Servers of
-        `everybody` hear of every table, though there be no rows for them."""
+        """Sends the contents of finally rejected pushes to the current owners. Servers of
+        `everybody` get an entry for every table, possibly without rows."""
         parts, rows = {}, {}
         _, first = refused[0]
 
@@ -387,7 +391,7 @@ def _has_rows(request):
 
 
 def _pull_left(server, request, reply, pulls):
-    """The push was taken, and what was to be pulled with it is elsewhere by now."""
+    """Adds the pull of an accepted push if the pulled elements have moved."""
     if request.HasField("pull") and not reply.HasField("pulled"):
         pulls.append((server, request.pull))
 
@@ -397,7 +401,7 @@ def _array(piece, kind):
 
 
 def add_rows(slices, name, ids, values):
-    """A gradient of rows: their ids, and behind them its values."""
+    """Adds a gradient of rows: their ids, then its values."""
     piece = slices.add(variable=name)
     piece.tensor.dtype = NUMBER["I64"]
     piece.tensor.dims.append(ids.size)

@@ -1,4 +1,4 @@
-"""One server: its channel, calls with deadlines, and what a failure is called."""
+"""One server: its channel, calls with deadlines, and errors of calls."""
 
 import ipaddress
 import os
@@ -13,26 +13,27 @@ from .errors import PserverError
 from .messages import METHODS
 from .session import Session, was_lost
 
-# The server answers in time with a better message than "deadline exceeded"; then it may.
+# Extra time for a server to reply after its own deadline, because its message is better than
+# "deadline exceeded".
 GRACE_SECONDS = 2.0
-SESSIONS_LOST_MAX = 4  # of one call; a server that was started again knows none
-# Servers take 1 MiB on a connection before they accepted one of its calls
+SESSIONS_LOST_MAX = 4  # per call; a restarted server knows no session
+# Servers accept 1 MiB on a connection before they accepted one of its calls
 # (common/rpc/stranger_budget.h); larger requests wait until a small call was accepted.
 UNKNOWN_BYTES_MAX = 64 << 10
 
 
 class Started:
-    """A call that is under way."""
+    """A call in progress."""
 
     def __init__(self, method, request, deadline):
         self.method, self.request, self.deadline = method, request, deadline
         self.future, self.retries = None, 0
-        self.session, self.sessions_lost = b"", 0  # in which it was sent last
-        self.pause = 0.001  # before it is sent again to a server that wants others first
+        self.session, self.sessions_lost = b"", 0  # session of the last attempt
+        self.pause = 0.001  # seconds before a retry to a server that needs other calls first
         self._begin = time.monotonic()
 
     def explain(self, error):
-        """A server's own message, or what gRPC found by itself."""
+        """Returns the server's message, or an explanation of gRPC's own error."""
         if (error.code() != grpc.StatusCode.DEADLINE_EXCEEDED
                 or error.details() != "Deadline Exceeded"):
             return error.details()
@@ -42,7 +43,7 @@ class Started:
 
 
 class Refused:
-    """Takes the place of the future of a call that was not sent."""
+    """Replaces the future of a call that was not sent."""
 
     def __init__(self, error):
         self._error = error
@@ -55,8 +56,8 @@ class Refused:
 
 
 class Server:
-    """Not for several threads at a time. `tls`: (certificate, key, ca), names of PEM files, or the
-    folder of tls.crt, tls.key and ca.crt."""
+    """Not thread-safe. `tls`: (certificate, key, ca), names of PEM files, or the directory of
+    tls.crt, tls.key and ca.crt."""
 
     def __init__(self, index, address, job, secret, tls, retries, insecure_allow_network=False):
         self.address = address
@@ -72,7 +73,7 @@ class Server:
         self._session = Session(secret, job, address) if secret else None
         self._retries = retries
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
-                   # A server that comes back is found within a second.
+                   # The channel reconnects to a restarted server within a second.
                    ("grpc.initial_reconnect_backoff_ms", 100),
                    # One attempt: a server may let a caller wait (common/rpc/admissions.h).
                    ("grpc.min_reconnect_backoff_ms", 5000),
@@ -98,11 +99,12 @@ class Server:
         self.sequence = 0  # of pushes
 
     def wait(self, seconds):
-        """Until it answers; PserverError otherwise, at once where waiting does not help."""
+        """Waits until the server accepts connections. Raises PserverError after `seconds`, or
+        immediately if waiting cannot help."""
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
-            # Tries to connect once: a channel whose try failed rests until it is told again.
+            # Tries to connect once: after a failure, the channel stays idle until the next request.
             ready = grpc.channel_ready_future(self._channel)
             try:
                 return ready.result(timeout=max(0.0, min(1.0, left)))
@@ -117,14 +119,14 @@ class Server:
                                        "address right? [TD4001]") from None
 
     def start(self, method, request, seconds):
-        """Sends the request and gives the call that is under way."""
+        """Sends the request and returns the call in progress."""
         started = Started(method, request, time.monotonic() + seconds + GRACE_SECONDS)
         self.again(started)
         return started
 
     def take(self, started):
-        """The reply to a call that ended, once its `future` is waited for; None: its connection
-        broke, or the server did not know its session, and it was sent again."""
+        """Waits for the `future` of a call and returns the reply. None: the call was sent again,
+        because its connection broke or the server did not know its session."""
         try:
             return started.future.result()
         except grpc.RpcError as error:
@@ -145,7 +147,7 @@ class Server:
         return None
 
     def again(self, started):
-        """The same call once more, by the same deadline."""
+        """Repeats the call with the same deadline."""
         started.retries = self._retries
         self._send(started)
 
@@ -188,7 +190,8 @@ class Server:
             pass
 
     def _open_session(self, started):
-        """The server proves first that it holds the job's secret; else it gets nothing else."""
+        """Opens a session. The server must prove that it holds the job's secret; otherwise the
+        client sends no call to it."""
         while True:
             offer = self._session.offer()
             request = METHODS["OpenSession"][0](**offer)
@@ -243,7 +246,7 @@ def _check_own_socket(path, name):
 
 
 def _dialled(address):
-    """"localhost" is 127.0.0.1, as for servers: [::1] may be another user's."""
+    """Maps "localhost" to 127.0.0.1, as servers do: [::1] may belong to another user."""
     return "127.0.0.1" + address[9:] if address.startswith("localhost:") else address
 
 
@@ -262,7 +265,8 @@ def _dial(address):
 
 
 def _why_refused(address, tls):
-    """gRPC calls every failure the same, so this dials once more. None: no TLS matter."""
+    """gRPC reports all connection failures alike, so this connects once more to find the TLS error.
+    None: not a TLS error."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
     if tls is None:
@@ -275,7 +279,7 @@ def _why_refused(address, tls):
                 context.wrap_socket(plain, server_hostname=_host(address)) as connection:
             if tls is None:
                 return "the server speaks TLS, and this client does not: give tls=FOLDER"
-            # With TLS 1.3 only an answer shows that our certificate was accepted.
+            # With TLS 1.3, only a reply shows that the server accepted our certificate.
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4)) + bytes(5))
             if connection.recv(9):
                 return None

@@ -20,9 +20,9 @@ INIT_BYTES_MAX = 64 << 20  # of one InitParams message
 
 
 class State(NamedTuple):
-    initialised: bool  # values are there: from a checkpoint, or this trainer came later
-    restored: bool     # ... from a checkpoint of the servers
-    version: int       # updates done, in sync mode the next step; the lowest of all servers
+    initialised: bool  # values exist: from a checkpoint, or from an earlier init_or_fetch
+    restored: bool     # the values are from a checkpoint of the servers
+    version: int       # applied updates, in sync mode the next step; the lowest of all servers
 
 
 class ServerStatus(NamedTuple):
@@ -32,8 +32,8 @@ class ServerStatus(NamedTuple):
     version: int
     checkpoint_version: int
     elements: int  # of dense variables
-    rows: int      # of tables, that are there
-    extended: int  # of `rows`: those with all their values; with accessor=ctr fewer
+    rows: int      # existing rows of tables
+    extended: int  # of `rows`: full rows; with accessor=ctr some are brief
 
 
 def _check(name, array, shape, writable=False):
@@ -81,21 +81,22 @@ def _shape(name, shape):
 
 
 class Client:
-    """Blocking; not for several threads at a time.
+    """Client of one trainer. Calls block. Not thread-safe.
 
-    servers: "host:port" or "unix:/path" in server order, the same for every trainer. incarnation grows each time
-    this trainer is started; None: configure chooses one above those that the servers know. secret: the job's, where the
-    servers have one. tls: a folder with tls.crt, tls.key and ca.crt (`tandem certs issue`), or
-    (certificate, key, ca), names of PEM files. Timeouts are in seconds: start_timeout for servers
-    and first values, step_timeout for pushes, pulls and barriers.
-    insecure_allow_network: without tls, servers at addresses of a network may be spoken to; anybody
-    on the way reads and changes what is sent.
-    retries: times that a call is repeated when its connection breaks; repeating is harmless, a
-    push counts once.
+    servers: "host:port" or "unix:/path" in server order, the same for every trainer.
+    incarnation: must grow with each start of this trainer; None: configure chooses one above those
+    that the servers know. secret: the job's secret, if the servers have one. tls: a directory with
+    tls.crt, tls.key and ca.crt (`tandem certs issue`), or (certificate, key, ca), names of PEM
+    files. Timeouts are in seconds: start_timeout for servers and initial values, step_timeout for
+    pushes, pulls and barriers.
+    insecure_allow_network: without tls, allows servers at network addresses, where an attacker on
+    the path can read and change all data.
+    retries: maximum retries of a call after a connection loss. Retries are harmless: a push counts
+    once.
 
-    Where rows and slices move between servers (tandem rebalance) calls follow them. Pushes to
-    servers with durability replayable are kept until a checkpoint holds them; a server that was
-    started again gets them with the next call of this client, and answers nobody before that.
+    Calls follow rows and slices that move between servers (tandem rebalance). Pushes to servers
+    with durability=replayable are kept until a checkpoint contains them. A restarted server gets
+    them with the next call of this client, and serves no calls before.
     """
 
     def __init__(self, servers, job="job", trainer=0, trainers=1, incarnation=None, secret="",
@@ -110,7 +111,7 @@ class Client:
         self._caller = {"job": job, "trainer_id": trainer, "incarnation": self.incarnation}
         self._calls = Calls(servers, self._caller, secret, tls, retries,
                             insecure_allow_network)
-        self._servers = self._calls.servers  # those that come to the running job too
+        self._servers = self._calls.servers  # includes servers that join the running job
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
         self._barriers = {}
@@ -127,13 +128,13 @@ class Client:
     def close(self):
         self._calls.close()
 
-    # ---- Once, at the beginning ------------------------------------------------------------------
+    # ---- Setup -----------------------------------------------------------------------------------
 
     def configure(self, variables, optimizer="sgd", attrs=None, mode="sync", tables=None,
                   slice_var_up=True, min_block_size=8192, dispatcher="round_robin"):
-        """Places the variables ({name: shape}) and tables ({name: Table}) and tells every server
-        its part. Every trainer says the same. attrs: hyper-parameters of the optimizer as float,
-        int, bool or str. mode: "sync" or "a_sync". Returns a State."""
+        """Places the variables ({name: shape}) and tables ({name: Table}) and sends every server
+        its part. All trainers must pass the same arguments. attrs: hyper-parameters of the
+        optimizer as float, int, bool or str. mode: "sync" or "a_sync". Returns a State."""
         if self._shapes or self._tables:
             raise RuntimeError("configure was called before")
         if mode not in MODES:
@@ -176,9 +177,10 @@ class Client:
                      min((r.version for r in owners), default=0))
 
     def init_or_fetch(self, params, version=0):
-        """Brings every trainer to the same first values. Where the servers have none yet, trainer 0
-        gives those in `params` (and `version`: the steps behind them); the others wait for it. Then
-        all receive the servers' values into `params`. Returns the servers' version."""
+        """Gives every trainer the same initial values. If the servers have no values yet, trainer 0
+        sends `params` and `version` (the number of steps that led to them), and the other trainers
+        wait. Then every trainer receives the servers' values into `params`. Returns the servers'
+        version."""
         self._check_all(params, writable=True)
         if self.trainer == 0:
             self._send_first(params, version)
@@ -194,19 +196,20 @@ class Client:
     # ---- Training --------------------------------------------------------------------------------
 
     def push(self, step, learning_rate, gradients, rows=None):
-        """Sends gradients ({name: array}) of `step`, and of rows of tables ({name: (ids, values)},
-        ids ascending; with accessor=ctr (ids, values, counts), where counts [len(ids), 2] says how
-        often each row was shown and clicked). In sync mode a step is complete when all trainers
-        pushed all variables and all tables, of which `rows` may be empty; several pushes may make up
-        one step, each variable once. The servers add the trainers' gradients: for the mean over the
-        whole batch each trainer divides its own by their number."""
+        """Sends gradients ({name: array}) of `step`, and gradients of table rows ({name: (ids,
+        values)}, ids ascending). With accessor=ctr: (ids, values, counts), where counts
+        [len(ids), 2] are the shows and clicks of each row. In sync mode, a step is complete when
+        all trainers have pushed all variables and all tables (possibly without rows). A step may
+        consist of several pushes, each variable in one of them. The servers add the gradients of
+        the trainers. For the mean over the whole batch, each trainer divides its gradients by the
+        number of trainers."""
         requests = self._push_requests(step, learning_rate, gradients, rows)
         replies = self._send_step(step, requests, (), gradients, rows)
         return min((r.version for r in replies), default=0)
 
     def pull(self, params, min_version=0, exactly=False):
-        """Receives parameters into the arrays of `params` once their version is at least
-        min_version (sync: step + 1), or exactly that one. Returns the lowest version."""
+        """Receives parameters into the arrays of `params` when their version is at least
+        min_version (sync: step + 1), or exactly min_version. Returns the lowest version."""
         self._check_all(params, writable=True)
         if self._parts is not None:
             self._parts.check_pull(params, min_version)
@@ -215,9 +218,10 @@ class Client:
         return self._receive(params, replies)
 
     def push_pull(self, step, learning_rate, gradients, params, rows=None):
-        """push, and in the same message pull of what this step makes of the parameters (a_sync: of
-        the present ones). Returns the lowest version: in sync mode the next step. ValueError where
-        this trainer's part of the step lacks a variable for which the servers would wait."""
+        """Combines push with a pull of the parameters after this step (a_sync: of the current
+        parameters) in one message. Returns the lowest version: in sync mode the next step. Raises
+        ValueError if this trainer's part of the step lacks a variable for which the servers would
+        wait."""
         self._check_all(params, writable=True)
         requests = self._push_requests(step, learning_rate, gradients, rows)
         if self._parts is not None:
@@ -233,8 +237,8 @@ class Client:
                    default=0)
 
     def pull_rows(self, table, ids, min_version=0):
-        """Rows of a table, [len(ids), dim]: as they are once the version is at least min_version.
-        Rows that had no gradient are what they begin with; none is made."""
+        """Returns rows of a table, [len(ids), dim], when the version is at least min_version. Rows
+        without a gradient have their initial values; the pull creates no row."""
         spec = self._table(table)
         ids = _check_ids(table, ids, spec.height)
         out = numpy.empty((ids.size, spec.dim), numpy.float32)
@@ -256,7 +260,7 @@ class Client:
         return out
 
     def pull_table(self, table):
-        """All rows that had a gradient: (ids, values), ids ascending."""
+        """Returns all rows that had a gradient: (ids, values), ids ascending."""
         spec = self._table(table)
         ids, values = [], []
         bucket = 0
@@ -282,14 +286,14 @@ class Client:
     # ---- The job ---------------------------------------------------------------------------------
 
     def barrier(self, name):
-        """Until every trainer that has not completed is here."""
+        """Blocks until every trainer that has not completed has called barrier."""
         generation = self._barriers[name] = self._barriers.get(name, 0) + 1
         request = self._request("Barrier", name=name, generation=generation,
                                 timeout_ms=_wait_ms(self._step_timeout))
         self._calls.call(0, "Barrier", request, self._step_timeout)
 
     def complete(self):
-        """This trainer pushes no more; nobody waits for it."""
+        """Declares that this trainer sends no more pushes; other trainers do not wait for it."""
         for i in range(len(self._servers)):
             matters = not self._has_left(i)
             try:
@@ -300,19 +304,19 @@ class Client:
                     raise
 
     def save(self, delta=False):
-        """Every server writes a checkpoint. Returns the lowest version. delta: of tables the rows
-        that changed since the last whole one."""
+        """Makes every server write a checkpoint. Returns the lowest version. delta: for tables,
+        writes only rows that changed since the last full checkpoint."""
         return self._on_owners("SaveCheckpoint", mode=int(delta))
 
     def restore(self):
-        """Every server goes back to its checkpoint. Returns the lowest version."""
+        """Makes every server restore its checkpoint. Returns the lowest version."""
         if self._parts is not None:
             self._parts.forget()
         return self._on_owners("RestoreCheckpoint")
 
     def status(self):
-        """A ServerStatus of each server, but of those that gave everything away (tandem drain): they
-        may be gone."""
+        """Returns a ServerStatus of each server, except servers that gave all their buckets away
+        (tandem drain), which may have stopped."""
         found = []
         for i, server in enumerate(self._servers):
             if self._has_left(i):
@@ -334,12 +338,12 @@ class Client:
         return self._calls.placement.slice_owner(block.variable, block.offset)
 
     def _blocks_of(self, server):
-        """As they were placed first."""
+        """Returns the blocks of a server in the initial placement."""
         return [block for block in self._blocks if block.server == server]
 
     def _choose_incarnation(self):
-        """Of two processes that ask at the same time the servers keep the one with the higher
-        number."""
+        """Chooses a random incarnation above those that the servers know. If two processes choose
+        at the same time, the servers keep the one with the higher number."""
         if self.incarnation:
             return
         newest = 0
@@ -354,11 +358,11 @@ class Client:
         return self._calls.placement.owns(server)
 
     def _has_left(self, server):
-        """It gave everything away: it may be gone."""
+        """Whether the server gave all its buckets away; it may have stopped."""
         return self._calls.placement.moved and not self._owns(server)
 
     def _until_there(self, receive):
-        """Calls `receive` until its rows are where it asks for them."""
+        """Calls `receive` until the called servers own the rows."""
         end, attempt = time.monotonic() + self._step_timeout, 0
         while True:
             try:
@@ -413,7 +417,7 @@ class Client:
             self._calls.call(i, "InitParams", request, self._start_timeout)
 
     def _push_request(self, step, learning_rate):
-        if learning_rate is None:  # a field that is not set: a step with rate 0
+        if learning_rate is None:  # the field would stay unset: a step with rate 0
             raise TypeError("learning_rate is None; expected a number")
         return self._request("Push", step=step, learning_rate=learning_rate)
 
@@ -449,7 +453,7 @@ class Client:
 
     def _send_step(self, step, requests, pulls, gradients, rows):
         warn_of_spinning([server.address for server in self._servers])
-        if self._parts is not None:  # before the call: a push that fails may have been taken
+        if self._parts is not None:  # before the call: a failed push may have been accepted
             self._parts.add(step, (*gradients, *(rows or ())))
         try:
             return self._calls.push_all(list(requests.items()), self._step_timeout, pulls)
@@ -491,12 +495,12 @@ class Client:
 
 
 def _wait_ms(seconds):
-    """As servers take it: at least 1."""
+    """The unit and minimum of the servers: milliseconds, at least 1."""
     return max(1, int(seconds * 1000))
 
 
 def _pulled(reply):
-    """What came with the answer to a push, or the answer to a pull that was left alone."""
+    """Returns the PullReply in the reply to a push, or the reply to a separate pull."""
     if reply.DESCRIPTOR.name == "PullReply":
         return reply
     return reply.pulled if reply.HasField("pulled") else None

@@ -1,12 +1,12 @@
-"""What goes wrong on a server or on the way to it."""
+"""Errors of servers and of connections to them."""
 
 
 class PserverError(Exception):
-    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address. Servers count steps
-    from 1: step 0 of a call is step 1 in their messages."""
+    """`code`: the name of gRPC's status code ("NOT_FOUND"); `server`: its address. Servers count
+    steps from 1: step 0 of a call is step 1 in their messages."""
 
     def __init__(self, code, server, method, message):
-        # All of them are `args`: pickle, which carries errors between processes, makes it of these.
+        # All fields are in `args`, because pickle recreates the error from them.
         super().__init__(code, server, method, message)
         self.code = code
         self.server = server
@@ -14,7 +14,7 @@ class PserverError(Exception):
         self.message = message
 
     def at_step(self, step):
-        """The same error, which names the step of a push as its caller does."""
+        """Returns the same error with the step number that the caller of the push used."""
         message = f"step={step} of this call, step {step + 1} of the job: {self.message}"
         return PserverError(self.code, self.server, self.method, message)
 

@@ -1,5 +1,5 @@
-"""What a client keeps of its pushes for servers that log their order alone (durability replayable):
-until a checkpoint holds them, their server may ask for them again."""
+"""Keeps a client's pushes to servers that log only the order of pushes (durability=replayable).
+Until a checkpoint contains a push, its server may request it again."""
 
 
 class KeptPushes:
@@ -8,7 +8,7 @@ class KeptPushes:
         self.bytes = 0
         self._pushes = {}  # by server, then by sequence: request, bytes, number in the log
         self._checkpointed = {}
-        self._doubts = {}  # by server: sequence, and the newest one that was kept then
+        self._doubts = {}  # by server: sequence, and the newest kept sequence at that time
 
     def keep(self, server, request):
         size = request.ByteSize()
@@ -16,11 +16,11 @@ class KeptPushes:
         self.bytes += size
 
     def drop(self, server, sequence):
-        """The server never took it, or needs it no more."""
+        """Removes a push that the server never accepted or no longer needs."""
         self.bytes -= self._pushes[server].pop(sequence)[1]
 
     def doubtful(self, server, sequence):
-        """Nobody knows whether the server took it: kept as long as one that is sent later."""
+        """It is unknown whether the server accepted the push: keeps it as long as a later one."""
         pushes = self._pushes.get(server, {})
         if sequence in pushes:
             self._doubts.setdefault(server, []).append((sequence, max(pushes)))
@@ -41,7 +41,7 @@ class KeptPushes:
                 self.drop(server, sequence)
 
     def of(self, server):
-        """All for this server, in their order, without pulls."""
+        """Yields all kept pushes of this server in order, without their pulls."""
         for sequence in sorted(self._pushes.get(server, {})):
             again = type(self._pushes[server][sequence][0])()
             again.CopyFrom(self._pushes[server][sequence][0])
@@ -49,7 +49,7 @@ class KeptPushes:
             yield again
 
     def newest(self):
-        """By server the last number that it told."""
+        """By server, the highest log number that it reported."""
         numbers = {server: [p[2] for p in pushes.values() if p[2] is not None]
                    for server, pushes in self._pushes.items()}
         return {server: max(told) for server, told in numbers.items() if told}

@@ -1,4 +1,4 @@
-"""The messages of proto/pserver.proto, from the descriptors that the build put beside this file."""
+"""The messages of proto/pserver.proto, from descriptors that the build stores beside this file."""
 
 import os
 
@@ -10,7 +10,7 @@ def _load():
     files = descriptor_pb2.FileDescriptorSet()
     with open(path, "rb") as file:
         files.ParseFromString(file.read())
-    pool = descriptor_pool.DescriptorPool()  # its own: names cannot collide with another package
+    pool = descriptor_pool.DescriptorPool()  # separate: names cannot collide with other packages
     for file in files.file:
         pool.Add(file)
     if hasattr(message_factory, "GetMessageClass"):

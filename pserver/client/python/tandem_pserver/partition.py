@@ -1,6 +1,6 @@
-"""Which server owns which elements: the rule of pserver/client/placement/partition.h, to the element.
+"""Assigns elements of variables to servers, exactly as pserver/client/placement/partition.h does.
 
-Every trainer of a job computes the same placement, in whatever language.
+All trainers of a job compute the same placement, in C++ and in Python.
 """
 
 import math
@@ -49,9 +49,9 @@ def _balance(sizes, servers):
 
 def partition(variables, servers, slice_var_up=True, min_block_size=8192,
               dispatcher="round_robin"):
-    """Blocks of `variables` ({name: shape}), in their order.
+    """Returns the blocks of `variables` ({name: shape}) in their order.
 
-    dispatcher: "round_robin", "hash_name" or "size_balanced". ValueError for no servers, a
+    dispatcher: "round_robin", "hash_name" or "size_balanced". Raises ValueError for no servers, a
     min_block_size below 1, and variables without elements.
     """
     if servers < 1:
@@ -78,11 +78,11 @@ def partition(variables, servers, slice_var_up=True, min_block_size=8192,
 
 
 def row_buckets(ids):
-    """Buckets of rows of a table, an array of int64."""
+    """Returns the buckets of rows of a table as an int64 array."""
     products = numpy.asarray(ids).astype(numpy.uint64) * numpy.uint64(0x9e3779b97f4a7c15)
     return (products >> numpy.uint64(54)).astype(numpy.int64)
 
 
 def first_bucket(server, servers):
-    """First bucket of a server; that of server `servers` is ROW_BUCKETS."""
+    """Returns the first bucket of a server; for server `servers` it is ROW_BUCKETS."""
     return ROW_BUCKETS * server // servers

@@ -1,5 +1,5 @@
-"""Where rows of tables and slices of variables are, as far as a client knows: which server has which
-bucket. Those from ROW_BUCKETS on are slices, each by itself."""
+"""The owners of table rows and slices, as known to a client, by bucket. Buckets from ROW_BUCKETS on
+are slices, one slice per bucket."""
 
 import numpy
 
@@ -7,7 +7,7 @@ from .partition import ROW_BUCKETS, first_bucket, row_buckets
 
 
 class Placement:
-    """As the trainers placed them, and as servers told of moves since (BucketMapDef)."""
+    """The initial placement by the trainers, updated with moves from servers (BucketMapDef)."""
 
     def __init__(self, servers):
         self.first_servers = servers
@@ -19,10 +19,10 @@ class Placement:
         self._first = ROW_BUCKETS  # bucket in use
         self._addresses = {}
         self.moved = False
-        self.generations = {}  # by server: ExchangeMapReply's
+        self.generations = {}  # by server: ExchangeMapReply.generation
 
     def place(self, blocks, tables):
-        """What the job has: blocks, and whether there are tables."""
+        """Sets the slices of the job, and whether it has tables."""
         self._owners = numpy.append(self._owners, [block.server for block in blocks]).astype(int)
         self._epochs = numpy.append(self._epochs, numpy.zeros(len(blocks), numpy.uint64))
         for i, block in enumerate(blocks):
@@ -45,13 +45,14 @@ class Placement:
         return self._first == 0 and bool((self._owners[:ROW_BUCKETS] == server).any())
 
     def run(self, bucket):
-        """Who has this bucket, and the first one behind it that somebody else has."""
+        """Returns the owner of this bucket, and the first later bucket with another owner."""
         owner = int(self._owners[bucket])
         others = numpy.nonzero(self._owners[bucket:ROW_BUCKETS] != owner)[0]
         return owner, bucket + int(others[0]) if others.size else ROW_BUCKETS
 
     def learn(self, server, known, generation, meet):
-        """meet(index, address): whether there is a server with that number; it may be new."""
+        """Applies the moves known to a server. meet(index, address): whether a server with this
+        index exists; it adds a new server if possible."""
         self.generations[server] = max(self.generations.get(server, 0), generation)
         self._addresses.update((s.index, s.address) for s in known.server)
         for move in known.move:
@@ -63,7 +64,7 @@ class Placement:
                 self._epochs[move.bucket] = move.epoch
 
     def tell(self, known):
-        """Into `known` what others may not know."""
+        """Writes the known moves into `known`."""
         for bucket in numpy.nonzero(self._epochs)[0]:
             known.move.add(bucket=int(bucket), epoch=int(self._epochs[bucket]),
                            server=int(self._owners[bucket]))

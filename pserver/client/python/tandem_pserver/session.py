@@ -1,4 +1,4 @@
-"""The sessions of one client with one server, one after another: proto/pserver.proto, OpenSession."""
+"""The sessions of one client with one server, one after another (proto/pserver.proto, OpenSession)."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ def _hmac(key, text):
 
 
 class Session:
-    """Not for several threads at a time. `secret`: the job's, not empty."""
+    """Not thread-safe. `secret`: the job's secret, not empty."""
 
     def __init__(self, secret, job, address):
         self._secret, self._job, self._address = secret.encode(), job, address
@@ -22,22 +22,22 @@ class Session:
 
     @property
     def id(self):
-        """Empty: there is none, open one first."""
+        """Empty: no session is open."""
         return self._id
 
     def stamp(self, method):
-        """The metadata of the next call of the method."""
+        """Returns the metadata for the next call of the method."""
         self._counter += 1
         counter = self._counter.to_bytes(8, "big")
         proof = _hmac(self._key, LABEL + b"call\0" + counter + method.encode())
         return ((METADATA, self._id + counter + proof),)
 
     def offer(self):
-        """The fields of an OpenSessionRequest."""
+        """Returns the fields of an OpenSessionRequest."""
         return {"job": self._job, "nonce": secrets.token_bytes(NONCE_BYTES)}
 
     def accept(self, offer, reply):
-        """None, or why the server must not be spoken to."""
+        """Returns None, or the reason why the client must not call this server."""
         terms = offer["nonce"] + reply.nonce + reply.session + self._job.encode()
         sizes = len(reply.nonce) == NONCE_BYTES and len(reply.session) == 16
         proof = _hmac(self._secret, LABEL + b"server\0" + terms)
@@ -50,7 +50,7 @@ class Session:
         return None
 
     def explain(self, code, details):
-        """Code and message for a server that did not answer an offer."""
+        """Returns code and message for a server that rejected an offer."""
         if code != "UNIMPLEMENTED":
             return code, details
         return "FAILED_PRECONDITION", (
@@ -59,11 +59,11 @@ class Session:
             "sides")
 
     def forget(self, session):
-        """The server does not know that one."""
+        """Drops a session that the server does not know."""
         if self._id == session:
             self._id = b""
 
 
 def was_lost(code, details):
-    """Whether an answer says that another session must be opened."""
+    """Whether an error means that a new session must be opened."""
     return code == "UNAUTHENTICATED" and "[TD6021]" in (details or "")

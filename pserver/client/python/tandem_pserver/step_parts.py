@@ -1,8 +1,8 @@
-"""What a trainer pushed of a step of sync mode: a step is done when its servers have all of it."""
+"""The parts of a sync step that a trainer has pushed. A step needs all parts of every trainer."""
 
 
 class StepParts:
-    """Of the step that was pushed last."""
+    """The pushed parts of the newest step."""
 
     def __init__(self, blocks, tables, placement):
         self._blocks, self._tables, self._placement = blocks, tables, placement
@@ -17,12 +17,12 @@ class StepParts:
         self._step = step
 
     def check_pull(self, params, version):
-        """ValueError where a pull of this version waits for what this trainer did not push."""
+        """Raises ValueError if a pull of this version would wait for a push of this trainer."""
         if self._step is not None and version > self._step:
             self.check(self._step, (), params)
 
     def check(self, step, names, params):
-        """ValueError where a step with `names` lacks something on the servers that have `params`."""
+        """Raises ValueError if a step with `names` is incomplete on the servers of `params`."""
         absent = self._names - self._with_more(step, names)
         if not absent:
             return

@@ -1,4 +1,4 @@
-"""Tables of rows, of which the servers keep those that have had a gradient."""
+"""Tables of rows. The servers store the rows that have had a gradient."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ INIT_KINDS = ("constant", "uniform", "normal", "xavier_uniform", "msra_normal")
 
 
 class Table(NamedTuple):
-    """A variable [height, dim]. A row without a gradient is what `seed`, the variable's name and
-    the row's id make of `init`: constant (a), uniform in [a, b), normal (mean a, deviation b), ...
-    `rules` say when rows come and go: "admit_count=5 shrink_every=1000 ttl=20000", as the job
-    file's table_rules; "": at the first gradient, and never. A wrong one: InvalidArgument from
-    `configure`. With "accessor=ctr" a row keeps how often it was shown and clicked, which a push
-    brings; its first value is a weight, the others read as 0 until its score reaches
-    embedx_threshold.
+    """A variable [height, dim]. The values of a row without a gradient follow from `seed`, the
+    variable's name, the row's id and `init`: constant (a), uniform in [a, b), normal (mean a,
+    deviation b), ... `rules` control the admission and removal of rows, in the syntax of
+    table_rules in a job file: "admit_count=5 shrink_every=1000 ttl=20000". "": rows are created at
+    the first gradient and never removed. INVALID_ARGUMENT from `configure`: invalid rules.
+    With "accessor=ctr" a row counts its shows and clicks, which are part of a push. Its first value
+    is a weight; the others read as 0 until its score reaches embedx_threshold.
     """
     height: int
     dim: int

@@ -1,4 +1,4 @@
-"""OpenMP threads of PyTorch wait for work by spinning, and servers on the same host lack those processors."""
+"""Warns about spinning OpenMP threads of PyTorch, which take processors from local servers."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def _spins(environment):
 
 
 def warn_of_spinning(addresses):
-    """Warns once a process where PyTorch has several threads beside a server of this host."""
+    """Warns once per process if PyTorch has several threads and a server runs on this host."""
     global _warned  # pylint: disable=global-statement
     torch = sys.modules.get("torch")
     if _warned or torch is None or not _spins(os.environ):
