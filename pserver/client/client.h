@@ -24,7 +24,7 @@ namespace tandem {
 enum class PsMode : uint8_t { kSync, kASync };
 
 struct PsOptimizer {
-  // "momentum", "adam", ...: an operator of docs/op_support.md with a ParamOut
+  // "momentum", "adam", ...: an operator of docs/reference/operators.md with a ParamOut
   std::string type = "sgd";
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };

@@ -22,9 +22,9 @@
 
 namespace tandem {
 
-// Lets one call at a time introduce the client on a new connection, while other calls wait: a server
-// closes connections that send much before it accepted a call (common/rpc/stranger_budget.h).
-// Thread-safe.
+// Lets one call at a time introduce the client on a new connection, while other calls wait: a
+// server closes connections that send much before it accepted a call
+// (common/rpc/stranger_budget.h). Thread-safe.
 class Introduction {
  public:
   // True: the caller introduces the client, and calls End. False: `then` is called at that End.
