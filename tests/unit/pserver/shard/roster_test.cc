@@ -87,7 +87,7 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
 
   TrainerRegistry other(clock_, metrics_);
   other.Begin(2);
-  other.Restore(roster_.marks());  // the third mark is of nobody
+  other.Restore(roster_.marks());  // the third entry has no trainer
   EXPECT_EQ(other[1].incarnation, 9u);
   EXPECT_EQ(other[1].taken.highest(), 1u);
   other[1].Replace(10, /*version=*/5);
