@@ -17,11 +17,11 @@ import script
 
 script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
-# Blocks that are no commands, by the beginning of their first line.
+# Blocks that are not commands, by the beginning of their first line.
 SCREENS = ("                         pserver (sync)", "JobConfig (file, environment, flags)",
            "FreezeBuckets   source", "HoldPushes   takes")
 
-# Commands that are not run here -> where they are, or why nowhere.
+# Commands that are not run here -> the test that runs them, or the reason why none does.
 ELSEWHERE = {
     r"\./deploy/(quickstart|test)\.sh$": "they build everything; the second runs this",
     r"cmake --install ": "install_test, quickstart_test",
@@ -36,7 +36,7 @@ ELSEWHERE = {
     r"tensorboard ": "not in Debian; event_file_test reads the files",
 }
 
-# What stands for something of one's own -> what it is here.
+# Placeholders in commands -> their values here.
 OURS = {
     "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
     " JOB": " job.pbtxt",

@@ -127,7 +127,7 @@ class Packages(unittest.TestCase):
             self.skipTest(f"a clean Debian needs its archive: {str(error)[-300:]}")
 
         def inside(*command):
-            # With a /proc of its own, gone when the command ends.
+            # In a separate /proc, which is removed when the command ends.
             return run("unshare", "--mount", "--pid", "--fork", "--kill-child",
                        f"--mount-proc={root}/proc", "chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                        "DEBIAN_FRONTEND=noninteractive", *command, timeout=300)
@@ -147,7 +147,7 @@ class Packages(unittest.TestCase):
         inside("apt-get", "purge", "-q", "-y", "--auto-remove", "tandem", "python3-tandem")
         after = inside("dpkg-query", "-W", "-f=${Package}\\n")
         self.assertEqual(before, after)
-        left = [os.path.join(folder, name) for folder, *names in os.walk(root)  # links lead out of it
+        left = [os.path.join(folder, name) for folder, *names in os.walk(root)  # links may point out of it
                 for name in itertools.chain(*names) if "tandem" in name
                 and not folder.startswith((root + "/opt", root + "/var/log"))]
         self.assertEqual(left, [])
