@@ -77,7 +77,7 @@ class Faults(Test):
         params = {name: numpy.zeros(shape, F32) for name, shape in shapes.items()}
         grads = {name: numpy.ones(shape, F32) for name, shape in shapes.items()}
         client.init_or_fetch(params)
-        client.push(0, 1.0, {"one": grads["one"]})  # that server alone has done the step
+        client.push(0, 1.0, {"one": grads["one"]})  # only that server has done the step
         self.assertIn("steps that differ", self.ask(servers, "save").stderr)
         client.push(0, 1.0, {"other": grads["other"]})
         refused = self.ask(servers, "restore")
@@ -164,7 +164,7 @@ class Faults(Test):
         self.assertGreater(client.status()[2].elements, 0)
         numpy.testing.assert_array_equal(client.pull_rows("emb", ids, step), want)
         self.assertIn("serves nothing any more", while_training("drain", "--pserver=2"))
-        self.assertEqual(len(client.status()), 2)  # without the one that gave everything away
+        self.assertEqual(len(client.status()), 2)  # without the one that moved everything away
         stored, values = client.pull_table("emb")
         numpy.testing.assert_array_equal(stored, ids)
         numpy.testing.assert_array_equal(values, want)
