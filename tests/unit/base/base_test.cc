@@ -143,8 +143,8 @@ bool StayOn(const cpu_set_t& set) {
   return CPU_EQUAL(&now, &set);
 }
 
-// This thread's, where threads are sent away: on a few processors, of a kernel that lets them be
-// chosen.
+// Returns the processors of this thread if there are two to eight of them and the kernel lets
+// threads choose among them; else nullopt.
 std::optional<cpu_set_t> FewProcessors() {
   const cpu_set_t all = ProcessorsOf(pthread_self());
   const int count = CPU_COUNT(&all);
