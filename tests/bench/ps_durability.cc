@@ -19,7 +19,7 @@
 namespace tandem::bench {
 namespace {
 
-constexpr int kTurns = 6;  // of each side
+constexpr int kTurns = 6;  // turns of each side
 constexpr double kMegabyte = 1e6;
 
 // A temporary directory, removed at the end.
@@ -110,7 +110,7 @@ class Cutter {
 
 struct Training {
   double seconds = 0, rounds = 0;
-  std::vector<double> pushes, pulls;  // seconds of each
+  std::vector<double> pushes, pulls;  // seconds of each push and pull
   double mb_per_s() const { return rounds * 2 * kAllBytes / seconds / kMegabyte; }
 };
 

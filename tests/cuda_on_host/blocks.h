@@ -23,7 +23,7 @@ constexpr unsigned kWarp = 32, kThreadsMax = 1024;
 // Calls `kernel` once for every thread of every block.
 void RunBlocks(Dims grid, Dims block, const std::function<void()>& kernel);
 
-// ---- For the threads of a kernel --------------------------------------------------------------
+// ---- For the threads of a kernel ----------------------------------------------------------------
 
 void SyncThreads();
 bool SyncThreadsOr(bool mine);

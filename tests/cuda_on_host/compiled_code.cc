@@ -14,7 +14,7 @@
 
 struct CudaOnHostKernel {
   void (*run)(const void* params);
-  size_t bytes;  // of the parameters
+  size_t bytes;  // size of the parameters
 };
 
 struct CudaOnHostLibrary {

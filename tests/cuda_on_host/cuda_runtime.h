@@ -20,7 +20,7 @@
 #define __shared__ static thread_local
 
 using dim3 = tandem::cuda_on_host::Dims;
-// ---- Functions for kernels --------------------------------------------------------------------
+// ---- Functions for kernels ----------------------------------------------------------------------
 
 inline void __syncthreads() { tandem::cuda_on_host::SyncThreads(); }
 inline int __syncthreads_or(int mine) { return tandem::cuda_on_host::SyncThreadsOr(mine != 0); }
@@ -63,7 +63,7 @@ using std::isfinite;
 using std::max;
 using std::min;
 
-// ---- Functions for the host -------------------------------------------------------------------
+// ---- Functions for the host ---------------------------------------------------------------------
 
 enum cudaError_t {
   cudaSuccess,

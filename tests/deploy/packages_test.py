@@ -147,7 +147,7 @@ class Packages(unittest.TestCase):
         inside("apt-get", "purge", "-q", "-y", "--auto-remove", "tandem", "python3-tandem")
         after = inside("dpkg-query", "-W", "-f=${Package}\\n")
         self.assertEqual(before, after)
-        left = [os.path.join(folder, name) for folder, *names in os.walk(root)  # links lead outside
+        left = [os.path.join(folder, name) for folder, *names in os.walk(root)  # links lead out of it
                 for name in itertools.chain(*names) if "tandem" in name
                 and not folder.startswith((root + "/opt", root + "/var/log"))]
         self.assertEqual(left, [])

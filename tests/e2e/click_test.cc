@@ -304,8 +304,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_0.w\""));
 }
 
-// With rules too: their counts continue unchanged. The file of rows is the same for any number of
-// servers.
+// Tables with rules too: their counts continue unchanged. The file of rows is the same for any
+// number of servers.
 TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   const std::string arguments =
       "model { arg { name: \"distributed\" value: \"1\" } arg { name: \"table_rules\" value: "

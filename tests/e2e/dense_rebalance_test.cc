@@ -71,7 +71,7 @@ class DenseJob {
   std::vector<std::vector<float>> values_, gradients_;
 };
 
-// In sync mode.
+// Moves slices in sync mode, and compares the final state with that of a job without moves.
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }

@@ -28,8 +28,7 @@ class WatchTest : public JobTest {
     said.text = tandem.Output();
     return said;
   }
-  // Stops the process again and again until `done`, so that it lags behind the others on any
-  // machine.
+  // Stops the process again and again until `done`, so that it lags all others on any machine.
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
     return WaitUntil([&] {
       ::kill(process, SIGSTOP);

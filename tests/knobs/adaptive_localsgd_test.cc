@@ -30,8 +30,8 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
   }
 };
 
-// With a constant loss, k is the root of init_k_steps, rounded up, from the first average on. Each
-// average is two communications: of the parameters and of the loss.
+// If the loss is constant, k is the root of init_k_steps, rounded up, from the first average on.
+// Each average is two communications: of the parameters and of the loss.
 TEST_F(AdaptiveLocalSgdTest, FollowsTheRule) {
   struct Row {
     const char *first, *begin;

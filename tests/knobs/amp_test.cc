@@ -36,7 +36,7 @@ class AmpTest : public KnobProgramTest {
   }
 };
 
-// With this scale any f16 gradient overflows.
+// Any f16 gradient overflows with this scale.
 const Overrides kOverflow = {{"amp_dtype", "f16"}, {"init_loss_scaling", "1e30"}};
 Overrides Overflowing(Overrides more) {
   more.insert(more.end(), kOverflow.begin(), kOverflow.end());
@@ -142,7 +142,7 @@ TEST_F(AmpTest, GradientsTravelIn16Bits) {
   EXPECT_EQ(whole, 5) << "biases";
 }
 
-// With owners a rank sees only its own sums: one more collective reports overflows of other ranks.
+// A rank with owners sees only its own sums: one more collective reports overflows of other ranks.
 TEST_F(AmpTest, OwnersAgree) {
   const Overrides owners = {{"mode", "collective"}, {"reduce_strategy", "Reduce"}, {"amp", "true"}};
   const Program train = Programs(owners, 2).train;

@@ -90,7 +90,7 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is no setting"));
 }
 
-// With servers each trainer measures alone; the servers receive nothing.
+// Each trainer measures alone if there are servers; the servers receive nothing.
 TEST_F(AutoTest, ServersSeeNoTrial) {
   const std::vector<std::string> launch = {"--mode=pserver", "--servers=1", "--workers=2"};
   const std::vector<std::string> args = {"--steps_max=4", "--threads=1"};

@@ -79,7 +79,8 @@ TEST_F(ConvSearchTest, TheFileDecides) {
   const size_t line = measured.find("own or oneDNN: conv2d f32[8,8");
   ASSERT_NE(line, std::string::npos) << measured;
   const size_t at = measured.find("\town ", line) + 5, end = measured.find(' ', at);
-  // Sets the time of our own kernel for forward convolutions to `us`.
+  // Sets the measured time of our own kernel, and returns how many forward convolutions then use
+  // it.
   const auto own = [&](const char* us) {
     std::string text = measured;
     Write("conv_algorithms.txt", text.replace(at, end - at, us));

@@ -181,7 +181,7 @@ TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   EXPECT_EQ(runs(again), runs(by_rule));
 }
 
-// With and without a bias, in graphs and, for f32, after single calls.
+// Convolutions with and without a bias, in graphs and, for f32, after single calls.
 TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   ProgramBuilder b("relus", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});

@@ -92,7 +92,7 @@ TEST_F(DeviceMath, BatchNormIsPersistentOrNot) {
   EXPECT_NEAR(persistent.loss, Train("cpu", "cpu", {}).loss, 1e-4);
 }
 
-// With channels last, the plan of a normalisation includes the operators after it.
+// The plan of a normalisation with channels last includes the operators after it.
 TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   Write("program.pbtxt", ResidualProgram());
   const Args half = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};

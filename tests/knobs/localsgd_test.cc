@@ -37,7 +37,7 @@ TEST_F(LocalSgdTest, TheMeanOfOneIsItself) {
   EXPECT_EQ(Run(Programs(all).train, 8).params, want);
 }
 
-// With sgd and an average at every step, LocalSGD is SGD: the mean of two steps is the step of the
+// LocalSGD with sgd and an average at every step is SGD: the mean of two steps is the step of the
 // mean, except for rounding.
 TEST_F(LocalSgdTest, AveragedAtEveryStepItIsSgd) {
   const std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};

@@ -102,7 +102,7 @@ TEST(NcclCommNum, OneAfterTheOtherWhenSync) {
 TEST(NcclCommNum, ManyAtOnceWhenNot) {
   Reductions three(3, /*sync=*/false);
   EXPECT_THAT(three.log.started, ElementsAre("0 a", "1 b", "2 c", "0 d"));
-  // With one communicator the order is fixed in either case.
+  // One communicator has a fixed order in either case.
   Reductions one(1, /*sync=*/true);
   EXPECT_THAT(one.log.started, ElementsAre("0 a", "0 b", "0 c", "0 d"));
 }

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// ---- Content of the cache ---------------------------------------------------------------------
+// ---- Content of the cache -----------------------------------------------------------------------
 
 class RowCacheTest : public testing::Test {
  protected:
@@ -60,7 +60,7 @@ TEST_F(RowCacheTest, RowsThatAreUsedStay) {
   EXPECT_THAT(Take(cache, 0, 2, {1, 2, 3, 4, 7, 8}), ElementsAre(1, 3));
 }
 
-// ---- With servers -----------------------------------------------------------------------------
+// ---- With servers -------------------------------------------------------------------------------
 
 constexpr int64_t kHeight = 20000, kDim = 16;
 

@@ -57,7 +57,7 @@ class ShardingTest : public KnobProgramTest {
   }
 };
 
-// ---- Owners -----------------------------------------------------------------------------------
+// ---- Owners -------------------------------------------------------------------------------------
 
 Program Chain(const std::vector<int64_t>& rows) {
   Program program;
@@ -139,7 +139,7 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
   EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, VarKind::kParam));
 }
 
-// ---- Messages ---------------------------------------------------------------------------------
+// ---- Messages -----------------------------------------------------------------------------------
 
 // Number of operators between a broadcast and the first reader of its result.
 TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
@@ -217,7 +217,7 @@ TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   }
 }
 
-// ---- The same bits ----------------------------------------------------------------------------
+// ---- The same bits ------------------------------------------------------------------------------
 
 TEST_F(ShardingTest, ChangesNoBit) {
   const JobResult whole = Train("whole", "2", {});
@@ -242,8 +242,7 @@ TEST_F(ShardingTest, DeterministicForAnyNumberOfRanks) {
   EXPECT_EQ(Train("four", "4", With(kOn, on)).params_sha256, one);
 }
 
-// With knobs that change what is summed, updated or kept: each gives the same bits as without
-// sharding.
+// Knobs that change what is summed, updated or kept: each gives the same bits as without sharding.
 TEST_F(ShardingTest, GoesWithOtherKnobs) {
   UseDeepNetwork();
   const std::pair<const char*, Args> rows[] = {
@@ -325,7 +324,7 @@ TEST_F(ShardingTest, GroupsChangeNoBit) {
     EXPECT_EQ(grouped.params_sha256, whole.params_sha256) << transport;
     EXPECT_EQ(grouped.loss, whole.loss) << transport;
   }
-  // With rings the order is different, and the same for all owners.
+  // Rings have another order, which is the same for all owners.
   const JobResult ring = Train("ring", "4", groups);
   EXPECT_EQ(
       Train("again", "4", With(groups, {"--sharding_configs.fuse_broadcast_MB=0"})).params_sha256,

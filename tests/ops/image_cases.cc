@@ -185,7 +185,7 @@ void AddTransposed(std::vector<OpCase>& cases) {
 
 struct Samples {
   int64_t count, size;
-  int64_t width, height;  // of the largest image
+  int64_t width, height;  // size of the largest image
   AttrMap attrs = {};
   bool bench = false;
   double rounding = 1.2e-7;  // of the output type
@@ -195,7 +195,7 @@ struct Samples {
 void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
   const auto side = [](int64_t most, int64_t i) { return std::max<int64_t>(1, most - i % 5); };
   Value images{{DType::kI64, {s.count, 3}}, {}};
-  int64_t bytes = 2;  // bytes before the first image, unused
+  int64_t bytes = 2;  // unused bytes at the beginning
   for (int64_t i = s.count - 1; i >= 0; --i) {
     const int64_t width = side(s.width, i), height = side(s.height, 2 * i);
     const auto row = {static_cast<double>(bytes), static_cast<double>(width),

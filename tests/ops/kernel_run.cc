@@ -105,8 +105,7 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
-    if (copy != nullptr && buffer == scratch_.get())
-      continue;  // left as it was after the previous run
+    if (copy != nullptr && buffer == scratch_.get()) continue;  // kept from the last run
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));
     }

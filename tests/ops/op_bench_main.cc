@@ -44,7 +44,7 @@ double SecondsOf(const std::function<void()>& work, const std::function<void()>&
   return best;
 }
 
-// With `device` and no peak, or only a peak.
+// Either `device` and no peak, or only a peak.
 void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
           const std::vector<Value>& want, const MachinePeak* peak, Device* device) {
   auto made = KernelRun::Make(c, inputs, device);

@@ -60,7 +60,7 @@ Values Matmul(const OracleArgs& a) {
                   Rounded(a, "alpha"))};
 }
 
-// ---- Elementwise ------------------------------------------------------------------------------
+// ---- Elementwise --------------------------------------------------------------------------------
 
 // For each element of X, the corresponding element of Y.
 std::vector<size_t> Partners(const OracleArgs& a) {

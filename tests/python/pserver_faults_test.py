@@ -34,7 +34,7 @@ class Faults(Test):
         client = self.client(servers)
         client.configure(SHAPES, mode="a_sync")
         client.init_or_fetch(first_values())
-        for step in range(50):  # of 48 kB
+        for step in range(50):  # pushes of 48 kB
             client.push(step, 1.0, gradients(0, step))
             self.assertLess(client._calls.kept.bytes, 1 << 20)  # pylint: disable=protected-access
         self.assertGreater(client.status()[0].checkpoint_version, 0)

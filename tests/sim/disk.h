@@ -32,9 +32,7 @@ class SimDisk {
   // effect or after it.
   void DieIn(uint64_t operations, std::function<void()> kill);
   void FullUntil(Time when) { full_until_ = when; }
-  const std::map<uint64_t, ShardSnapshot>& cuts() const {
-    return cuts_;
-  }  // global snapshots, by number
+  const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }  // by number
 
   // Records a PushRequest that a trainer sent. The log leaves its values to the trainer
   // (LogEntry::Kind::kOrder).

@@ -242,7 +242,7 @@ void SimJob::Mischief() {
         servers_[server]->Handle("SaveCheckpoint", "", [](auto&&...) {});
       break;
     case 7:
-      // With wal_sync=interval, a disk that cannot be synced loses more than one interval.
+      // A disk that cannot be synced loses more than one interval if wal_sync=interval.
       if (plan_.power && plan_.wal_sync == WalSync::kInterval) break;
       servers_[server]->disk().FullUntil(world_.Now() + Pause(300));
       break;

@@ -28,7 +28,7 @@ struct SimPlan {
   int retries = 3;            // PsOptions::retries
   bool push_and_pull = true;  // push and pull in one call
   bool rows_ahead = false;    // sync: request the next rows before the push has ended
-  int staleness = -1;  // a_sync: steps that a trainer may be ahead of the others; -1: no limit
+  int staleness = -1;         // a_sync: steps that a trainer may be ahead of others; -1: no limit
   SimNetwork::Habits network;
   int mischief = 0;  // number of injected faults
   // Buckets of rows and slices move between servers. One of the servers joins after the start of
@@ -58,11 +58,9 @@ struct SimReport {
   std::vector<std::string> trace;  // with keep_trace
   int64_t pushes = 0;              // acknowledged pushes
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
-  int64_t moved = 0, movers = 0,
-          retired = 0;  // buckets; processes that moved them; servers that left
-  int64_t cuts_taken = 0,
-          restored = 0;  // snapshots on all servers; jobs that were restored from one
-  // With SimPlan::replayable: the number of pushes that servers report as lost together with their
+  int64_t moved = 0, movers = 0, retired = 0;  // buckets; moving processes; servers that left
+  int64_t cuts_taken = 0, restored = 0;        // global snapshots; jobs restored from one
+  // SimPlan::replayable only: the number of pushes that servers report as lost together with their
   // trainer; and whether the job was given up because a sync step needs a lost push.
   uint64_t lost = 0;
   bool given_up = false;

@@ -224,8 +224,7 @@ class SimMovesTest : public testing::Test {
   std::set<int> ended_;  // by node
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
-  std::array<std::set<int>, kTrainers>
-      deaf_;  // servers that do not receive its requests about moves
+  std::array<std::set<int>, kTrainers> deaf_;  // servers that get no requests about moves
   std::function<std::unique_ptr<PsChannel>(SimCarrier, int trainer)> carrier_ =
       [this](SimCarrier carrier, int trainer) {
         return std::make_unique<DeafCarrier>(std::move(carrier),
@@ -252,7 +251,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   ASSERT_TRUE(RunUntil([&] {
     return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
   }));
-  // Each trainer requests a row of its own move, and cannot reach the servers of the other move.
+  // Each trainer requests a row of the move that it knows, and cannot reach the servers of the
+  // other move.
   for (int server = 0; server < kServers; ++server) {
     deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
   }
@@ -337,7 +337,8 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
     TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
-    // The request needs nothing of that server, and that server would say so.
+    // The push contains nothing for the stopped server. The client must inform even that server of
+    // the push.
     const int64_t other = RowOf(1);
     float row = 1;
     TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {

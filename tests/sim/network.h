@@ -13,8 +13,7 @@ namespace tandem {
 class SimNetwork {
  public:
   struct Habits {
-    double lose = 0, repeat = 0,
-           dawdle = 0;  // probabilities for a message; `dawdle`: it takes up to a second
+    double lose = 0, repeat = 0, dawdle = 0;  // per message; `dawdle`: it takes up to a second
   };
   SimNetwork(SimWorld& world, Habits habits) : world_(world), habits_(habits) {}
 

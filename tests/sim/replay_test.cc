@@ -1,5 +1,5 @@
-// Simulated jobs whose servers log only the order of pushes (durability=replayable), in situations
-// that random runs hardly reach.
+// Simulated jobs with servers that log only the order of pushes (durability=replayable), in
+// situations that random runs hardly reach.
 #include <array>
 #include <map>
 #include <utility>
@@ -136,8 +136,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   const Time begin = world_.Now();
   StartTrainer(1);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(2, 1); }));
-  EXPECT_LT(Seconds(world_.Now() - begin),
-            5);  // they did not wait for the deadlines of their calls
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // long before the deadlines of its calls
   for (int server = 0; server < kServers; ++server) {
     const ShardInfo info = Info(server);
     EXPECT_EQ(info.version, 4u);

@@ -123,8 +123,7 @@ class SimJob {
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {
     Time begun;
-    std::vector<int>
-        servers;  // its servers, once its coordinator heard from all of them; else empty
+    std::vector<int> servers;           // its servers, once all of them replied; else empty
     std::vector<ShardSnapshot> images;  // snapshots of these servers
   };
   std::map<uint64_t, OneCut> cuts_;  // by number

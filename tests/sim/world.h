@@ -48,8 +48,7 @@ class SimWorld {
   void Mix(const void* bytes, size_t count);
 
   FakeClock clock_;
-  std::mt19937_64
-      random_;  // its numbers are specified by the standard; those of distributions are not
+  std::mt19937_64 random_;  // the standard specifies its numbers, not distributions
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
   uint64_t events_made_ = 0;
   uint64_t hash_ = 0xcbf29ce484222325;  // FNV-1a

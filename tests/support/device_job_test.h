@@ -56,7 +56,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
     return End(name, launcher);
   }
-  // Runs two servers, whose slices are on `place`, and trainers.
+  // Runs two servers with slices on `place`, and trainers.
   JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
                     const std::string& mode = "pserver", int workers = 2,
                     const Args& launch = {}) const {

@@ -128,7 +128,7 @@ CuptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t used, CuptiRecord
   return 0;
 }
 
-// ---- Interface for the CUDA of host memory ----------------------------------------------------
+// ---- Interface for the CUDA of host memory ------------------------------------------------------
 
 uint64_t tandem_fake_cupti_now() { return tandem::Now(); }
 

@@ -1,6 +1,6 @@
 // Conventions that the processes of e2e_ledger_trainers_test share. Each push adds 1 to its own row
-// and to one of a few shared slots (SGD, learning rate 1). The trainer writes each push down before
-// it begins and after it is acknowledged.
+// and to one of a few shared slots (SGD, learning rate 1). The trainer notes each push in a file
+// before it begins and after it is acknowledged.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,8 @@ inline PsOptions LedgerOptions(int trainer) {
   options.trainer = trainer;
   options.trainers = kLedgerTrainers;
   options.retries = 100000;
-  options.start_timeout = options.step_timeout =
-      std::chrono::minutes(5);                          // long enough for a busy machine
-  options.partition.min_block_size = kLedgerSlots / 2;  // splits the slots over two servers
+  options.start_timeout = options.step_timeout = std::chrono::minutes(5);  // machine may be busy
+  options.partition.min_block_size = kLedgerSlots / 2;                     // over two servers
   return options;
 }
 inline StatusOr<PsState> ConfigureLedger(PsClient& client) {

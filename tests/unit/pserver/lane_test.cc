@@ -145,7 +145,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   serve.join();
 }
 
-// With a log, values outlive the call that sent them.
+// Values outlive the call that sent them if the server has a log.
 TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
   PserverOptions options;
   options.data_dir = dir_;

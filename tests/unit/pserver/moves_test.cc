@@ -228,7 +228,7 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_EQ(ab.owner(5, 9), 9);
 }
 
-// With max_staleness trainers wait for each other.
+// Trainers wait for each other because of max_staleness.
 class StaleMovesTest : public MovesTest {
  protected:
   // The result is stored in answers_[trainer]; empty: the call waits.
@@ -258,7 +258,7 @@ TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
 }
 
-// ... because the last trainer to pull lags behind no other.
+// ... because the last trainer to pull has no others to wait for.
 TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));

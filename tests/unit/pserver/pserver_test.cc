@@ -29,8 +29,7 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   Model models[2], serial;
   std::vector<std::vector<float>> velocity = serial.params;
   for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
-  for (auto& p : models[1].params)
-    std::fill(p.begin(), p.end(), -1.0f);  // replaced by those of trainer 0
+  for (auto& p : models[1].params) std::fill(p.begin(), p.end(), -1.0f);  // trainer 0 sends them
   Status results[2];
   std::vector<std::thread> threads;
   for (int t : {0, 1}) {

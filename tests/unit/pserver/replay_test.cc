@@ -169,7 +169,7 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   const Status none = StartAgain(options);
   EXPECT_EQ(none.code(), StatusCode::kFailedPrecondition) << none;
   EXPECT_THAT(std::string(none.message()), testing::HasSubstr("--durability=replayable"));
-  // With its own log the server continues.
+  // The server continues with its own log.
   options.durability = Durability::kLogged;
   ASSERT_TRUE(StartAgain(options).ok());
   EXPECT_EQ(*PullAndWait(*client, 0, model.Tensors()), 1u);

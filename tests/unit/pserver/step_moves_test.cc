@@ -97,8 +97,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(PullAt(*b, In(5), 3).status().code(), StatusCode::kOutOfRange);
   const auto map = a->ReleaseBuckets("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(),
-            StatusCode::kOutOfRange);  // it was not informed
+  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // not informed
   ASSERT_TRUE(Tell(*b, *map).ok());
   // A trainer that replaces another one may request the previous step.
   for (const uint64_t version : {2, 3}) {

@@ -297,7 +297,7 @@ TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   EXPECT_TRUE(client.Call(kEcho, Message("alive")).ok());
 }
 
-// ---- Hostile clients --------------------------------------------------------------------------
+// ---- Hostile clients ----------------------------------------------------------------------------
 
 TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
   int ends[2];

@@ -63,8 +63,7 @@ class HostsTest : public ::testing::Test {
   std::unique_ptr<EmulatedHosts> net_;
   std::string reason_;
   std::string rendezvous_ = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), kPort);
-  bool listen_ =
-      false;  // listen at the configured host, not at the address from which it reaches rank 0
+  bool listen_ = false;  // whether ranks listen only at the address of their host
 };
 
 // Sums the rank numbers on all ranks.

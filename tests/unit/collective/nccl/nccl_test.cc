@@ -88,8 +88,7 @@ class NcclTest : public ::testing::Test {
   std::vector<Status> SecondOperationOf(int size, const NcclOptions& options, size_t elements = 8) {
     Connect(size, options);
     std::vector<Status> said(static_cast<size_t>(size));
-    std::barrier first_over(size);  // without it, a rank whose second operation failed could end
-                                    // the first one of others
+    std::barrier first_over(size);  // else a failed second call could end another rank's first
     OnEveryRank(size, [&](int r) {
       const Buffer data = OnDevice(std::vector<float>(elements, 1.0f));
       const auto call = [&](const std::string& what) {
@@ -217,7 +216,7 @@ TEST_F(NcclTest, ScattersAndMessages) {
   }
 }
 
-// With two ranks, the sum does not depend on who adds.
+// The sum of two ranks does not depend on the rank that adds.
 TEST_F(NcclTest, TheBitsOfHosts) {
   Connect(2);
   World hosts = MakeInprocCommunicators(2);

@@ -132,7 +132,7 @@ TEST(RingTest, AllToAllTransposes) {
   }
 }
 
-// With a power of two, each rank sends the lower bound; otherwise at most all bytes twice.
+// Each rank sends the lower bound if the size is a power of two; otherwise at most all bytes twice.
 TEST(HalvingTest, BytesOfEachRank) {
   const size_t count = 6720, bytes = count * 4;
   for (int size = 1; size <= 17; ++size) {

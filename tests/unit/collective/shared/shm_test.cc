@@ -73,7 +73,7 @@ TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   });
 }
 
-// ---- The same bits as over sockets, for all locations of the buffers --------------------------
+// ---- The same bits as over sockets, for all locations of the buffers ----------------------------
 
 // Values whose sum depends on the order, and zeros of both signs.
 void Fill(DType dtype, std::byte* to, size_t count, int rank) {
@@ -180,7 +180,7 @@ TEST(ShmTest, TreesHaveTheBitsOfTcpToo) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PlacesTest, ::testing::Values(1, 2, 3, 4, 9));
 
-// ---- Calls on the caller's thread -------------------------------------------------------------
+// ---- Calls on the caller's thread ---------------------------------------------------------------
 
 TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   World world = MakeShmWorld(2);
@@ -203,7 +203,7 @@ TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   });
 }
 
-// ---- Faults -----------------------------------------------------------------------------------
+// ---- Faults -------------------------------------------------------------------------------------
 
 // The process of a rank ends while the others work in its memory or wait for it.
 TEST(ShmTest, DeadRankIsNamedByAll) {
@@ -293,8 +293,7 @@ TEST(ShmTest, GarbageIsNamed) {
             return false;
           }());
           mine->postings[1].header = theirs->postings[1].header;
-          mine->postings[1].in = mine->postings[1].out =
-              kArenaBytes - 99;  // its end is beyond the arena
+          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // ends after the arena
           mine->phase.store(1);
           // Wakes a rank that may be asleep, as EndPhase of shm_collectives.cc does.
           const std::byte bell{0x5b};

@@ -190,7 +190,7 @@ TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
   EXPECT_THAT(std::string(FindCode("TD600").status().message()), HasSubstr("did you mean \"TD600"));
 }
 
-// With TANDEM_UPDATE=1 the test writes the page instead.
+// TANDEM_UPDATE=1 makes the test write the page instead.
 TEST(ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {

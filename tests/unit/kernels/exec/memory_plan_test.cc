@@ -70,7 +70,7 @@ TEST(PackArena, EveryOrderWinsSomewhere) {
   EXPECT_THAT(winners, UnorderedElementsAre("size", "breadth", "lifetime", "area", "first use"));
 }
 
-// ---- Lifetimes --------------------------------------------------------------------------------
+// ---- Lifetimes ----------------------------------------------------------------------------------
 
 constexpr size_t kX = 8 * 256 * sizeof(float);  // bytes of the values below
 

@@ -462,8 +462,7 @@ TEST(Passes, BlockedLayoutsReachFromTheFirstConvolutionToThePool) {
     if (!op.attrs.contains("data_layout")) continue;
     EXPECT_EQ(std::get<std::string>(op.attrs.at("data_layout")), "nChw16c") << op.type;
   }
-  EXPECT_EQ(reorders, 0) << Dump(
-      program);  // the pool leaves one pixel, for which both layouts are the same
+  EXPECT_EQ(reorders, 0) << Dump(program);  // one pixel: both layouts are the same
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("input_layout")), "NCHW");
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("output_layout")), "nChw16c");
 }

@@ -29,7 +29,7 @@ Program Mlp(int64_t batch, int layers, int64_t units) {
   return *builder.Finish();
 }
 
-// ---- Schedule ---------------------------------------------------------------------------------
+// ---- Schedule -----------------------------------------------------------------------------------
 
 std::string Text(const std::vector<PipelineRow>& rows) {
   std::string text;
@@ -128,7 +128,7 @@ TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
               HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
 }
 
-// ---- Under a device guard ---------------------------------------------------------------------
+// ---- Under a device guard -----------------------------------------------------------------------
 
 TEST(SectionsTest, TheGuardMakesTwoSections) {
   Program program = Mlp(8, 2, 64);
@@ -208,7 +208,7 @@ TEST(UnrollSectionTest, MemoryIsBounded) {
 }
 
 // Simulates messages between ranks that wait for each other: a send ends when the message is
-// received. No rank waits forever for a message that was sent (Behind).
+// received. No rank waits forever, even in a wait for a message that was sent.
 class Rendezvous {
  public:
   Rendezvous(int sections, int micro) {

@@ -103,8 +103,7 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
     file.Wrote();  // 29 hours without the wake-up
   });
   while (!resting) std::this_thread::yield();
-  std::this_thread::sleep_for(
-      milliseconds(5));  // usually the thread sleeps by now; the test is correct without it, too
+  std::this_thread::sleep_for(milliseconds(5));  // it usually sleeps by now
   const CheckpointThrottle::Wish another(&w.pace, hours(100));
   writer.join();
 }

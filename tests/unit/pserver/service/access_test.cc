@@ -191,7 +191,7 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("give tls_ca"));
 }
 
-// With roles and the token together, on both transports.
+// Roles and the token together, on both transports.
 TEST_F(AccessTest, ATrainerTrains) {
   PserverOptions server;
   server.rpc.tls = authority_.Issue("j", PeerRole::kPserver);

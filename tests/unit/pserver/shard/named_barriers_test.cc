@@ -47,7 +47,7 @@ TEST_F(NamedBarriersTest, OpensWithTheLastAndStaysOpenForThatGeneration) {
   EXPECT_THAT(barriers_.Missing(), ElementsAre(1, 0));
   Enter(1, "a", 1);
   EXPECT_THAT(Told(), ElementsAre(kOk, kOk));
-  Enter(1, "a", 1);  // whose reply was lost
+  Enter(1, "a", 1);  // the reply was lost
   EXPECT_THAT(Told(), ElementsAre(kOk));
   Enter(1, "a", 2);
   EXPECT_THAT(Told(), IsEmpty());

@@ -1,6 +1,5 @@
-// From which log number on a checkpoint holds a push (durability replayable). Its sender, which
-// waits for that checkpoint (--keep_pushes_mb), may be the trainer whose next push completes the
-// step.
+// From which log number on a checkpoint holds a push (durability replayable). Its sender waits for
+// that checkpoint (--keep_pushes_mb). The same sender may have to push next to complete the step.
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 

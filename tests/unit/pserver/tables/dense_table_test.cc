@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Two large parts for three threads; one thread also gets the small slices.
+// Two parts for three threads; one of the parts also has the small slices.
 const std::vector<int64_t> kNumel = {70'000, 3, 100'000, 1, 9};
 
 // Current parameters, previous parameters and slots after some steps of two trainers.
@@ -43,8 +43,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) table->Gather(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2)
-      table->BeginSnapshot();  // copied before the change, by the thread that owns the slice
+    if (step == 2) table->BeginSnapshot();  // copied before the change, by the slice's thread
     CHECK(table->ApplyGathered(both, 0.1f).ok());
     EXPECT_EQ(table->gathered(0), 0);
   }

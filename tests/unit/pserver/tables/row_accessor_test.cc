@@ -147,7 +147,7 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 0u);
   Update(*table, 1, Of(7, 1, 1), true);
-  // Earlier pushes for the embedding are lost.
+  // Earlier gradients for the embedding have no effect.
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.5f, fresh[1], fresh[2], fresh[3]}));
   EXPECT_EQ(Row(*table, 7, true), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 1u);
@@ -194,7 +194,7 @@ TEST_F(CtrTableTest, RowsWithoutEmbeddingTakeLittleMemory) {
     CHECK(table->Apply(one, 0.1f).ok());
     return static_cast<double>(table->bytes());
   };
-  // Of 128 floats only two are left, and the clicks.
+  // The row has only two of 128 floats left, and the clicks.
   EXPECT_LT(bytes("accessor=ctr", 2), bytes("", 0) / 10);
 }
 

@@ -1,4 +1,4 @@
-// Ranks, of which some are new or lag behind, reach a common state.
+// Ranks, some of which are new or one step late, reach a common state.
 #include "trainer/modes/common_state.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
 }
 
 // Rank 2 has ended step 7 and begun step 8; rank 1 has not ended step 7. Rank 1 receives the
-// parameters after step 7 and keeps the result of its own state.
+// parameters after step 7 and keeps its own result for its own state.
 TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   Set(1, param_, 5);
   Set(1, own_, 100);

@@ -60,8 +60,8 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    // Of each 2 s, 1.5 s is waiting for data. Of 0.4 s with communication, 0.1 s is waiting for its
-    // end.
+    // Each interval of 2 s has 1.5 s of waiting for data. Of 0.4 s with communication, 0.1 s is
+    // waiting for its end.
     const double runs = step - 9;
     board_.Steps({.last = step,
                   .seconds = 0.5,

@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 // A machine on which a step takes one second, multiplied by the factor of each setting. The n-th
-// trial of a setting of `noise` takes that factor more.
+// trial of settings in `noise` is also multiplied by their n-th factor.
 class TunerTest : public ::testing::Test {
  protected:
   StatusOr<Settings> Choose(const std::vector<Tunable>& tunables) {
