@@ -220,8 +220,8 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
     const auto job = StartJob("killed", restarting, args);
     std::mt19937 random(seed);
     for (int round = 0; round < rounds; ++round) {
-      // One trainer must have the dense parameters: not before the last killed ones have them
-      // again.
+      // One trainer must keep the dense parameters, so the next kill waits until the killed
+      // trainers have them again.
       const int step = StepOf(*job) + 20;
       ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); }));
       ASSERT_FALSE(job->Ended()) << job->Output();

@@ -1,6 +1,6 @@
-// Jobs whose rows, or slices of dense parameters, move between the pservers while they run. A
-// server joins, another one is drained and stopped, and servers are killed with SIGKILL meanwhile.
-// Trainers push all the time.
+// Moves rows, or slices of dense parameters, between the pservers of running jobs. A server joins,
+// another one is drained and stopped, and servers are killed with SIGKILL meanwhile. Trainers push
+// all the time.
 #pragma once
 
 #include <signal.h>

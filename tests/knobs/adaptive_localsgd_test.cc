@@ -20,7 +20,7 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
             {"adaptive_localsgd_configs.init_k_steps", first},
             {"adaptive_localsgd_configs.begin_step", begin}};
   }
-  // A job whose parameters hardly change, so that only the learning rate matters.
+  // A job with nearly constant parameters, so that only the learning rate matters.
   std::string AlmostStill(const std::string& schedule) const {
     std::string text = ReadWholeFile(job_);
     const std::string rate = "learning_rate: 0.01";

@@ -135,7 +135,7 @@ TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
   }
 }
 
-// Over a device whose streams are threads and whose memory only kernels and copies may access:
+// Over a device with threads as streams and with memory that only kernels and copies may access:
 // tests the copies.
 class UseDaliOnDevice : public WithImages<DeviceJobTest> {};
 

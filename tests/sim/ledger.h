@@ -1,5 +1,5 @@
-// Records what the trainers of a simulated job push, what they know about the fate of each push,
-// and therefore what the servers must hold.
+// Records what the trainers of a simulated job push and what they know about the fate of each push.
+// From these records it computes what the servers must hold.
 #pragma once
 
 #include <string>

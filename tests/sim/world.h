@@ -22,15 +22,15 @@ class SimWorld {
   const Clock& clock() const { return clock_; }
   Time Now() const { return clock_.Now(); }
 
-  // ---- Future events, in order of time; events with equal time in the order of their
-  // registration.
+  // ---- Future events ----------------------------------------------------------------------------
+  // They run in order of time; events with equal time run in the order of their registration.
   void At(Time when, std::function<void()> what);
   void After(Duration pause, std::function<void()> what) { At(Now() + pause, std::move(what)); }
   void Forget() { events_.clear(); }  // drops all future events
   // Runs events until `done` returns true. Returns false when no event is left, or at `end`.
   bool RunUntil(const std::function<bool()>& done, Time end);
 
-  // ---- Random numbers
+  // ---- Random numbers ---------------------------------------------------------------------------
   uint64_t Below(uint64_t n) { return random_() % n; }  // 0 .. n - 1
   bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
   Duration Between(Duration least, Duration most) {
@@ -38,7 +38,8 @@ class SimWorld {
            Duration(static_cast<int64_t>(Below(static_cast<uint64_t>((most - least).count()) + 1)));
   }
 
-  // ---- Past events. Two runs with one seed have the same hash.
+  // ---- Past events ------------------------------------------------------------------------------
+  // Two runs with one seed have the same hash.
   void Note(std::string_view what, uint64_t who = 0, uint64_t details = 0);
   uint64_t trace_hash() const { return hash_; }
   void KeepTrace() { keep_ = true; }

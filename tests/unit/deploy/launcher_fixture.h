@@ -36,7 +36,7 @@ class LauncherTest : public ::testing::Test {
   bool Exists(const std::string& name) const;
   std::string Out() const { return Read("out"); }
   std::string Err() const { return Read("err"); }
-  // True once no process is left whose pid is in the given files of the test's directory.
+  // True once all processes with a pid in the given files of the test's directory have ended.
   bool AllGone(const std::vector<std::string>& pid_files);
 
   // A pserver that serves until it is stopped.

@@ -181,7 +181,8 @@ TEST_F(PserverTest, DataFolderInUseIsRefused) {
   EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kUnavailable);
 }
 
-// Trainer 1 stays later than trainer 0 until the reply says so, however busy the machine is.
+// Trainer 1 pushes later than trainer 0 in each step, until the reported waiting times show it. So
+// the result does not depend on how busy the machine is.
 TEST_F(PserverTest, ItIsKnownWhoWaits) {
   StartServers(2);
   Model model;

@@ -52,7 +52,7 @@ class CliTest : public LauncherTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A trainer whose result has the hash $1 (a bash expression).
+  // A trainer that reports a result with the hash $1 (a bash expression).
   std::string FakeTrainer(const std::string& hash) {
     return Script("trainer",
                   "if [ -n \"$PADDLE_PSERVERS_IP_PORT_LIST\" ]; then await server.0.pid; await "

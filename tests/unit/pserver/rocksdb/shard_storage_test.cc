@@ -1,4 +1,4 @@
-// A shard whose storage is slow or full.
+// A shard with slow or full storage.
 #include <chrono>
 #include <future>
 

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kNone{};
 
-// A writer whose work and pushes the test controls.
+// A writer with work and pushes that the test controls.
 struct Writer {
   Writer() : pace({[this] { return pushes.load(); }, [this] { return Duration(worked.load()); }}) {}
   void Work(Duration time) { worked += time.count(); }

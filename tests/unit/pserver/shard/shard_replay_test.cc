@@ -1,5 +1,6 @@
 // From which log number on a checkpoint holds a push (durability replayable). Its sender waits for
-// that checkpoint (--keep_pushes_mb). The same sender may have to push next to complete the step.
+// that checkpoint (--keep_pushes_mb). That sender may also be the trainer that has to push next to
+// complete the step.
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 

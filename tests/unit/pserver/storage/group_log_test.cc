@@ -1,4 +1,4 @@
-// A WAL whose store fails.
+// A WAL with a failing store.
 #include "pserver/storage/group_commit_log.h"
 
 #include <deque>
