@@ -1,7 +1,7 @@
 // The peers' side of allreduce_shm and allreduce_tcp: the same calls with Open MPI (-DWITH_MPI,
 // started by mpirun) or with Gloo (-DWITH_GLOO, which starts one process per rank itself). Prints
 // one JSON object: microseconds of the slowest rank, the median for each size.
-// peer_allreduce SECONDS [RANKS FOLDER]
+//   peer_allreduce SECONDS [RANKS FOLDER]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -28,13 +28,13 @@ struct TrainingCase {
 
 // Trains on one constant batch. The time is the median over chunks of steps. Before each chunk,
 // parameters and slots are reset to their initial values. So every chunk trains the same young
-// network, and none has the denormals of a converged one.
-// The report: us_per_step, samples_per_s, us_per_step_min, losses (of the first check_steps steps),
-// flops_per_step, sgemm_gflops (of the machine, same threads), ops, arena_bytes, kernels.
+// network, and none has the denormals of a converged one. The report: us_per_step, samples_per_s,
+// us_per_step_min, losses (of the first check_steps steps), flops_per_step, sgemm_gflops (of the
+// machine, same threads), ops, arena_bytes, kernels.
 //
-// With export_dir: `manifest.txt`, one line "role name dtype dims file" per tensor (role: param,
-// in order of declaration, or data; dims joined by commas), "option name value" for the rest, and
-// one file of raw little-endian elements each.
+// With export_dir: `manifest.txt`, one line "role name dtype dims file" per tensor (role: param, in
+// order of declaration, or data; dims joined by commas), "option name value" for the rest, and one
+// file of raw little-endian elements each.
 StatusOr<Report> RunTraining(TrainingCase training, const RunOptions& options);
 
 }  // namespace tandem::bench

@@ -1,8 +1,7 @@
 // Runs the blocks of a CUDA kernel on the calling thread, one after another. The threads of a block
 // are fibers that yield to each other where they wait. A warp runs as far as it can before the next
 // one, and the order of warps is reversed with every block. So code that depends on the order
-// because
-// a barrier is missing gives different results.
+// because a barrier is missing gives different results.
 //
 // Wrong use ends the process with a message: a barrier or an exchange without all threads.
 #pragma once

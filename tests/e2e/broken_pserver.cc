@@ -1,6 +1,6 @@
-// A pserver with a deliberate bug (ShardBug), for tests that must detect it:
-// broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|never_asks|none
-// It logs with wal_sync=always and runs until it is killed.
+// A pserver with a deliberate bug (ShardBug), for tests that must detect it. It logs with
+// wal_sync=always and runs until it is killed:
+//   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|never_asks|none
 #include <unistd.h>
 
 #include <cstdio>

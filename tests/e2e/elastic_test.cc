@@ -1,6 +1,6 @@
 // tandemrun --nproc=MIN:MAX: ranks are killed permanently at any moment. The remaining ranks
 // continue, and new ones join. Deterministic jobs have the bits of an undisturbed job.
-// TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and joins (6)
+//   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and joins (6)
 #include <signal.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // the number of updates applied. Servers are killed with SIGKILL all the time and restarted. At the
 // end every slot must hold the number of acknowledged pushes. Rows of a growing table, which their
 // third push creates, must hold two less.
-// TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
+//   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
 #include <atomic>

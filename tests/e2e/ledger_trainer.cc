@@ -1,6 +1,6 @@
 // A trainer that pushes one update after the other until it is killed, and records them in a ledger
 // (tests/support/push_ledger.h). It continues after the last number in the file:
-// ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
+//   ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,8 +1,7 @@
 // Exactly-once pushes under kills. Pservers and trainers are processes that die by SIGKILL at
-// random
-// moments and are restarted. An acknowledged push counts once. A push that its trainer began, but
-// whose reply it did not receive, counts once or not at all.
-// TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
+// random moments and are restarted. An acknowledged push counts once. A push that its trainer
+// began, but whose reply it did not receive, counts once or not at all.
+//   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
 #include <filesystem>

@@ -1,9 +1,11 @@
 // Four times as many callers as a pserver can serve, each as fast as before. Every push is accepted
 // or rejected with an error code, the rate of accepted pushes stays the same, and memory does not
-// grow. TANDEM_OVERLOAD_SECONDS=N  of each of the two phases (1), and until every caller was served
-// once, a minute at most. From 10 on (tests/long/overload.sh, on an idle machine) the rate must
-// reach
-// 0.9 of the capacity; tests that share a machine only print it.
+// grow.
+//   TANDEM_OVERLOAD_SECONDS=N  seconds of each of the two phases (1)
+//
+// A phase continues until every caller was served once, but at most for a minute. If N is at least
+// 10 (tests/long/overload.sh, on an idle machine), the rate must reach 0.9 of the capacity.
+// Otherwise the test only prints the rate, because other tests share the machine.
 #include <algorithm>
 #include <atomic>
 #include <fstream>

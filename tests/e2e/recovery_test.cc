@@ -1,6 +1,6 @@
 // tandemrun --mode=collective --max_restarts: ranks are killed at any moment. Surviving ranks wait
 // for the replacements and send them the state. All continue with the bits of an undisturbed job.
-// TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
+//   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
 #include <signal.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Stopped processes (SIGSTOP) instead of killed ones: connections stay open, and no message
-// arrives.
-// Every call of a client ends by its deadline. When the process continues, the job continues too.
-// TANDEM_STALL_SLACK_MS=N  how much later calls may end (5000: tests share machines)
+// arrives. Every call of a client ends by its deadline. When the process continues, the job
+// continues too.
+//   TANDEM_STALL_SLACK_MS=N  how much later calls may end (5000: tests share machines)
 #include <signal.h>
 
 #include <atomic>

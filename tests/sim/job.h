@@ -1,10 +1,8 @@
 // A job in a SimWorld: servers, trainers and the faults that happen to them. Everything follows
-// from
-// one seed. Trainers run the product's client, servers run its shards.
+// from one seed. Trainers run the product's client, servers run its shards.
 //
 // The ledger: with SGD at learning rate 1, every push adds 1 to its own slot on every server. A
-// slot
-// therefore counts how often its push was applied. Each server also has weights with arbitrary
+// slot therefore counts how often its push was applied. Each server also has weights with arbitrary
 // gradients. Their sums depend on the order, so their bits reveal a wrong order.
 #pragma once
 

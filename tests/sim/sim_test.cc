@@ -1,7 +1,6 @@
 // Runs jobs in the simulator. Whatever happens to servers, trainers and network, an acknowledged
-// push
-// counts once. A failure prints its seed, which repeats the run:
-// TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
+// push counts once. A failure prints its seed, which repeats the run:
+//   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 
 #include <cstdio>

@@ -1,15 +1,14 @@
 // A stand-in for libnccl.so.2 that needs no GPU. It has NCCL's C interface
 // (collective/nccl/nccl_library.h). The ranks are threads or processes of one host and share named
 // memory. Operations run on the streams of the stand-in device (guarded_device_module.cc) and add
-// in
-// the order of the ranks.
+// in the order of the ranks.
 //
 // The environment sets the log and the faults:
-// TANDEM_FAKE_NCCL_LOG=FILE         writes a line for each communicator and operation
-// TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N  at operation N (from 1) of that rank of a communicator:
-// hang   the operation never ends
-// error  it never ends, and ncclCommGetAsyncError returns ncclRemoteError
-// exit   the process ends at once
+//   TANDEM_FAKE_NCCL_LOG=FILE         writes a line for each communicator and operation
+//   TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N  at operation N (from 1) of that rank of a communicator:
+//     hang   the operation never ends
+//     error  it never ends, and ncclCommGetAsyncError returns ncclRemoteError
+//     exit   the process ends at once
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // Runs programs on given tensors: Tandem's part of tests/torch/ops.py.
 //
-// program_run DIR [--half]
+//   program_run DIR [--half]
 //
 // For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors. If
 // there is a loss, the gradients are added. Then the program runs once. DIR/x.out.safetensors gets

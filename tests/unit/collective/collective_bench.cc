@@ -1,7 +1,7 @@
 // Microseconds per operation (f32, in place) with N ranks, one thread per rank; the input is
 // rewritten before each timed call. Bytes are those of the whole buffer that an operation sums,
 // gathers, scatters or exchanges, or sends to the next rank.
-// collective_bench [tcp|inproc|shm] [RANKS] [OPERATION as in Name(CollectiveOp)]
+//   collective_bench [tcp|inproc|shm] [RANKS] [OPERATION as in Name(CollectiveOp)]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -314,8 +314,8 @@ TEST_F(NcclTest, AStuckOperationEndsByItsDeadline) {
   EXPECT_THAT(Log(), HasSubstr("abort\nabort\n"));
 }
 
-// The communicator of a rank that is aborted first, and owns the last part of an element, is not
-// the one that hangs.
+// Each rank has several communicators. The one that is aborted first, which handles the last part
+// (one element), is not the one that hangs.
 TEST_F(NcclTest, AStuckGroupEndsByItsDeadline) {
   const Variable fault("TANDEM_FAKE_NCCL_FAULT", "hang:1:3");
   NcclOptions options;
