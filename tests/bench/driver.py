@@ -16,7 +16,7 @@ from figures_readers import ReaderFigures
 from figures_training import TrainingFigures
 from runner import HERE, ROOT, Failed, compare, progress
 
-ROUNDS_MIN = 5  # of a figure that is quoted
+ROUNDS_MIN = 5  # minimum for a figure that is quoted
 EXIT_FAILED = 1
 
 

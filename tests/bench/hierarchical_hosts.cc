@@ -19,7 +19,7 @@ constexpr RankLayout kLayout = {8, 2};
 constexpr AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
 constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
 constexpr size_t kWarmUps = 2;       // calls in which connections reach their full speed
-constexpr double kHeaderBytes = 52;  // of IP and TCP, with time stamps, per packet
+constexpr double kHeaderBytes = 52;  // bytes of IP and TCP, with time stamps, per packet
 constexpr int kPort = 4700;
 
 HostLink Link() {

@@ -20,7 +20,7 @@ constexpr int64_t IdOf(uint64_t i) { return static_cast<int64_t>((i * 0x9e3779b9
 // Ids of all rows, ascending.
 std::vector<int64_t> AllIds();
 
-using Keys = std::vector<std::vector<int64_t>>;  // of kRequests requests
+using Keys = std::vector<std::vector<int64_t>>;  // ids of kRequests requests
 
 // Draws rows until each request has kKeys different ones, ascending. `cdf` [kRows]: cumulative
 // probability of the rows; empty: all are equally likely.

@@ -51,7 +51,7 @@ struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace;
 };
 struct cublasLtMatmulAlgo_t {
-  cublasComputeType_t compute;  // that of the product for which it was found
+  cublasComputeType_t compute;  // the type of the product for which it was found
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;

@@ -33,7 +33,7 @@ constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
 constexpr int CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
 constexpr int CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
 
-struct CudnnOnHostTensor {  // or filter
+struct CudnnOnHostTensor {  // also filters
   cudnnDataType_t type;
   int dims[4];
   cudnnTensorFormat_t format;

@@ -95,7 +95,7 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  int round_ = 0;  // of DoublesWith: other data, other times
+  int round_ = 0;  // round of DoublesWith: other data, other times
   PsMode mode_ = PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
   std::vector<std::string> endpoints_;

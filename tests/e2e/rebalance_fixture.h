@@ -142,7 +142,7 @@ class RebalanceTest : public JobTest {
     servers_[1]->Signal(SIGTERM);
     EXPECT_EQ(servers_[1]->Wait(20), 0);
     GoOn();
-    StartServer(1);  // for later clients
+    StartServer(1);  // later clients need it
     End();
   }
   // Rows move to pserver 2 and back while servers and the command are killed, in each round `later`

@@ -19,8 +19,8 @@ from gpu_programs import Programs
 
 BUDGET_S = 530
 TIME_IS_UP = "the time is up"
-LOG_CHARS = 1 << 20  # of a program's output, half of it from its beginning
-LOGS_CHARS = 12 << 20  # for all programs
+LOG_CHARS = 1 << 20  # kept characters of a program's output, half from its beginning
+LOGS_CHARS = 12 << 20  # limit for all programs
 # One process each, so that a device error in one of them does not affect the others.
 KERNELS = [["Linear"], ["Image"], ["Norm"], ["Elementwise", "Dense", "Layout"],
            ["Loss", "Embedding", "Optimizer", "Click", "Regime", "Update"], ["Fused"], ["Half"],
@@ -187,7 +187,7 @@ class GpuList:
                 time.sleep(kill_s)
                 running[-1].kill()
             texts = []
-            end = time.monotonic() + 45  # for all of them
+            end = time.monotonic() + 45  # limit for all of them
             for process in running:
                 code, text = self.programs.wait(process, end - time.monotonic())
                 texts.append(text + ("\nkilled: it did not end" if code == 124 else ""))
@@ -433,7 +433,7 @@ class GpuList:
             return 3
         if before is not None:
             self.keep_done(before)
-        was_late = (before or {}).get("late", [])  # they may reach the limit again: last
+        was_late = (before or {}).get("late", [])  # last, because they may be late again
         for name, step in sorted(self.items(), key=lambda item: item[0] in was_late):
             if name in self.report["done"]:
                 continue

@@ -47,7 +47,7 @@ class DcAsgdTest : public PserverTest, public testing::WithParamInterface<PsTran
 
 TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   Connect(0.5);
-  Push(1, 1);  // it pulled w before this update: 10 - 1
+  Push(1, 1);  // w is still the value that it pulled: 10 - 1
   Push(0, 2);  // 2 + 0.5 * 2 * 2 * (9 - 10) = 0
   EXPECT_EQ(Pull(1), 9);
   Push(1, 1);   // it pulled 9 just now: 8

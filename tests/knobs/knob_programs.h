@@ -39,7 +39,7 @@ class KnobProgramTest : public JobTest {
     size_t arena_bytes = 0;                            // temporaries of the plan
     size_t inplace = 0;                                // outputs that reuse the memory of an input
     int communications = 0;
-    float loss = 0;  // of the last step
+    float loss = 0;  // loss of the last step
   };
   static Ran Run(const Program& program, int steps, float learning_rate = 0.0625f,
                  PlanOptions options = {.threads = 2});

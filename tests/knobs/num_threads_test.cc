@@ -29,7 +29,7 @@ struct Meeting {
   CondVar changed;
   bool second_ran TD_GUARDED_BY(mu) = false, met TD_GUARDED_BY(mu) = false;
 };
-Meeting* g_meeting = nullptr;  // the one of the running test
+Meeting* g_meeting = nullptr;  // the running test's object
 
 struct Role {
   double scale;

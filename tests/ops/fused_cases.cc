@@ -206,7 +206,7 @@ std::vector<OpCase> FusedCases() {
                                        {"rmsprop", "+ps", centered},
                                        {"ftrl", "+p"}};
   for (size_t i = 0; i < updates.size(); ++i) {
-    const auto odd = static_cast<int64_t>(i);  // so that rows have different names
+    const auto odd = static_cast<int64_t>(i);  // gives rows different names
     AddUpdates(updates[i], {5 + odd}, false, cases);
     AddUpdates(updates[i], {1, 4096, 0, 33 + odd, 9000}, false, cases);
   }

@@ -188,7 +188,7 @@ struct Samples {
   int64_t width, height;  // size of the largest image
   AttrMap attrs = {};
   bool bench = false;
-  double rounding = 1.2e-7;  // of the output type
+  double rounding = 1.2e-7;  // rounding error of the output type
 };
 
 // Images of several sizes, the first one last in memory, with taps at any position in them.

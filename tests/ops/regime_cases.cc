@@ -15,7 +15,7 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
   };
   const Row rows[] = {
       {2.5, 0.1, 0, 0, 1, 4},        // the first call: there is no base yet
-      {2.5, 0.1, 2.5, 0.1, 7, 9},    // as at the first call: 3
+      {2.5, 0.1, 2.5, 0.1, 7, 9},    // same as the first call: 3
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss: 3
       {0.5, 0.1, 2.5, 0.1, 7, 9},    // 2
       {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the rate: 6

@@ -139,7 +139,7 @@ class Faults(Test):
 
         def push():
             nonlocal step
-            some = slice(step % 5, None, 3)  # not those of every server
+            some = slice(step % 5, None, 3)  # not every server has some of these ids
             grad = numpy.full((ids[some].size, 4), step % 9 + 1, F32)
             want[some] -= grad
             for name, values in gradients(0, step % 9).items():

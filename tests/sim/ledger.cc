@@ -212,7 +212,7 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
     }
   }
-  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // for each number
+  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // a vector for each number
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     std::vector<float>& sums = counts[RowOf(static_cast<int64_t>(slot))];
     sums.resize(kCounts + 1);

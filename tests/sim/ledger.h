@@ -80,7 +80,7 @@ class SimBatch {
   const uint64_t seed_;
   const SimLedger& ledger_;
   std::vector<float> ledger_values_, weights_, ledger_gradient_, weights_gradient_;
-  std::vector<int64_t> row_ids_;  // of the current step
+  std::vector<int64_t> row_ids_;  // ids of the current step's rows
   std::vector<float> rows_, row_gradients_;
 };
 

@@ -58,7 +58,7 @@ std::string Variables() {
 // it.
 struct Board {
   std::atomic<uint32_t> joined;
-  std::atomic<uint32_t> waiting, round;  // for the barrier
+  std::atomic<uint32_t> waiting, round;  // state of the barrier
 };
 
 struct Fault {
@@ -198,7 +198,7 @@ struct Call {
   int root = 0;
 };
 
-using Elements = std::pair<size_t, size_t>;  // from, count
+using Elements = std::pair<size_t, size_t>;  // begin, count
 
 // Copies in[from...] of every rank into the slots and calls `take` to use them. No rank writes to
 // the slots again before all ranks have called `take`.

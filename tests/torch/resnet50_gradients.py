@@ -36,7 +36,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import peer_torch  # noqa: E402
 
 RATIO_MAX = 3.0  # ratio of the distances to f64, median over the parameters
-LEARNING_RATE = 0.01  # for the step whose loss is printed
+LEARNING_RATE = 0.01  # learning rate of the step with the printed loss
 
 
 def ints(*values):

@@ -125,7 +125,7 @@ TEST(HttpServer, GarbageAndExcessCloseThatConnectionOnly) {
 
 TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   HttpServerOptions options;
-  options.timeout = std::chrono::seconds(1);  // for clients too
+  options.timeout = std::chrono::seconds(1);  // limits clients too
   options.connections_max = 3;
   const auto server = Serve(options);
   std::vector<std::unique_ptr<Peer>> silent;

@@ -79,7 +79,7 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   EXPECT_EQ(Floats(image->slices[0].param, 1)[0], then);
   EXPECT_EQ(image->marks[0].applied.highest(), 2u);
   EXPECT_THAT(image->marks[0].numbers.sent, ElementsAre(2, 2));
-  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // it is over
+  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // the hold is over
 }
 
 TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
@@ -192,7 +192,7 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
-  EXPECT_EQ((*storage->Read())->version, 4u);  // it removes snapshots that are no longer needed
+  EXPECT_EQ((*storage->Read())->version, 4u);  // removes old snapshots
   for (const uint64_t cut : {2, 3}) {
     const auto read = storage->ReadCut(cut * 10);
     ASSERT_TRUE(read.ok()) << read.status();

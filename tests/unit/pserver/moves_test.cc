@@ -80,7 +80,7 @@ TEST_F(MovesTest, APushThatWasRefusedOnceIsRefusedForEver) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(Push(*a, Head(1, 1), ids).status().code(), StatusCode::kOutOfRange);
-  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // it was sent there
+  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // the push was sent there
   ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
   const auto late = Push(*a, Head(1, 1), ids);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);

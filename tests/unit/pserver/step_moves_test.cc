@@ -180,7 +180,7 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   Step(*a, 1, Ids());
   EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
-  const auto restarted = Make(1);  // nor after a restart
+  const auto restarted = Make(1);  // also not after a restart
   ASSERT_TRUE(restarted->Restore(*b->Image()).ok());
   EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
   const auto known = a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});

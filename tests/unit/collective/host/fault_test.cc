@@ -129,7 +129,7 @@ TEST_P(FaultTest, AtEveryStepOfEveryOperation) {
   constexpr int kSize = 3, kCallsMax = 200;
   for (const Operation& operation : kOperations) {
     int faults = 0;
-    bool whole = false;  // it completed before the fault
+    bool whole = false;  // the operation completed before the fault
     for (int at = 1; at <= kCallsMax && !whole; at += 1 + at / 8) {
       SCOPED_TRACE(absl::StrFormat("%s, call %d", operation.name, at));
       World world = MakeFaulty(GetParam(), kSize, at);

@@ -125,7 +125,7 @@ TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
   record.job = "j";
   record.launcher_pid = Sleeper(geteuid());
   const auto pid = static_cast<pid_t>(record.launcher_pid);
-  record.launcher_start = StartOf(pid) + 1;  // that of an earlier process with the same pid
+  record.launcher_start = StartOf(pid) + 1;  // belongs to an earlier process with the same pid
   EXPECT_EQ(SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(EndOf(pid), 0);
   record.launcher_start = StartOf(pid);

@@ -31,7 +31,7 @@ TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("trainer 2 has seed 2, trainer 0 has 1"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("silent for 60 s"));
   EXPECT_TRUE(Agree(2, kOne).ok());     // nothing was changed
-  EXPECT_FALSE(Agree(0, kOther).ok());  // it was the first, but is not alone
+  EXPECT_FALSE(Agree(0, kOther).ok());  // the first, but not alone
 }
 
 TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {

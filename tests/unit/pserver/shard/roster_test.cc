@@ -65,7 +65,7 @@ TEST_F(RosterTest, WhoIsGoneIsNotHeardOfWhenItsCallEnds) {
 
 TEST_F(RosterTest, WhoIsBehindSaysSoByItsPushesOrItsPulls) {
   roster_[0].pushes = 1;
-  roster_[0].last_step = 4;  // and four before it, elsewhere
+  roster_[0].last_step = 4;  // and four earlier ones, on another server
   roster_[1].told = 7;
   EXPECT_THAT(roster_.Behind(5), ElementsAre(2));
   EXPECT_THAT(roster_.Behind(6), ElementsAre(0, 2));

@@ -34,7 +34,7 @@ TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
-  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // for an incomplete step
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // a push for an incomplete step
   const uint64_t checkpoint = shard_->Image()->log_number;
   const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1);
   ASSERT_TRUE(again.ok()) << again.status();

@@ -306,7 +306,7 @@ TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
   ASSERT_TRUE(Push(part, 100.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, ShardMode::kSync)).ok());
-  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());  // the one that was assumed dead
+  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());  // the trainer that was assumed dead
   ASSERT_TRUE(Push(Head(Rank(1, 8), 1, 0), 3.0f).ok());
   EXPECT_THAT(Values(*PullNow(1)), Each(-1.0f));
 }

@@ -54,12 +54,12 @@ TEST(MoveStateTest, AMoveIsOverOnceTheBucketIsGivenAway) {
 TEST(MoveStateTest, WhatCameToNothingIsTakenBackUnderAnEpochOfItsOwn) {
   MoveState state;
   state.Begin(state.MovesOf({4, 5}, 1));
-  state.map.Learn(BucketMove{5, 1, 1});  // this one did not
+  state.map.Learn(BucketMove{5, 1, 1});  // the move of bucket 5 was completed
   EXPECT_THAT(state.TakeBack(0).moves(), ElementsAre(BucketMove{4, 2, 0}));
   EXPECT_EQ(state.map.owner(4, 9), 0);
   EXPECT_THAT(state.TakeBack(0).moves(), IsEmpty()) << "once";
 
-  MoveState target;  // it had the offer
+  MoveState target;  // the server that had the offer
   target.Offer({{4, 1, 1}});
   EXPECT_THAT(target.Learn(state.map, 1).others, ElementsAre(4));
 }

@@ -107,7 +107,7 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   ++anew.incarnation;
   ASSERT_TRUE(shard_->Greet(anew).ok());  // the contribution of the older one is dropped
   ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());
-  std::fill(values.begin(), values.end(), 1e6f);  // as the caller does after the call
+  std::fill(values.begin(), values.end(), 1e6f);  // callers may do this after the call
   ASSERT_TRUE(Push(Head(anew, 1, 0), 1).ok());
   EXPECT_THAT(Values(*PullNow(1)),
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));

@@ -105,7 +105,7 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(Get(r, param_), 5) << r;
   EXPECT_EQ(Get(1, own_), 100);  // undone
   EXPECT_EQ(Get(2, own_), 200);
-  EXPECT_EQ(Get(0, own_), 100);  // from a surviving rank
+  EXPECT_EQ(Get(0, own_), 100);  // state of a surviving rank
 }
 
 // Rank 2 has ended step 7 and begun step 8; rank 1 has not ended step 7. Rank 1 receives the
