@@ -20,8 +20,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kNumel = 1 << 16, kHeight = 1000, kDim = 8;
 constexpr Duration kStepTimeout = std::chrono::milliseconds(1000);
-constexpr Duration kGrace =
-    std::chrono::seconds(2);  // extra time for calls that wait on the server
+constexpr Duration kGrace = std::chrono::seconds(2);  // for calls that wait on the server
 
 Duration Slack() {
   const char* text = std::getenv("TANDEM_STALL_SLACK_MS");

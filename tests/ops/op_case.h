@@ -80,10 +80,9 @@ struct OpCase {
   size_t grad_output = 0;  // output slot from which the loss is computed
   // The sums for a result are split over the threads: more threads may give other bits.
   bool bits_vary_with_threads = false;
-  std::vector<Op> body =
-      {};              // operators of a fused operator, over in0, in1, ... and out0, out1, ...
-  double flops = 0;    // 0: measured in bytes moved
-  bool bench = false;  // has a line in the benchmark
+  std::vector<Op> body = {};  // of a fused operator, over in0, in1, ... and out0, out1, ...
+  double flops = 0;           // 0: measured in bytes moved
+  bool bench = false;         // has a line in the benchmark
 };
 
 // "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".

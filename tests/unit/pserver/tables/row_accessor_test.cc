@@ -158,8 +158,8 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// Every weight has the same bits as in a table where all rows exist from the start, for the
-// gradients that it received.
+// Every weight has the same bits as in a table in which all weights exist from the start, if it
+// receives the same gradients.
 TEST_F(CtrTableTest, TheWeightIsThatOfACommonTable) {
   for (const char* type : {"sgd", "adagrad", "adam"}) {
     SCOPED_TRACE(type);
