@@ -212,7 +212,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   EXPECT_GT(old->lane_calls(), 0u);
 }
 
-// As if the server is killed between two calls of the trainer's start.
+// As if the server were killed between two calls of the trainer's start.
 TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   StartServers(1);
   Model model;
