@@ -159,7 +159,7 @@ bool Complete(const Descriptor& d) {
 
 // Proposals: one that gives other bits each time, one that needs too much memory, two usable ones.
 enum Engine : int64_t { kOtherBits, kLarge, kGood, kSecond, kEngines };
-constexpr int kEngineNumber = 100000, kEngineGraph = 100001;  // attributes of the stand-in itself
+constexpr int kEngineNumber = 100000, kEngineGraph = 100001;  // attributes of the stand-in
 constexpr int64_t kWorkspace = 1000;
 
 template <typename T>

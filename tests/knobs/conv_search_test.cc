@@ -79,7 +79,7 @@ TEST_F(ConvSearchTest, TheFileDecides) {
   const size_t line = measured.find("own or oneDNN: conv2d f32[8,8");
   ASSERT_NE(line, std::string::npos) << measured;
   const size_t at = measured.find("\town ", line) + 5, end = measured.find(' ', at);
-  // Sets the measured time of our own kernel, and returns how many forward convolutions then use
+  // Sets the measured time of Tandem's kernel, and returns how many forward convolutions then use
   // it.
   const auto own = [&](const char* us) {
     std::string text = measured;

@@ -222,7 +222,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     ASSERT_TRUE(durable->Recover().ok());
     const uint64_t cut = logged ? 20 : 10, before = durable->shard().Info().version;
     EXPECT_EQ(before, logged ? 1u : 0u);
-    // The helpers of the fixture use shard_.
+    // The functions of the fixture use shard_.
     shard_.reset(&durable->shard());
     if (!logged) Start(Config(1, ShardMode::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };

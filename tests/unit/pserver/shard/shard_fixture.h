@@ -1,4 +1,4 @@
-// A shard on the CPU with a clock that the test moves, and helpers to call it.
+// A shard on the CPU with a clock that the test moves, and short functions that call it.
 #pragma once
 
 #include <cstring>
