@@ -20,7 +20,7 @@ Status RunRank(const WorldConfig& world, TransportKind carrier, bool arena, doub
   TD_ASSIGN_OR_RETURN(const auto comm, Connect(world, {}, {carrier}));
   for (const size_t bytes : kSizes) {
     const size_t calls = CallsOf(bytes, seconds);
-    // The first ones touch memory for the first time, and are overwritten.
+    // The first calls touch the memory for the first time; their times are overwritten.
     TD_ASSIGN_OR_RETURN(const Buffer data,
                         arena ? comm->Allocate(bytes) : comm->Communicator::Allocate(bytes));
     float* const values = reinterpret_cast<float*>(data.get());
@@ -31,7 +31,7 @@ Status RunRank(const WorldConfig& world, TransportKind carrier, bool arena, doub
   return comm->Call({});
 }
 
-// A processor for each rank where there are enough, as mpirun binds its ranks.
+// Binds each rank to a processor if there are enough, like mpirun.
 void Bind(int rank, int ranks) {
   if (static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) return;
   cpu_set_t one;
@@ -42,7 +42,7 @@ void Bind(int rank, int ranks) {
   }
 }
 
-// A process per rank. The median over the calls of each size, of the time of the slowest rank.
+// One process per rank. For each size, the median over the calls of the slowest rank's time.
 StatusOr<std::vector<double>> RunWorld(int ranks, TransportKind carrier, bool arena,
                                        double seconds) {
   int port = 0;

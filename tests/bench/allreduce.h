@@ -1,5 +1,5 @@
-// Sizes and numbers of calls of the allreduce figures, the same for Tandem and its peers. Needs
-// nothing else of Tandem: the peers' program is built alone.
+// Sizes and numbers of calls of the allreduce figures, the same for Tandem and its peers. Depends
+// on nothing else of Tandem, because the peers' program is built separately.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace tandem::bench {
 
 constexpr size_t kSizes[] = {4, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 
-// Takes about `seconds` for all sizes at 2 GB/s and 20 us a call, half of it for rewriting inputs.
+// The calls take about `seconds` for all sizes at 2 GB/s and 20 us per call; half of the time is
+// for rewriting inputs.
 constexpr size_t CallsOf(size_t bytes, double seconds) {
   const double share = seconds / static_cast<double>(std::size(kSizes));
   const double each = 40e-6 + 2 * static_cast<double>(bytes) / 2e9;

@@ -1,4 +1,4 @@
-// Allreduces timed among processes, each of which rewrites its whole input before each call.
+// Times allreduces among processes, each of which rewrites its whole input before each call.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,12 @@ namespace tandem::bench {
 // Microseconds of each call of one rank.
 using Times = double*;
 
-// `calls` allreduces (f32 sum, in place) of `bytes`, each behind a barrier; `data` has room.
+// `calls` allreduces (f32 sum, in place) of `bytes`, each after a barrier; `data` is large enough.
 Status MeasureAllReduce(Communicator& comm, float* data, size_t bytes, size_t calls, Times times);
 
-// A process per rank, which writes up to `slots` times; returned are those of rank 0, then of rank
-// 1, ... INTERNAL when one failed. `meanwhile` is called in this process once all are forked.
+// Forks one process per rank, each of which writes up to `slots` times. Returns the times of rank
+// 0, then of rank 1, ... INTERNAL: a rank failed. `meanwhile` is called in this process once all
+// are forked.
 StatusOr<std::vector<double>> ForkRanks(int ranks, size_t slots,
                                         const std::function<Status(int rank, Times own)>& body,
                                         const std::function<void()>& meanwhile = nullptr);

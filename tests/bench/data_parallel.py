@@ -8,7 +8,7 @@ import tempfile
 from jobs import read_json, run_job, run_together
 
 THREADS, RANKS = 1, 2
-WARM_SHARE = 0.2  # of the steps are not counted
+WARM_SHARE = 0.2  # share of the steps that is not counted
 
 JOB = """
 name: "data_parallel"

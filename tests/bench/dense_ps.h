@@ -1,5 +1,5 @@
-// Dense parameters on a pserver in this process, with pushes and pulls of all of them: what the
-// figures about dense parameters have in common.
+// The common part of the figures about dense parameters: they are on a pserver in this process, and
+// all of them are pushed and pulled.
 #pragma once
 
 #include <memory>
@@ -28,13 +28,13 @@ class DensePs {
   explicit DensePs(int64_t numel = kNumel) : numel_(numel) {}
 
   Status Start(const PserverOptions& served, const PsOptions& options);
-  // Every variable once, a push each, kUnderWay under way.
+  // Pushes every variable once, one push each, kUnderWay at a time.
   Status PushAll(const Values& gradients);
   // Every variable in one pull.
   Status PullAll();
   Pserver& server() { return *ps_.server; }
 
-  // Seconds of each push and pull since the call before.
+  // Seconds of each push and pull since the previous call.
   std::vector<double> TakePushSeconds();
   std::vector<double> TakePullSeconds() { return std::exchange(pull_seconds_, {}); }
 
@@ -51,7 +51,7 @@ class DensePs {
   int under_way_ TD_GUARDED_BY(mu_) = 0;
   Status first_ TD_GUARDED_BY(mu_);
   std::vector<double> push_seconds_ TD_GUARDED_BY(mu_);
-  PsPair ps_;  // last: its calls use the rest
+  PsPair ps_;  // last member: its calls use the rest
 };
 
 }  // namespace tandem::bench

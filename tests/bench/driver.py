@@ -16,7 +16,7 @@ from figures_readers import ReaderFigures
 from figures_training import TrainingFigures
 from runner import HERE, ROOT, Failed, compare, progress
 
-ROUNDS_MIN = 5  # of a figure to be quoted
+ROUNDS_MIN = 5  # minimum for a figure that is quoted
 EXIT_FAILED = 1
 
 
@@ -44,7 +44,7 @@ def rows():
                 yield name, (unit, goal)
 
 
-# The figures that are built; figures.tsv marks the same ones.
+# The available figures; figures.tsv marks the same ones.
 FIGURES = {
     "op_overhead": Bench.op_overhead,
     "mlp40_step": Bench.mlp40_step,
@@ -84,9 +84,9 @@ def take(bench, name):
     others = max([busy] + [part.get("others_share", 0)
                            for part in (figure, figure.get("one_thread", {}))])
     figure["trusted"] = others <= machine.BUSY_SHARE_MAX and figure["runs"] >= ROUNDS_MIN
-    # Where the goal is a bound, the bound is the peer. Nothing is met by a run not to be trusted.
+    # If the goal is a bound, the bound is the peer. A run that is not trustworthy meets no goal.
     met = figure["ratio"] >= (1 if goal.startswith(("<=", ">=")) else float(goal))
-    met = met and figure.get("bounds_met", True)  # what the goal says beside the ratio
+    met = met and figure.get("bounds_met", True)  # further conditions of the goal
     figure["goal_met"] = met if figure["trusted"] else None
     figure.update(busy_at_start=round(busy, 3), machine=machine.describe(), date=machine.today(),
                   commit=machine.commit(ROOT))

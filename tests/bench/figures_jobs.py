@@ -9,7 +9,7 @@ from jobs import run_job
 from runner import ROOT, Runner, compare
 
 EXAMPLES = os.path.join(ROOT, "deploy", "examples")
-LIST = "list.txt"  # of the images that tandem-figures writes
+LIST = "list.txt"  # the list of the images that tandem-figures writes
 
 RESNET18 = """
 name: "resnet18_images"

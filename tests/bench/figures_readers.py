@@ -18,7 +18,7 @@ def check_text(ours, peer):
 
 
 def check_images(ours, peer):
-    # Rectangles are drawn on both sides: means over all samples agree nearly.
+    # Both sides draw rectangles: the means over all samples are nearly equal.
     if abs(ours["mean"] - peer["mean"]) > 0.05:
         raise Failed(f"the samples differ: mean {ours['mean']:.3f} and {peer['mean']:.3f}")
 

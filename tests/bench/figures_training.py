@@ -9,9 +9,9 @@ from runner import HERE, Failed, Runner, compare, progress, run_json
 
 CHECK_STEPS = 20
 CHECK_STEPS_OF = {"resnet18_cifar": 5, "resnet50_f32": 3, "resnet50_bf16": 3}  # seconds each
-CHECK_RELATIVE = 1e-3  # largest difference of the losses of both sides
-CHECK_RELATIVE_BF16 = 5e-2  # each rounds elsewhere
-# ResNet-50 makes rounding larger, for both sides alike
+CHECK_RELATIVE = 1e-3  # largest difference between the losses of both sides
+CHECK_RELATIVE_BF16 = 5e-2  # both sides round at different places
+# ResNet-50 amplifies rounding, for both sides alike
 # (docs/project/benchmarks/mixed-precision.md).
 CHECK_RELATIVE_OF = {"resnet50_f32": 3e-2}
 TUNE_FINALISTS = 3

@@ -1,6 +1,6 @@
-// hierarchical_hosts: microseconds of an allreduce (f32 sum, in place) around the flat ring and by
-// both hierarchical forms, on 4 emulated hosts (tests/support/emulated_hosts.h) of 2 ranks with 1
-// ms and 1 Gbit/s between them, and what the cost model says.
+// hierarchical_hosts: microseconds of an allreduce (f32 sum, in place) with the flat ring and with
+// both hierarchical forms, and the prediction of the cost model. There are 4 emulated hosts
+// (tests/support/emulated_hosts.h) of 2 ranks, with 1 ms and 1 Gbit/s between them.
 #include <algorithm>
 
 #include "collective/cost/cost_probe.h"
@@ -18,8 +18,8 @@ using enum AllReduceAlgorithm;
 constexpr RankLayout kLayout = {8, 2};
 constexpr AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
 constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
-constexpr size_t kWarmUps = 2;       // calls, in which connections come up to their speed
-constexpr double kHeaderBytes = 52;  // of IP and TCP, with time stamps, in each packet
+constexpr size_t kWarmUps = 2;       // calls in which connections reach their full speed
+constexpr double kHeaderBytes = 52;  // bytes of IP and TCP, with time stamps, per packet
 constexpr int kPort = 4700;
 
 HostLink Link() {
@@ -29,7 +29,7 @@ HostLink Link() {
   return link;
 }
 
-// A part of `seconds` for each size and algorithm, at the speed of a link.
+// The number of calls for a part of `seconds` for each size and algorithm, at the speed of a link.
 size_t CallsOf(size_t bytes, double seconds) {
   const double share = seconds / (std::size(kHostSizes) * std::size(kAlgorithms));
   const double each = 8e-3 + 2 * static_cast<double>(bytes) / Link().bytes_per_second;
@@ -63,14 +63,14 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
   return OkStatus();
 }
 
-// The model: threads and what is inside of a host as they are measured here, between hosts the
-// figures of the link.
+// The model: threads and costs inside a host as measured here; between hosts the parameters of the
+// link.
 StatusOr<CostModel> Model() {
   TD_ASSIGN_OR_RETURN(CostModel model, ProbeTcp(std::chrono::milliseconds(50)));
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
-  model.cores = 0;  // the machine's are those of all hosts
+  model.cores = 0;  // the cores of the machine are shared by all hosts
   return model;
 }
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-BUSY_SHARE_MAX = 0.05  # of all cores, by others
+BUSY_SHARE_MAX = 0.05  # share of all cores that other processes use
 
 
 def describe():

@@ -1,4 +1,4 @@
-// tandem-figures: Tandem's side of the benchmarks. tests/bench/run.sh runs it beside the peers.
+// tandem-figures: Tandem's side of the benchmarks. tests/bench/run.sh runs it and the peers.
 #include <gflags/gflags.h>
 
 #include <cstdio>

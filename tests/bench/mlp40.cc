@@ -1,4 +1,4 @@
-// mlp40_step: a network so small that the step's cost is what the engine adds to the arithmetic.
+// mlp40_step: a network so small that the overhead of the engine dominates the step.
 #include "kernels/graph/builder.h"
 #include "tests/bench/training_run.h"
 
@@ -14,9 +14,9 @@ StatusOr<Report> Mlp40Step(const RunOptions& options) {
   for (int i = 0; i < kLayers; ++i) x = builder.Fc(x, kWidth, Act::kRelu);
   builder.SoftmaxLoss(x, label);
   TD_ASSIGN_OR_RETURN(Program program, builder.Finish());
-  // The layers' own choice, Xavier, halves the variance at each relu: after 40 of them nothing
-  // would be left to learn from, or to compare. Source: He et al., "Delving Deep into Rectifiers",
-  // ICCV 2015.
+  // Xavier, the default of the layers, halves the variance at each relu. After 40 layers there
+  // would be nothing left to learn from, or to compare. Source: He et al., "Delving Deep into
+  // Rectifiers", ICCV 2015.
   for (Var& var : program.vars()) {
     if (var.kind == VarKind::kParam && var.desc.shape.rank() == 2) var.init = {Init::kMsraNormal};
   }

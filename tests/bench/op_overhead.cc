@@ -1,4 +1,5 @@
-// op_overhead: what the executor adds to each operator, measured with kernels that do nothing.
+// op_overhead: the time that the executor adds to each operator, measured with kernels that do
+// nothing.
 #include <functional>
 
 #include "common/base/clock.h"
@@ -9,7 +10,7 @@ namespace tandem::bench {
 namespace {
 
 constexpr int kOps = 1000;
-constexpr int kChunk = 200;  // runs of the plan between two looks at the clock
+constexpr int kChunk = 200;  // runs of the plan between two readings of the clock
 
 struct Nothing {};
 Status DoNothing(Nothing&, const KernelArgs&) { return OkStatus(); }
@@ -17,7 +18,7 @@ StatusOr<Kernel> PrepareNothing(const OpView&, const PrepareContext&) {
   return MakeKernel<Nothing, DoNothing>(Nothing());
 }
 
-// The CPU with an empty kernel for `scale`.
+// The CPU backend with an empty kernel for `scale`.
 const BackendModule kEmptyModule = {
     .abi = BackendModule::kAbi,
     .name = "empty",
@@ -31,7 +32,7 @@ const BackendModule kEmptyModule = {
     },
 };
 
-// kOps times `scale`, each on the output of the one before: tensors of one element.
+// kOps times `scale`, each on the output of the previous one: tensors of one element.
 StatusOr<Program> Chain() {
   Program program;
   program.name = "chain";
@@ -46,7 +47,7 @@ StatusOr<Program> Chain() {
   return program;
 }
 
-// Median nanoseconds per operator of `run`, which goes once through the chain.
+// Median nanoseconds per operator of `run`, which runs the chain once.
 StatusOr<double> NanosPerOp(double seconds, const std::function<Status()>& run) {
   std::vector<double> nanos;
   double total = 0;
@@ -71,7 +72,7 @@ StatusOr<double> Executed(const Backend& backend, double seconds) {
   return NanosPerOp(seconds, [&] { return executor.Run(kChunk); });
 }
 
-// The same empty kernels called in a bare loop: the least that calls through pointers can cost.
+// The same empty kernels in a bare loop: the minimum cost of calls through pointers.
 StatusOr<double> BareLoop(double seconds) {
   std::vector<KernelFn> kernels(kOps, MakeKernel<Nothing, DoNothing>(Nothing()).run);
   Nothing state;

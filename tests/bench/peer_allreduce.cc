@@ -1,5 +1,5 @@
 // The peers' side of allreduce_shm and allreduce_tcp: the same calls with Open MPI (-DWITH_MPI,
-// started by mpirun) or with Gloo (-DWITH_GLOO, a process per rank which it starts itself). Prints
+// started by mpirun) or with Gloo (-DWITH_GLOO, which starts one process per rank itself). Prints
 // one JSON object: microseconds of the slowest rank, the median for each size.
 //   peer_allreduce SECONDS [RANKS FOLDER]
 #include <chrono>
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
 int main(int, char** argv) {
   const int ranks = std::atoi(argv[2]);
   int rank = 0;
-  while (rank + 1 < ranks && fork() == 0) ++rank;  // a chain: each waits for the one after it
+  while (rank + 1 < ranks && fork() == 0) ++rank;  // a chain: each process waits for the next one
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::transport::tcp::attr where("127.0.0.1");
   auto device = gloo::transport::tcp::CreateDevice(where);

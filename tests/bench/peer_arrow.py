@@ -29,7 +29,7 @@ def table():
 
 
 def libsvm():
-    # Values stay text: the reader knows no index:value.
+    # Values stay text: the reader does not support index:value.
     names = ["label"] + [f"f{i}" for i in range(39)]
     types = {name: pa.string() for name in names}
     types["label"] = pa.int8()

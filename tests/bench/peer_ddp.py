@@ -17,7 +17,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 RANKS, BATCH, STEPS, WARM = 2, 64, 60, 12
-TIMEOUT_S = 120  # DDP was seen to hang at start
+TIMEOUT_S = 120  # DDP sometimes hangs at its start
 
 
 def network():

@@ -54,7 +54,7 @@ def images_python(build_dir):
                         "python3-torchvision, TANDEM_BENCH_VENV=/usr")
 
 
-PACKAGES = {"cv2": "opencv-python-headless"}  # where pip has another name
+PACKAGES = {"cv2": "opencv-python-headless"}  # modules whose pip package has another name
 
 
 def _python_with(build_dir, modules, hint):

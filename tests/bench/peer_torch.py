@@ -164,8 +164,8 @@ def adam(params, options, how):
     return torch.optim.Adam(params, lr=options["learning_rate"], eps=options["epsilon"], **how)
 
 
-# Per figure: the network, its input, loss and optimizer, and the settings that are tried (optimizer,
-# memory layout, sparse gradients, compiler).
+# Per figure: the network, its input, loss and optimizer, and the settings to try (optimizer, memory
+# layout, sparse gradients, compiler).
 FIGURES = {
     "mlp40_step": (lambda words: mlp40(), "img", cross_entropy, momentum,
                    ["foreach", "fused", "forloop"]),
@@ -277,7 +277,7 @@ def main():
             run = Run(args.name, export, variant)
             losses = run.losses(args.check_steps)
             micros = run.micros_per_step(args.seconds)
-        except Exception as error:  # a setting this version does not have is no reason to stop
+        except Exception as error:  # a setting that this version lacks must not stop the run
             results[variant] = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
             continue
         results[variant] = {"us_per_step": micros, "samples_per_s": batch * 1e6 / micros,

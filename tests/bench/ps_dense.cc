@@ -1,7 +1,8 @@
-// ps_dense_fast, ps_dense_tcp, ps_pull_fast: 64 MB of parameters on one pserver, in variables of
-// 1 MB. Pushes of a variable each, eight under way, apply SGD; a pull brings all of them. Each
-// beside its peer: a bare ring in shared memory whose reader runs the same loop of SGD; a plain
-// gRPC service with the gradient in a protobuf field and the same loop; memcpy of as many bytes.
+// ps_dense_fast, ps_dense_tcp, ps_pull_fast: 64 MB of parameters on one pserver, in variables of 1
+// MB. A push sends one variable, eight are in progress at a time, and the server applies SGD; a
+// pull returns all variables. Each figure has a peer. ps_dense_fast: a bare ring in shared memory
+// whose reader runs the same SGD loop. ps_dense_tcp: a plain gRPC service with the gradient in a
+// protobuf field and the same loop. ps_pull_fast: memcpy of as many bytes.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
@@ -37,7 +38,7 @@ void Sgd(float* param, const float* gradient) {
 }
 
 // Slots of shared memory between a thread that copies gradients into them and one that applies
-// them. Nothing is checked, and nobody ever sleeps.
+// them. It checks nothing, and no thread ever sleeps.
 class BareRing {
  public:
   Status Start() {
@@ -82,7 +83,7 @@ class BareRing {
   std::thread reader_;
 };
 
-// What one writes first: unary calls, the gradient a field of the message, four callers.
+// A simple first implementation: unary calls, the gradient as a field of the message, four callers.
 class PlainGrpc final : public ParameterServer::Service {
  public:
   Status Start() {
@@ -140,7 +141,7 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// MB/s of `run`, which moves kAllBytes, and the processor's seconds for each GB.
+// MB/s of `run`, which moves kAllBytes, and processor seconds per GB.
 template <typename Run>
 Status Measure(const std::string& name, double seconds, const Run& run, Report& report) {
   for (int warm = 0; warm < 3; ++warm) TD_RETURN_IF_ERROR(run());

@@ -1,10 +1,10 @@
-// What it costs that nothing is lost and nothing counts twice.
+// The cost of exactly-once pushes and of durability.
 //
-// ps_exactly_once: pushes to a server that remembers which ones it has taken and to one that does
-// not, in turns; large ones (1 MB) and small ones (1 KB). Beside them a server with an update log,
-// one with the order of pushes alone (durability replayable) and one with neither, in turns.
-// ps_snapshot: pushes and pulls while checkpoints are written one behind the other, and without, in
-// turns. ps_recovery: makes the data folder of a server; driver.py takes the time of its restart.
+// ps_exactly_once: pushes to a server that remembers accepted pushes and to one that does not, in
+// turns; large ones (1 MB) and small ones (1 KB). Also a server with a WAL, one that logs only the
+// order of pushes (durability replayable) and one with neither, in turns.
+// ps_snapshot: pushes and pulls while checkpoints are written one after the other, and without, in
+// turns. ps_recovery: makes the data directory of a server; driver.py measures its restart.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -19,10 +19,10 @@
 namespace tandem::bench {
 namespace {
 
-constexpr int kTurns = 6;  // of each side
+constexpr int kTurns = 6;  // turns of each side
 constexpr double kMegabyte = 1e6;
 
-// A folder of its own, removed at the end.
+// A temporary directory, removed at the end.
 class Folder {
  public:
   Status Make() {
@@ -47,7 +47,7 @@ PsOptions OverShm() {
   return options;
 }
 
-// Calls `run` until `seconds` have passed, at least once; adds to both.
+// Calls `run` until `seconds` have passed, at least once; adds to *taken and *runs.
 Status Repeat(double seconds, const std::function<Status()>& run, double* taken, double* runs) {
   const Time start = SteadyNow();
   double so_far = 0;
@@ -60,7 +60,7 @@ Status Repeat(double seconds, const std::function<Status()>& run, double* taken,
   return OkStatus();
 }
 
-// Rounds of pushes a second of some servers, each for `seconds` in all, in turns.
+// Rounds of pushes per second of several servers, in turns, `seconds` for each in total.
 StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
                                       double seconds) {
   std::vector<double> taken(servers.size()), runs(servers.size());
@@ -75,7 +75,7 @@ StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, cons
   return runs;
 }
 
-// The value with this share of all below it.
+// The value below which this share of all values is.
 double Quantile(std::vector<double> values, double share) {
   const auto at =
       values.begin() + static_cast<int64_t>(share * static_cast<double>(values.size() - 1));
@@ -83,7 +83,7 @@ double Quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-// Writes checkpoints of a server one behind the other as long as it lives.
+// Writes checkpoints of a server one after the other while it exists.
 class Cutter {
  public:
   explicit Cutter(Pserver& server)
@@ -99,7 +99,7 @@ class Cutter {
     if (thread_.joinable()) thread_.join();
     return status_;
   }
-  int cuts() const { return cuts_; }  // behind Stop
+  int cuts() const { return cuts_; }  // call after Stop
 
  private:
   std::atomic<bool> stop_ = false;
@@ -110,7 +110,7 @@ class Cutter {
 
 struct Training {
   double seconds = 0, rounds = 0;
-  std::vector<double> pushes, pulls;  // seconds of each
+  std::vector<double> pushes, pulls;  // seconds of each push and pull
   double mb_per_s() const { return rounds * 2 * kAllBytes / seconds / kMegabyte; }
 };
 

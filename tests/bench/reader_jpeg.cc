@@ -17,7 +17,7 @@ namespace {
 constexpr int kWidth = 500, kHeight = 375, kQuality = 90;
 constexpr uint32_t kImages = 64;
 
-// Noise in five octaves: files of about 50 KB, somewhat less than photographs of this size have.
+// Noise in five octaves: files of about 50 KB, slightly smaller than photographs of this size.
 std::vector<uint8_t> Picture(uint64_t number) {
   std::vector<float> sum(size_t{kWidth} * kHeight * 3, 128.0f);
   for (int octave = 0; octave < 5; ++octave) {
@@ -63,8 +63,8 @@ Status WriteImages(const std::string& folder) {
   return out ? OkStatus() : DataLoss("%s/list.txt: cannot be written", folder);
 }
 
-// Images a second of whole decoding alone, by the same library: a bound for everything that decodes
-// all of an image.
+// Images per second if only whole images are decoded, with the same library: an upper bound for
+// every reader that decodes whole images.
 StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   std::vector<std::string> files;
   for (uint32_t i = 0; i < kImages; ++i) {
@@ -85,7 +85,7 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   return images / taken;
 }
 
-// Samples a second of `data` written to `to`, which holds the last ones.
+// Samples per second of `data` written to `to`, which holds the last ones.
 StatusOr<double> SamplesAlone(const Dataset& data, std::span<void* const> to, double seconds) {
   std::vector<uint32_t> ids(kImages);
   std::iota(ids.begin(), ids.end(), 0u);
@@ -100,8 +100,7 @@ StatusOr<double> SamplesAlone(const Dataset& data, std::span<void* const> to, do
   return samples / taken;
 }
 
-// Of the same list with use_dali: pixels that are decoded and packed, and how many bytes a sample
-// they are.
+// The same list with use_dali: pixels are decoded and packed; also the bytes per sample.
 Status AddRaw(ImageListOptions images, double seconds, Report* report) {
   images.raw = true;
   std::vector<std::string> warnings;

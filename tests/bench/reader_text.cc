@@ -1,5 +1,5 @@
-// reader_text: the criteo, csv and libsvm readers on one file each, from opening it to samples in
-// memory, beside the lines of the first one found and nothing else.
+// reader_text: the criteo, csv and libsvm readers on one file each, from opening the file to
+// samples in memory. The bound only searches the lines of the file.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kFileBytes = 64 << 20;
 
-// Draws for one file.
+// Random numbers for one file.
 class Draws {
  public:
   explicit Draws(const char* purpose) : key_(StreamKey(1, purpose)) {}
@@ -36,7 +36,8 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-// As Criteo's logs look: numbers mostly small, 8 hexadecimal digits a category, a tenth missing.
+// Lines like Criteo's logs: mostly small numbers, 8 hexadecimal digits per category, a tenth
+// missing.
 std::string CriteoLine(Draws& draws) {
   std::string line = draws.Chance(0.25) ? "1" : "0";
   for (int i = 0; i < 13; ++i) {
@@ -53,7 +54,7 @@ std::string CriteoLine(Draws& draws) {
   return line + "\n";
 }
 
-// Six numbers and eight categories, as the Adult table has them.
+// Six numbers and eight categories, like the Adult table.
 std::string CsvLine(Draws& draws) {
   std::string line;
   const int64_t ranges[] = {90, 1500000, 17, 100000, 4000, 99};
@@ -134,7 +135,7 @@ Status WriteText(const TextFormat& format, const std::string& path) {
   return out ? OkStatus() : DataLoss("%s: cannot be written", path);
 }
 
-// MB/s of `run` over the file, again and again.
+// MB/s of repeated `run` over the file.
 template <typename Run>
 StatusOr<double> Speed(const std::string& path, double seconds, const Run& run) {
   std::error_code error;
@@ -169,7 +170,7 @@ Status ReadLinesAlone(const std::string& path, const LineReading& reading) {
       .status();
 }
 
-// Samples and the sum of their labels, by which the sides are compared.
+// The number of samples and the sum of their labels, to compare the sides.
 StatusOr<std::vector<double>> Sums(const Dataset& data) {
   std::vector<std::vector<char>> one;
   std::vector<void*> out;

@@ -1,4 +1,4 @@
-// What a benchmark run hands to tests/bench/driver.py: one JSON object on standard output.
+// The output of a benchmark run for tests/bench/driver.py: one JSON object on standard output.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct RunOptions {
   int threads = 1;      // compute threads; of allreduce: ranks
   int num_threads = 1;  // PlanOptions::num_threads
   int check_steps = 0;  // training: losses of the first steps to report
-  // Training: folder for first parameters and data; empty: none. Readers: of the files. Stores: of
-  // a Redis' socket. Recovery: of the server.
+  // Training: directory for initial parameters and data; empty: none. Readers: directory of the
+  // files. Stores: directory of Redis' socket. Recovery: data directory of the server.
   std::string export_dir;
   bool amp = false;  // training: mixed precision with bf16
 };
@@ -56,7 +56,7 @@ StatusOr<Report> HierarchicalHosts(const RunOptions& options);
 StatusOr<Report> ReaderText(const RunOptions& options);
 StatusOr<Report> ReaderJpeg(const RunOptions& options);
 
-// Middle value. REQUIRES: not empty.
+// Median. REQUIRES: not empty.
 double Median(std::vector<double> values);
 
 }  // namespace tandem::bench

@@ -1,5 +1,5 @@
-// A table of a million rows of 16 on a pserver in this process, and requests for its rows: what the
-// figures about sparse pulls have in common.
+// The common part of the figures about sparse pulls: a table of a million rows of 16 on a pserver
+// in this process, and requests for its rows.
 #pragma once
 
 #include <span>
@@ -15,34 +15,35 @@ namespace tandem::bench {
 inline constexpr int64_t kHeight = int64_t{1} << 40, kDim = 16;
 inline constexpr size_t kRows = 1 << 20, kKeys = 10'000, kRequests = 64;
 
-// Ids far apart, as hashed features are.
+// Ids are far apart, like hashed features.
 constexpr int64_t IdOf(uint64_t i) { return static_cast<int64_t>((i * 0x9e3779b97f4a7c15) >> 24); }
-// Of all rows, ascending.
+// Ids of all rows, ascending.
 std::vector<int64_t> AllIds();
 
-using Keys = std::vector<std::vector<int64_t>>;  // of kRequests requests
+using Keys = std::vector<std::vector<int64_t>>;  // ids of kRequests requests
 
-// Draws rows until each request has kKeys of them, each once, ascending. `cdf` [kRows]: the chance
-// of the rows up to each; empty: all alike.
+// Draws rows until each request has kKeys different ones, ascending. `cdf` [kRows]: cumulative
+// probability of the rows; empty: all are equally likely.
 Keys Draw(const std::vector<double>& cdf);
-// Row i with a chance of 1 / (i + 1)^1.05, as in the measurements that the goals come from.
+// Row i has a probability proportional to 1 / (i + 1)^1.05, as in the measurements from which the
+// goals come.
 std::vector<double> Zipf();
 
-// Admission is on, and every row is there. Not thread-safe.
+// Admission is on, and every row exists. Not thread-safe.
 class RowsTable {
  public:
   struct Options {
     PsTransport transport = PsTransport::kAuto;
-    double memory_share = 1;    // of the rows that are in memory
-    std::string cold_dir = {};  // for the others
+    double memory_share = 1;    // share of the rows that are in memory
+    std::string cold_dir = {};  // directory for the other rows
   };
   Status Start(const Options& options);
   Status Push(std::span<const int64_t> ids);
-  // Starts the next pull once the one before the last has ended. `out` has its rows when AwaitPulls
-  // or the pull after the next returned.
+  // Starts the next pull once the one before the last has ended. `out` has its rows after
+  // AwaitPulls, or after the pull after the next one, has returned.
   Status Pull(const std::vector<int64_t>& ids);
   Status AwaitPulls();
-  // Of the pull that was started last.
+  // Rows of the pull that was started last.
   std::span<const float> out() const { return under_way_[(pulls_ + 1) % 2].out; }
 
  private:
@@ -57,10 +58,10 @@ class RowsTable {
   UnderWay under_way_[2];
   uint64_t pulls_ = 0;
   uint64_t step_ = 0;
-  PsPair ps_;  // last: its calls use the rest
+  PsPair ps_;  // last member: its calls use the rest
 };
 
-// Rows a second of `run` over all requests, again and again.
+// Rows per second of repeated `run` over all requests.
 template <typename Requests, typename Run>
 StatusOr<double> RowsPerSecond(const Requests& requests, double seconds, const Run& run) {
   for (const auto& request : requests) TD_RETURN_IF_ERROR(run(request));

@@ -1,7 +1,7 @@
-// ps_sparse_pull: rows of a growing table with admission on a pserver on this host, pulled (through
-// shared memory and over gRPC, two requests under way) and pushed in requests of 10 000 different
-// keys, uniform and zipf, beside a bare loop that gathers the same rows from a hash table in the
-// process; between the two the servers' table, asked directly.
+// ps_sparse_pull: rows of a growing table with admission on a pserver on this host. Requests of 10
+// 000 different keys, uniform and zipf, pull (through shared memory and over gRPC, two requests in
+// progress) and push rows. For comparison: a bare loop that gathers the same rows from a hash table
+// in the process, and direct calls of the servers' table.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,7 +13,7 @@
 namespace tandem::bench {
 namespace {
 
-// The servers' table without a lane.
+// The servers' table without shm RPC.
 class Direct {
  public:
   Status Start() {

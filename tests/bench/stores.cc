@@ -1,8 +1,8 @@
 // ps_vs_stores: rows of a table on a pserver on this host, pulled in requests of 10 000 different
-// keys with two requests under way, beside the same rows and requests of a Redis (MGET over its
-// Unix socket) and of a RocksDB in this process (MultiGet). Both hold everything in memory; their
-// requests are encoded before the time is taken. Beside them the same table with memory for a tenth
-// of its rows.
+// keys with two requests in progress. For comparison: the same rows and requests with Redis (MGET
+// over its Unix socket) and with RocksDB in this process (MultiGet). Both hold everything in
+// memory, and their requests are encoded before the time is measured. Also the same table with
+// memory for a tenth of its rows.
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -23,13 +23,13 @@ namespace {
 constexpr size_t kTieredRequests = 16;  // enough to fill its memory, and many times slower
 constexpr size_t kRowBytes = kDim * sizeof(float), kIdBytes = sizeof(int64_t);
 
-// A key in the order of numbers, so that ascending ids are ascending keys.
+// A key whose byte order is the numeric order, so that ascending ids are ascending keys.
 std::string KeyOf(int64_t id) {
   const uint64_t swapped = __builtin_bswap64(static_cast<uint64_t>(id));
   return {reinterpret_cast<const char*>(&swapped), kIdBytes};
 }
 
-// Speaks RESP (https://redis.io/docs/reference/protocol-spec), as far as needed.
+// Implements the needed part of RESP (https://redis.io/docs/reference/protocol-spec).
 class Redis {
  public:
   ~Redis() {
@@ -60,7 +60,7 @@ class Redis {
     for (const int64_t id : ids) AppendBulk(KeyOf(id), command);
     return command;
   }
-  // Two requests are under way.
+  // Two requests are in progress.
   Status Pull(const std::string& request) {
     TD_RETURN_IF_ERROR(Send(request));
     return ++under_way_ < 2 ? OkStatus() : Receive();
@@ -95,7 +95,7 @@ class Redis {
     TD_RETURN_IF_ERROR(Read(got.data(), got.size()));
     return got == expected ? OkStatus() : Internal("Redis answers \"%s\"", got);
   }
-  // An answer with every row has a known length.
+  // A reply with every row has a known length.
   Status Receive() {
     --under_way_;
     TD_RETURN_IF_ERROR(Expect("*" + std::to_string(kKeys) + "\r\n"));
@@ -142,7 +142,7 @@ class RocksDb {
     }
     return From(db_->Write({}, &batch));
   }
-  // One run of sorted files, as after a quiet time.
+  // Leaves one run of sorted files, as after an idle time.
   Status Compact() { return From(db_->CompactRange({}, nullptr, nullptr)); }
   static std::vector<std::string> Request(const std::vector<int64_t>& ids) {
     std::vector<std::string> keys;
@@ -177,7 +177,7 @@ class RocksDb {
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };
 
-// The stores hold what the table gives.
+// The stores must hold the same values as the table.
 Status Fill(RowsTable& table, Redis& redis, RocksDb& rocksdb) {
   const std::vector<int64_t> all = AllIds();
   for (size_t i = 0; i < kRows; i += kKeys) {

@@ -21,7 +21,7 @@ constexpr size_t kValueMax = 16;
 
 enum class State : uint8_t { kReady, kAtBarrier, kAtExchange, kDone };
 
-// A thread of the block under way; its stack is the next block's again.
+// A thread of the running block. The next block reuses its stack.
 struct Fiber {
   jmp_buf at;
   bool started = false;
@@ -29,8 +29,8 @@ struct Fiber {
   Dims index;
 };
 
-// What the lanes of a warp exchange: two rounds, so that a lane may give the next value while
-// others still take the last.
+// Memory for exchanges between the lanes of a warp. There are two rounds, so that a lane may write
+// the next value while others still read the last one.
 struct Warp {
   alignas(kValueMax) std::byte values[2][kWarp][kValueMax];
   unsigned round = 0, inside = 0;
@@ -57,7 +57,7 @@ class Block {
  private:
   static void Main();
   void Resume(unsigned thread);
-  // The thread that is running stops in `state`; returns when it is ready again.
+  // Stops the running thread in `state`; returns when it is ready again.
   void Stop(State state);
   bool RunReady();
   void ReleaseBlock();
@@ -68,7 +68,7 @@ class Block {
   const std::function<void()>* kernel_ = nullptr;
   jmp_buf scheduler_;
   unsigned threads_ = 0, running_ = 0;
-  unsigned round_ = 0;  // of barriers
+  unsigned round_ = 0;  // parity of the barrier round
   std::array<bool, 2> any_{};
   bool backwards_ = false;
 };
@@ -108,7 +108,7 @@ void Block::Stop(State state) {
   if (_setjmp(fiber.at) == 0) _longjmp(scheduler_, 1);
 }
 
-// A warp runs as far as it can before the next one does. Whether there was any that is ready.
+// Runs each warp as far as it can before the next one. Returns whether any thread was ready.
 bool Block::RunReady() {
   bool any = false;
   const unsigned warps = (threads_ + kWarp - 1) / kWarp;
@@ -128,7 +128,7 @@ bool Block::RunReady() {
   return any;
 }
 
-// Those that have ended wait for nobody.
+// Ended threads do not take part in a barrier.
 void Block::ReleaseBlock() {
   for (unsigned t = 0; t < threads_; ++t) {
     CHECK(fibers_[t].state != State::kAtExchange)

@@ -1,9 +1,9 @@
-// Runs the blocks of a CUDA kernel on the calling thread, one after another, the threads of a block
-// as fibers that give way to each other where they wait. One warp runs as far as it can before the
-// next one does, and their order turns around with every block: what depends on it, where a barrier
-// is missing, gives other results.
+// Runs the blocks of a CUDA kernel on the calling thread, one after another. The threads of a block
+// are fibers that yield to each other where they wait. A warp runs as far as it can before the next
+// one, and the order of warps is reversed with every block. So code that depends on the order
+// because a barrier is missing gives different results.
 //
-// Wrong use ends the process with what it is: a barrier or an exchange that not all take part in.
+// Wrong use ends the process with a message: a barrier or an exchange without all threads.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,12 @@ void RunBlocks(Dims grid, Dims block, const std::function<void()>& kernel);
 
 void SyncThreads();
 bool SyncThreadsOr(bool mine);
-// `value`, of at most 16 bytes, becomes that of lane `from` of the same warp; all 32 take part.
+// Replaces `value`, of at most 16 bytes, by that of lane `from` of the same warp; all 32 lanes take
+// part.
 void Exchange(void* value, size_t bytes, unsigned from);
 unsigned Lane();
 
 }  // namespace tandem::cuda_on_host
 
-// Of the thread under way; names and place are CUDA's.
+// Variables of the running thread; their names and namespace are CUDA's.
 extern thread_local tandem::cuda_on_host::Dims threadIdx, blockIdx, blockDim, gridDim;

@@ -1,5 +1,6 @@
-// Kernels that were compiled at run time: the stand-in NVRTC gives a shared library behind the
-// number of its bytes, with a function of one reference, the kernel's parameters, for each kernel.
+// Kernels that were compiled at run time. The stand-in NVRTC returns the number of bytes of a
+// shared library, followed by the library. It has one function for each kernel, with one reference
+// to the kernel's parameters.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,11 +14,11 @@
 
 struct CudaOnHostKernel {
   void (*run)(const void* params);
-  size_t bytes;  // of the parameters
+  size_t bytes;  // size of the parameters
 };
 
 struct CudaOnHostLibrary {
-  int fd = -1;  // open while the library is: the loader knows libraries by their names
+  int fd = -1;  // open as long as the library: the loader identifies libraries by their names
   void* opened = nullptr;
   std::vector<std::unique_ptr<CudaOnHostKernel>> kernels;
 };

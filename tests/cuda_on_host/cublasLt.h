@@ -1,4 +1,4 @@
-// cuBLASLt as far as kernels/ops/product/product_cuda.cu uses it, by plain loops; see
+// The part of cuBLASLt that kernels/ops/product/product_cuda.cu uses, with plain loops; see
 // cuda_runtime.h.
 #pragma once
 
@@ -40,7 +40,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasLtEpilogue_t epilogue;
   const void* bias;
 };
-struct cublasLtMatrixLayoutOpaque_t {  // columns one behind the other
+struct cublasLtMatrixLayoutOpaque_t {  // columns one after the other
   cudaDataType type;
   uint64_t rows, cols;
   int64_t ld;
@@ -51,7 +51,7 @@ struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace;
 };
 struct cublasLtMatmulAlgo_t {
-  cublasComputeType_t compute;  // that of the product it was found for
+  cublasComputeType_t compute;  // the type of the product for which it was found
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;

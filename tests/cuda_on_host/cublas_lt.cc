@@ -21,13 +21,13 @@ cublasStatus_t Take(void* to, size_t size, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// To the 10 bits behind the point that TF32 has, to nearest even.
+// Rounds to the 10 fraction bits of TF32, to nearest even.
 float ToTf32(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFFU);
 }
 
-// Element (i, j) of matrix `n` behind its operation.
+// Element (i, j) of matrix `n` after its operation.
 struct Operand {
   const cublasLtMatrixLayoutOpaque_t& layout;
   const void* data;
@@ -101,7 +101,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulPreferenceOpaque_t*, int wanted, cublasLtMatmulHeuristicResult_t* results,
     int* found) {
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  // As PyTorch met it: a bias where the right matrix, here the first, is a row or a column.
+  // A failure that PyTorch has seen: a bias, while the right matrix (the first one here) is a row
+  // or a column.
   const bool vector = desc->epilogue == CUBLASLT_EPILOGUE_BIAS && (a->rows == 1 || a->cols == 1);
   if (vector) return CUBLAS_STATUS_INVALID_VALUE;
   results[0].algo = {desc->compute};
@@ -111,7 +112,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 
 namespace {
 
-// Everything that a product is, since what the caller has changes before a graph is run.
+// A copy of all arguments of a product, because those of the caller may change before a graph runs.
 struct Product {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;

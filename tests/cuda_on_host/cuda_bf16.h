@@ -1,4 +1,4 @@
-// CUDA's bfloat16 as far as kernels/ops uses it; see cuda_runtime.h.
+// The part of CUDA's bfloat16 that kernels/ops uses; see cuda_runtime.h.
 #pragma once
 
 #include "common/tensor/types.h"

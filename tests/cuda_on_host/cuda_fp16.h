@@ -1,4 +1,4 @@
-// CUDA's 16-bit floats as far as kernels/ops uses them; see cuda_runtime.h.
+// The part of CUDA's 16-bit floats that kernels/ops uses; see cuda_runtime.h.
 #pragma once
 
 #include "common/tensor/types.h"

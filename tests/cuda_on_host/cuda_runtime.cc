@@ -15,22 +15,22 @@ struct CudaOnHostGraph {
 };
 
 struct CudaOnHostStream {
-  std::unique_ptr<CudaOnHostGraph> captured;  // nullptr: it is not
-  bool invalid = false;                       // somebody did what cannot be captured
+  std::unique_ptr<CudaOnHostGraph> captured;  // nullptr: not captured
+  bool invalid = false;                       // a call was made that cannot be captured
 };
 
 namespace {
 
-thread_local CudaOnHostStream* capturing = nullptr;  // by this thread
+thread_local CudaOnHostStream* capturing = nullptr;  // the stream that this thread captures
 
-// What no thread may do while it captures a stream: that is then lost.
+// For calls that a thread must not make while it captures a stream: the capture becomes invalid.
 cudaError_t Unsupported() {
   if (capturing == nullptr) return cudaSuccess;
   capturing->invalid = true;
   return cudaErrorStreamCaptureUnsupported;
 }
 
-// The stand-in CUPTI (tests/support/fake_cupti.cc), once somebody has opened it.
+// Finds a function of the stand-in CUPTI (tests/support/fake_cupti.cc), if it was opened.
 void* InCupti(const char* name) {
   void* const library = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : dlsym(library, name);
@@ -74,7 +74,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return Unsupported();
 }
 
-// The fault that TANDEM_CUDA_ON_HOST_FAULT asks for: "capture", that nothing can be captured.
+// TANDEM_CUDA_ON_HOST_FAULT=capture: nothing can be captured.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const char* const fault = std::getenv("TANDEM_CUDA_ON_HOST_FAULT");
   stream->captured = std::make_unique<CudaOnHostGraph>();

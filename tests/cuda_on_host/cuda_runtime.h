@@ -1,6 +1,6 @@
-// As much of CUDA's runtime as kernels/ops and common/tensor/device_cuda.cu use, over host memory
-// and without nvcc: so the CUDA kernels' own code can be run, and held against the reference loops,
-// on any machine. What it cannot show is what nvcc, ptxas and a device make of that code.
+// The part of CUDA's runtime that kernels/ops and common/tensor/device_cuda.cu use, over host
+// memory and without nvcc. With it, the real code of the CUDA kernels runs on any machine and can
+// be compared with the reference loops. It cannot test the output of nvcc and ptxas, or a device.
 #pragma once
 
 #include <math.h>
@@ -20,7 +20,7 @@
 #define __shared__ static thread_local
 
 using dim3 = tandem::cuda_on_host::Dims;
-// ---- What kernels call --------------------------------------------------------------------------
+// ---- Functions for kernels ----------------------------------------------------------------------
 
 inline void __syncthreads() { tandem::cuda_on_host::SyncThreads(); }
 inline int __syncthreads_or(int mine) { return tandem::cuda_on_host::SyncThreadsOr(mine != 0); }
@@ -63,7 +63,7 @@ using std::isfinite;
 using std::max;
 using std::min;
 
-// ---- What the host calls ------------------------------------------------------------------------
+// ---- Functions for the host ---------------------------------------------------------------------
 
 enum cudaError_t {
   cudaSuccess,
@@ -98,7 +98,7 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-// Streams, and graphs of what one of them was given while it was captured.
+// Streams, and graphs of the work that a stream received while it was captured.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -112,7 +112,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 namespace tandem::cuda_on_host {
-// Does `work`, noted as `what` (notes.h), or keeps it for a graph when the stream is captured.
+// Runs `work`, logged as `what` (notes.h), or stores it for a graph while the stream is captured.
 cudaError_t Put(cudaStream_t stream, const char* what, std::function<void()> work);
 }  // namespace tandem::cuda_on_host
 
@@ -125,7 +125,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream);
 
-// Everything has ended when it has been called, so events have nothing to do.
+// All work is synchronous, so events have nothing to do.
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "an error of the stand-in";
 }
@@ -185,13 +185,13 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                    });
 }
 
-// Code that was compiled at run time, by the stand-in NVRTC (tests/support/fake_nvrtc.cc).
+// Code compiled at run time by the stand-in NVRTC (tests/support/fake_nvrtc.cc).
 using cudaLibrary_t = struct CudaOnHostLibrary*;
 using cudaKernel_t = struct CudaOnHostKernel*;
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, void*, void**, unsigned,
                                 void*, void**, unsigned);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
-// Of a cudaKernel_t with one parameter.
+// Launches a cudaKernel_t with one parameter.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
                                 void** params);

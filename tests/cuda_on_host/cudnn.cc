@@ -44,7 +44,7 @@ struct Shapes {
     return x.dims[0] == y.dims[0] && x.dims[1] == w.dims[1] * c.groups && y.dims[1] == w.dims[0];
   }
 
-  // fn(element of x, of w, of y) for every product of the convolution.
+  // Calls fn(element of x, of w, of y) for every product of the convolution.
   template <typename Fn>
   void ForEach(const Fn& fn) const {
     for (int64_t k = 0; k < CountOf(y); ++k) {
@@ -82,7 +82,7 @@ struct Call {
   size_t bytes;
 };
 
-// Sums of the products that product(sums, x, w, y) adds, in `sums`.
+// Adds the products in `sums` with product(sums, x, w, y).
 template <typename T, typename Fn>
 void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* data,
          const Fn& product) {
@@ -93,7 +93,7 @@ void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* d
   }
 }
 
-// Copies all but the data.
+// Copies everything except the data.
 template <typename Fn>
 cudnnStatus_t Run(const Call& call, const Shapes& shapes, const CudnnOnHostTensor& result,
                   void* data, const Fn& product) {

@@ -1,4 +1,4 @@
-// cuDNN as far as kernels/ops/conv/conv_cuda.cu uses it, by plain loops; see cuda_runtime.h.
+// The part of cuDNN that kernels/ops/conv/conv_cuda.cu uses, with plain loops; see cuda_runtime.h.
 #pragma once
 
 #include <memory>
@@ -25,14 +25,15 @@ enum cudnnBatchNormMode_t {
   CUDNN_BATCHNORM_SPATIAL,
   CUDNN_BATCHNORM_SPATIAL_PERSISTENT
 };
-// Loops with sums in f32, and the same with sums in the workspace, in f64 and in f32.
+// Loops with sums in f32; the same with sums in the workspace, in f64 and in f32; and an algorithm
+// that never runs.
 enum CudnnOnHostAlgo { kCudnnOnHostLoops, kCudnnOnHostDoubles, kCudnnOnHostFloats, kNobodysAlgo };
 
 constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
 constexpr int CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
 constexpr int CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
 
-struct CudnnOnHostTensor {  // or filter
+struct CudnnOnHostTensor {  // also filters
   cudnnDataType_t type;
   int dims[4];
   cudnnTensorFormat_t format;
@@ -124,7 +125,7 @@ inline cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c,
   return CUDNN_STATUS_SUCCESS;
 }
 
-// What an algorithm needs for `result`.
+// The workspace of an algorithm for `result`.
 inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor& result) {
   if (algo == kNobodysAlgo) return size_t{1} << 60;
   size_t elements = 1;
@@ -134,9 +135,9 @@ inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor
                                       : 0;
 }
 
-// First one that gives other bits each time and one that needs too much memory, which nobody may
-// take; then the others, the one with the largest workspace first. Of filters with four rows there
-// are no others; those with four columns nobody runs.
+// The first proposals must not be used: one gives other bits each time, one needs too much memory.
+// The others follow, the one with the largest workspace first. Filters with four rows have no other
+// proposals; for filters with four columns no proposal runs.
 template <int kind>
 cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnHostTensor& result,
                                  int room, int* count, CudnnOnHostPerf<kind>* proposals) {
@@ -146,7 +147,7 @@ cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnH
   *count = 2;
   if (filter.dims[2] == 4) return CUDNN_STATUS_SUCCESS;
   for (const auto algo : {kCudnnOnHostDoubles, kCudnnOnHostFloats, kCudnnOnHostLoops}) {
-    // `memory` is what another math type needs.
+    // `memory` is the need of another math type.
     proposals[(*count)++] = {algo, CUDNN_STATUS_SUCCESS, CudnnOnHostWorkspace(algo, result) / 2,
                              CUDNN_DETERMINISTIC};
   }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kBegin[] = "plan", kEnd[] = "end";
 
-// "type attributes", then of each "name type count" and its parts or bytes.
+// "type attributes", then for each attribute "name type count" and its parts or bytes.
 void Write(const Descriptor& d, std::ostream& out) {
   out << d.type << " " << d.attributes.size() << "\n";
   for (const auto& [name, attribute] : d.attributes) {

@@ -1,4 +1,4 @@
-// Descriptors of the stand-in for cuDNN's graphs, and their texts, as plans are kept in.
+// Descriptors of the stand-in for cuDNN's graphs, and their texts, in which plans are stored.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Attribute> attributes;
-  std::vector<std::unique_ptr<Descriptor>> owned;  // those of a text
+  std::vector<std::unique_ptr<Descriptor>> owned;  // parsed from a text
 
   bool has(int name) const { return attributes.contains(name); }
   template <typename T>
@@ -43,7 +43,7 @@ struct Descriptor {
   const Descriptor& part(int name) const { return *get<Descriptor*>(name); }
 };
 
-// Of one value.
+// Bytes of one value.
 inline size_t SizeOf(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:
@@ -59,9 +59,9 @@ inline size_t SizeOf(cudnnBackendAttributeType_t type) {
   }
 }
 
-// With all that it speaks of, but handles.
+// Includes all descriptors that it refers to, except handles.
 std::string ToText(const Descriptor& d);
-// nullptr where `text` is none.
+// nullptr if `text` is invalid.
 std::unique_ptr<Descriptor> FromText(std::string_view text);
 
 }  // namespace tandem::cuda_on_host

@@ -24,7 +24,7 @@ Descriptor& Of(cudnnBackendDescriptor_t d) { return *static_cast<Descriptor*>(d)
 
 // ---- Graphs -------------------------------------------------------------------------------------
 
-// Numbers of attributes that speak of tensors, of outputs last.
+// Numbers of attributes that refer to tensors; outputs are last.
 struct Slots {
   std::vector<int> in, out;
 };
@@ -79,13 +79,14 @@ std::string NamesOf(const Descriptor& graph) {
   return names;
 }
 
-// Channels of what comes out.
+// Channels of the output.
 int64_t ChannelsOf(const Descriptor& graph) {
   const Descriptor& first = *graph.all<Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS).front();
   return first.part(SlotsOf(first).out.back()).all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[1];
 }
 
-// What engines for the H200 serve; nothing of 24 channels, and of 40 they say so when they run.
+// The graphs that engines for the H200 support. Graphs with 24 channels have no plan; those with 40
+// channels fail when they run.
 constexpr int64_t kNoPlan = 24, kNoRun = 40;
 bool Served(const Descriptor& graph) {
   for (const std::string known :
@@ -108,7 +109,7 @@ bool Served(const Descriptor& graph) {
   return false;
 }
 
-// Every attribute that a descriptor of this type needs.
+// Whether the descriptor has every attribute that its type needs.
 bool Complete(const Descriptor& d) {
   const auto has = [&](std::vector<int> names) {
     return std::all_of(names.begin(), names.end(), [&](int name) { return d.has(name); });
@@ -156,9 +157,9 @@ bool Complete(const Descriptor& d) {
   }
 }
 
-// Proposals: one that gives other bits each time, one that needs too much memory, two that do.
+// Proposals: one that gives other bits each time, one that needs too much memory, two usable ones.
 enum Engine : int64_t { kOtherBits, kLarge, kGood, kSecond, kEngines };
-constexpr int kEngineNumber = 100000, kEngineGraph = 100001;  // attributes of our own
+constexpr int kEngineNumber = 100000, kEngineGraph = 100001;  // attributes of the stand-in
 constexpr int64_t kWorkspace = 1000;
 
 template <typename T>
@@ -168,7 +169,7 @@ void Put(Descriptor& d, int name, cudnnBackendAttributeType_t type, const T& val
   d.attributes[name] = {type, 1, std::move(bytes)};
 }
 
-// A plan of a text: as if its configuration had been set.
+// A plan from a text, as if its configuration had been set.
 bool Restore(Descriptor& plan) {
   const auto text = plan.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
   auto config = tandem::cuda_on_host::FromText({text.data(), text.size()});
@@ -180,7 +181,7 @@ bool Restore(Descriptor& plan) {
 
 // ---- A run --------------------------------------------------------------------------------------
 
-// All tensors of a graph; empty where the pack does not fit it.
+// All tensors of a graph; empty if the pack does not fit the graph.
 Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -210,7 +211,7 @@ Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
           array.memory = given[id];
           const bool aligned = reinterpret_cast<uintptr_t>(array.memory) % 16 == 0;
           if (array.memory == nullptr || !aligned) return {};
-          if (out && inputs.contains(array.memory)) return {};  // in the place of an input
+          if (out && inputs.contains(array.memory)) return {};  // in the memory of an input
           if (!out) ++inputs[array.memory];
         }
         arrays[id] = std::move(array);

@@ -1,6 +1,6 @@
-// cuDNN's graphs as far as kernels/ops/cuda/dnn_graph.cc uses them, by plain loops; names and
-// numbers are those of cudnn_graph.h. What real engines refuse is refused
-// (tests/gpu/dnn_graph_test.cc asks them), and what has 24 channels, too.
+// The part of cuDNN's graphs that kernels/ops/cuda/dnn_graph.cc uses, with plain loops; names and
+// numbers are those of cudnn_graph.h. It rejects the graphs that real engines reject
+// (tests/gpu/dnn_graph_test.cc checks these), and also graphs with 24 channels.
 #pragma once
 
 #include <cstdint>

@@ -82,7 +82,7 @@ void ForEachProduct(const Descriptor& c, const Array& x, const Array& w, const A
   }
 }
 
-// One of x, w and y out of the others.
+// Computes one of x, w and y from the others.
 void Convolution(const Descriptor& operation, const Arrays& arrays) {
   const ConvolutionNames names = NamesOfConvolution(operation);
   const Array& x = ArrayOf(arrays, operation, names.x);

@@ -1,4 +1,4 @@
-// The operations of the stand-in for cuDNN's graphs, by plain loops.
+// The operations of the stand-in for cuDNN's graphs, with plain loops.
 #pragma once
 
 #include <array>
@@ -16,10 +16,11 @@ struct Array {
   std::array<int64_t, 4> dims, strides;
   cudnnDataType_t type;
   void* memory;
-  std::shared_ptr<std::vector<float>> between;  // of a virtual tensor
+  std::shared_ptr<std::vector<float>> between;  // values of a virtual tensor
 
   int64_t count() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
-  // Element i of all with these dims, channels last; what has one of a dimension has it for all.
+  // Index in this array for element i of an array with the dims of `like`, channels last. A
+  // dimension of 1 is broadcast.
   int64_t At(int64_t i, const Array& like) const {
     const int64_t c = i % like.dims[1], w = i / like.dims[1] % like.dims[3];
     const int64_t h = i / like.dims[1] / like.dims[3] % like.dims[2];

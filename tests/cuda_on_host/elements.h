@@ -1,11 +1,11 @@
-// Elements of tensors of several types, for the loops that stand in for CUDA's libraries.
+// Elements of tensors of several types, for the loops that replace CUDA's libraries.
 #pragma once
 
 #include "common/tensor/types.h"
 
 namespace tandem::cuda_on_host {
 
-// Of an element that is said by one of a library's own names; else it is f32.
+// The type that corresponds to a name of a library: `half`, `brain`, else f32.
 template <typename Name>
 DType TypeOf(Name name, Name half, Name brain) {
   return name == half ? DType::kF16 : name == brain ? DType::kBF16 : DType::kF32;

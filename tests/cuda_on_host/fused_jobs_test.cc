@@ -1,5 +1,5 @@
-// What the fusing knobs do on a device: kernels are compiled as the job starts, a step has fewer of
-// them, and the bits stay the same, also where there is no compiler.
+// The fusing knobs on a device. Kernels are compiled when the job starts, a step has fewer of them,
+// and the bits stay the same, even without a compiler.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
@@ -21,14 +21,14 @@ class FusedJobs : public CudaOnHostTest {
     EXPECT_EQ(run.exit_code, 0) << run.output;
     return run;
   }
-  // Kernels that CUDA was asked for.
+  // The number of kernel launches.
   int64_t Kernels(const std::string& name) const {
     const std::string log = "\n" + Log(name);
     int64_t count = 0;
     for (size_t at = 0; (at = log.find("\nkernel\n", at)) != std::string::npos; ++at) ++count;
     return count;
   }
-  // Two layers; between them scale, gelu and a product with what the first one gave.
+  // Two layers; between them scale, gelu and a product with the output of the first one.
   static constexpr const char* kChain = R"(
 var { name: "img" kind: DATA dims: [-1, 64] }
 var { name: "label" kind: DATA dtype: I64 dims: [-1, 1] }
@@ -66,7 +66,7 @@ TEST_F(FusedJobs, AllUpdatesAreOneKernel) {
     EXPECT_EQ(one.result.params_sha256, many.result.params_sha256) << type;
     EXPECT_EQ(Count(one, "plan.nvrtc"), 1) << type;
     EXPECT_EQ(Count(one, "plan.sequence"), 0) << type;
-    // The powers of adam's betas go in one of their own, for each update and for all.
+    // The powers of adam's betas are updated in a separate kernel, for each update and for all.
     const auto updates = static_cast<int64_t>(Count(many, "ops." + type));
     EXPECT_GT(updates, 50);
     const int64_t each = type == "adam" ? 2 : 1;
@@ -94,7 +94,7 @@ global_batch_size: 8
   EXPECT_LT(Kernels("fused"), Kernels("plain"));
 }
 
-// The job goes on as if nothing were fused, and says why.
+// The job continues without fusion and gives the reason.
 TEST_F(FusedJobs, WithoutACompiler) {
   const Args flags = {"--optimizer.type=adam", "--fuse_all_optimizer_ops=true"};
   const JobRun plain = Train("plain", {"--optimizer.type=adam"});

@@ -1,4 +1,4 @@
-// What the stand-ins for CUDA's libraries were asked for.
+// Logs the calls of the stand-ins for CUDA's libraries.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace tandem::cuda_on_host {
 
-// A line in the file that TANDEM_CUDA_ON_HOST_LOG names; nothing without it.
+// Appends a line to the file TANDEM_CUDA_ON_HOST_LOG; does nothing if the variable is not set.
 inline void Note(const std::string& line) {
   const char* const path = std::getenv("TANDEM_CUDA_ON_HOST_LOG");
   if (path != nullptr) std::ofstream(path, std::ios::app) << line << std::endl;

@@ -1,4 +1,4 @@
-// profile.dir on a CUDA place: what the device did stands beside what the host did. CUPTI is a
+// profile.dir on a CUDA place: the profile shows the work of the device and of the host. CUPTI is a
 // stand-in (tests/support/fake_cupti.cc) over the CUDA of host memory.
 #include <dlfcn.h>
 
@@ -41,7 +41,7 @@ TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
   ASSERT_EQ(spans->size(), 3u);
   const std::vector<std::pair<uint64_t, std::string>> want = {
       {7, "tandem::MapKernel"}, {7, "copy"}, {0, "fill"}};
-  // The two clocks are read one behind the other, which another process may come between.
+  // The two clocks are read one after the other, and another process may run in between.
   constexpr auto kSlack = std::chrono::seconds(5);
   for (size_t i = 0; i < want.size(); ++i) {
     const DeviceSpan& span = (*spans)[i];
@@ -99,7 +99,7 @@ TEST_F(DeviceProfile, KernelsAreInTableAndTimeline) {
   EXPECT_GE(fed, 3 * 2);  // images and labels
 }
 
-// A profile wants to see operators, so graphs rest meanwhile.
+// A profile shows operators, so graphs are not used meanwhile.
 TEST_F(DeviceProfile, WithGraphs) {
   const JobRun plain = Profiled("plain"), run = Profiled("graphs", {"--cuda_graph=true"});
   ASSERT_EQ(run.exit_code, 0) << run.output;

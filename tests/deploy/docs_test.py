@@ -19,10 +19,10 @@ script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
 # Folders of docs/ with pages for users; the others have no commands.
 FOLDERS = ("start", "guides", "troubleshooting")
-# Blocks that are no commands, by the beginning of their first line.
+# Blocks that are not commands, by the beginning of their first line.
 SCREENS = ("                         pserver (sync)",)
 
-# Commands that are not run here -> where they are, or why nowhere.
+# Commands that are not run here -> the test that runs them, or the reason why none does.
 ELSEWHERE = {
     r"\./deploy/(quickstart|test)\.sh$": "they build everything; the second runs this",
     r"cmake --install ": "install_test, quickstart_test",
@@ -37,7 +37,7 @@ ELSEWHERE = {
     r"tensorboard ": "not in Debian; event_file_test reads the files",
 }
 
-# What stands for something of one's own -> what it is here.
+# Placeholders in commands -> their values here.
 OURS = {
     "CHECKPOINT_DIR": "deploy/examples/lenet-checkpoints",
     " JOB": " job.pbtxt",

@@ -2,7 +2,7 @@
 
 import os
 
-# Dense slices and a table; evaluation, checkpoints and the update log within a second.
+# Dense slices and a table; evaluation, checkpoints and WAL records within a second.
 CLICK = """
 name: "click"
 model {

@@ -18,7 +18,7 @@ import yaml  # pylint: disable=wrong-import-position
 
 KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
 VARIANTS = ["base", "overlays/cpu", "overlays/gpu", "overlays/tls"]
-# Volume -> what the cluster's users make by hand (docs/guides/kubernetes.md).
+# Volumes that the users of the cluster create by hand (docs/guides/kubernetes.md).
 BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
 
 
@@ -74,7 +74,7 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(m.trainers["spec"]["completionMode"], "Indexed")
             job = m.one("ConfigMap")["data"]["job.pbtxt"]
             self.assertIn(f'name: "{flag_of(servers["args"], "job")}"', job)
-            # Who waits for parameters is not ready, and must be found all the same.
+            # A pserver that waits for parameters is not ready, but its name must resolve.
             self.assertTrue(m.service["spec"]["publishNotReadyAddresses"])
             self.assertEqual(m.pservers["spec"]["podManagementPolicy"], "Parallel")
 
@@ -229,7 +229,7 @@ class Pods:
         container = self.m.container(workload)
         environment = {"PATH": os.environ["PATH"]}
         for name, value in self.m.environment(workload).items():
-            if value is None:  # from the field of the pod that kubectl cannot know
+            if value is None:  # a field of the pod that kubectl does not know
                 value = str(index)
             environment[name] = self.here(value, role, index)
         command = [os.path.join(script.BIN, container["command"][0]),
@@ -252,7 +252,7 @@ class Pods:
                 self.test.assertTrue(processes.wait_until(
                     lambda i=index: self.answers("pserver", i, "livenessProbe"), 60),
                     server.output())
-                # Alive and not ready: nobody gave it parameters.
+                # Alive but not ready: it has no parameters yet.
                 self.test.assertFalse(self.answers("pserver", index, "readinessProbe"))
             more = ["--steps_max=20", "--checkpoint.dir=" + self.path("checkpoints"),
                     "--data.synthetic.samples=4000"]

@@ -27,7 +27,7 @@ threads: 1
 steps_max: 10
 """
 
-# Starts --ntasks processes as srun does, and ends with the first bad exit code.
+# Starts --ntasks processes as srun does, and ends with the first non-zero exit code.
 SRUN = """#!/bin/bash
 while [[ $1 == --* ]]; do shift; done
 pids=()
@@ -74,7 +74,7 @@ class Launchers(unittest.TestCase):
     def test_mpirun(self):
         if shutil.which("mpirun") is None:
             self.skipTest("no mpirun (Debian's package openmpi-bin)")
-        # Four ranks, on however many cores, as whoever runs the tests.
+        # Four ranks, for any number of cores and as any user.
         command = ["mpirun", "-np", "4", "--oversubscribe", "--allow-run-as-root",
                    os.path.join(script.BIN, "tandem-trainer"), "--job_file=job.pbtxt",
                    "--mode=collective", f"--rendezvous=127.0.0.1:{processes.free_ports(1)}"]

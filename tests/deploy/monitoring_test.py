@@ -123,7 +123,8 @@ class Monitoring(unittest.TestCase):
         wanted = dashboard_expressions()
         for group in server.ask("rules")["groups"]:
             for rule in group["rules"]:
-                # An alert gives nothing while all is well; what it compares must be there.
+                # An alert has no result while all is well, but the metrics that it compares must
+                # exist.
                 value = re.fullmatch(r"(.*) (?:<|>|!=) [0-9.]+", rule["query"], re.DOTALL)
                 self.assertIsNotNone(value, rule["query"])
                 wanted.append((rule["name"], value.group(1)))

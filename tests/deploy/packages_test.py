@@ -127,7 +127,7 @@ class Packages(unittest.TestCase):
             self.skipTest(f"a clean Debian needs its archive: {str(error)[-300:]}")
 
         def inside(*command):
-            # With a /proc of its own, gone when the command ends.
+            # In a separate /proc, which is removed when the command ends.
             return run("unshare", "--mount", "--pid", "--fork", "--kill-child",
                        f"--mount-proc={root}/proc", "chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                        "DEBIAN_FRONTEND=noninteractive", *command, timeout=300)

@@ -109,7 +109,7 @@ class StatusPage(unittest.TestCase):
         document = Document(self.chromium(address, "--dump-dom"))
         picture = os.path.join(self.folder, name + ".png")
         self.chromium(address, "--screenshot=" + picture)
-        if "TANDEM_KEEP" in os.environ:  # a folder for whoever wants to look
+        if "TANDEM_KEEP" in os.environ:  # keeps the directory for inspection
             shutil.copy(picture, os.environ["TANDEM_KEEP"])
         return document, pixels_of(picture, LINE)
 
@@ -150,7 +150,7 @@ class StatusPage(unittest.TestCase):
             self.assertIn("at work", page.texts["td"])
 
     def test_a_page_without_its_process_says_so(self):
-        # The page as it is, from a server that knows nothing of a job.
+        # The unchanged page, from a server that has no job.
         source = os.path.join(script.SOURCE, "common", "http")
         for part in ("css", "js"):
             shutil.copy(os.path.join(source, "status_page." + part), self.folder)

@@ -95,7 +95,7 @@ class Units(unittest.TestCase):
         environment = settings(text)
         environment |= settings("\n".join(re.findall(r"^Environment=(.*)$", unit, re.M)))
         command = re.search(r"^ExecStart=(.*)$", unit, re.M).group(1)
-        # ${NAME} is a part of a word, $NAME several words.
+        # ${NAME} is part of a word, $NAME expands to several words.
         command = re.sub(r"\$\{(\w+)\}", lambda m: environment[m.group(1)], command)
         command = re.sub(r"\$(\w+)", lambda m: environment[m.group(1)], command)
         self.assertNotIn("$", command)

@@ -1,5 +1,5 @@
-// Ranks that were started by hand with unequal settings are refused, in every mode; equal ones in
-// other folders are not.
+// Ranks that were started by hand with different settings are rejected in every mode. Equal
+// settings in different directories are accepted.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -94,7 +94,7 @@ class AgreementTest : public JobTest {
                                            {"TANDEM_SECRET_FILE", Path("secret")}},
         Path("rank" + std::to_string(rank)));
   }
-  // Rank 0 with a.pbtxt, rank 1 with b.pbtxt and `args`.
+  // Runs rank 0 with a.pbtxt, and rank 1 with b.pbtxt and `args`.
   struct Ends {
     int codes[2];
     std::string said[2];
@@ -112,7 +112,7 @@ class AgreementTest : public JobTest {
   }
 };
 
-// A pserver of its own, at any free port.
+// A separate pserver, at any free port.
 class ServerProcess {
  public:
   ServerProcess(const std::string& secret_file, const std::string& output_file)
@@ -156,7 +156,7 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
     const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
     auto first = StartRank(0, "a.pbtxt", both);
     auto second = StartRank(1, "b.pbtxt", {both[0], both[1], FlagOf(unequal)});
-    // Whoever comes second; the other one waits for it.
+    // The second one is rejected; the other one waits for it.
     ASSERT_TRUE(WaitUntil([&] { return first->Ended() || second->Ended(); }));
     auto& refused = first->Ended() ? first : second;
     EXPECT_EQ(refused->Wait(), 78) << refused->Output();
@@ -167,7 +167,8 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
   }
 }
 
-// Equal jobs in other folders; then a longer one on the same servers, which goes on from there.
+// Equal jobs in different directories; then a longer job on the same servers, which continues from
+// there.
 TEST_F(AgreementTest, AServerTakesOneJobAfterAnother) {
   const ServerProcess server(Path("secret"), Path("server"));
   const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};

@@ -1,4 +1,4 @@
-// What a user gets wrong: a clear message, the right exit code, at once.
+// Errors of users: a clear message, the right exit code, immediately.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ TEST_F(BadInputTest, EveryWorkerNeedsASample) {
 
 TEST_F(BadInputTest, APlaceWithoutDriver) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a driver";
-  // Built without CUDA, the module is what is missing.
+  // Without CUDA in the build, the module is missing.
   const std::string module =
       std::string(std::getenv("TANDEM_BIN_DIR")) + "/../lib/libtandem_cuda.so";
   const bool built = std::filesystem::exists(module);

@@ -1,6 +1,6 @@
-// A pserver with a mistake on purpose (ShardBug), for tests that must notice it:
+// A pserver with a deliberate bug (ShardBug), for tests that must detect it. It logs with
+// wal_sync=always and runs until it is killed:
 //   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|never_asks|none
-// Writes ahead with wal_sync=always, and runs until it is killed.
 #include <unistd.h>
 
 #include <cstdio>

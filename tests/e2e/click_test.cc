@@ -52,14 +52,14 @@ class ClickTest : public JobTest {
     Write("train.csv", Table(0, 2000) + "u1,i1,none,1\n");
     Write("test.csv", Table(2000, 3000));
   }
-  // The job with sparse gradients, and with some words in place of others.
+  // The job with sparse gradients, in which some strings are replaced.
   static std::string SparseJob(const std::map<std::string, std::string>& changes) {
     std::string job = kJob;
     job.replace(job.find("model {"), 7, "model { arg { name: \"sparse\" value: \"1\" }");
     for (const auto& [from, to] : changes) job.replace(job.find(from), from.size(), to);
     return job;
   }
-  // The newest checkpoint in this folder.
+  // The newest checkpoint in this directory.
   std::string Newest(const std::string& name) const {
     std::string newest;
     for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/" + name)) {
@@ -67,7 +67,7 @@ class ClickTest : public JobTest {
     }
     return newest;
   }
-  // The label depends on the user, on the age and on whether user and item suit each other.
+  // The label depends on the user, on the age and on whether user and item match.
   static std::string Table(int begin, int end) {
     std::string text = "user,item,age,click\n";
     for (int i = begin; i < end; ++i) {
@@ -130,7 +130,7 @@ TEST_F(ClickTest, WhatIsNoTableIsSentWholeWithTheSameBits) {
   EXPECT_THAT(pserver.output, testing::HasSubstr("is no table on the servers: optimizer ftrl"));
 }
 
-// A trainer's checkpoint holds the tables: what two servers began, three go on with.
+// A trainer's checkpoint holds the tables: a job that began on two servers resumes on three.
 TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   Write("job.pbtxt", SparseJob({}));
   const JobRun whole = RunJob("whole", {"--servers=2", "--workers=2"}, {"--epochs=2"});
@@ -142,7 +142,8 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
 }
 
-// Tables on the servers, everything dense by allreduce, in one step: the bits of either mode alone.
+// One step pushes tables to the servers and reduces all dense parameters: the bits of either mode
+// alone.
 TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   Write("job.pbtxt", SparseJob({}));
   const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
@@ -158,7 +159,7 @@ TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   EXPECT_EQ(two.result.params_sha256, both.result.params_sha256);
   EXPECT_EQ(two.result.auc, both.result.auc);
   EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers"));
-  // Dense optimizer slots on one rank each.
+  // Each dense optimizer slot is on one rank.
   EXPECT_EQ(hybrid("reduce", "--workers=2", {"--reduce_strategy=Reduce"}).result.params_sha256,
             both.result.params_sha256);
 }
@@ -198,8 +199,8 @@ TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Trainers, two of three now and then, and pservers. Tables and dense parameters both: no push of
-// rows is lost, none counts twice.
+// Kills trainers, sometimes two of three, and pservers. For tables and for dense parameters: no
+// push of rows is lost, none counts twice.
 TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 6);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
@@ -219,7 +220,8 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
     const auto job = StartJob("killed", restarting, args);
     std::mt19937 random(seed);
     for (int round = 0; round < rounds; ++round) {
-      // Somebody must have the dense parameters: not before the last ones are there again.
+      // One trainer must keep the dense parameters, so the next kill waits until the killed
+      // trainers have them again.
       const int step = StepOf(*job) + 20;
       ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); }));
       ASSERT_FALSE(job->Ended()) << job->Output();
@@ -240,7 +242,7 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
   }
 }
 
-// Nobody has the dense parameters any more, while the servers have the tables.
+// No trainer has the dense parameters any more, while the servers have the tables.
 TEST_F(ClickTest, HybridWithoutSurvivorsIsRefused) {
   Write("job.pbtxt", SparseJob({}));
   const auto job =
@@ -268,8 +270,9 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
   EXPECT_THAT(returning->Output(), testing::HasSubstr("would change rows of tables twice"));
 }
 
-// Trainers without a copy of the tables, of 2^40 rows: with two trainers the bits of collective
-// mode, with one those of local mode, which keep small tables of the same rows whole.
+// Trainers without a copy of the tables, which have 2^40 rows. Two trainers have the bits of
+// collective mode, one trainer those of local mode. These modes keep small tables of the same rows
+// whole.
 TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   const std::string distributed = "model { arg { name: \"distributed\" value: \"1\" }";
   const std::string adagrad = "type: \"adagrad\"";
@@ -289,7 +292,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them alone"));
-    // Of most steps the rows were asked for behind the push before, if the reader came to it.
+    // For most steps the rows were requested after the previous push, if the reader was fast
+    // enough.
     EXPECT_LT(one.result.counts.at("ps.rows_ahead"), one.result.steps);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
@@ -300,8 +304,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_0.w\""));
 }
 
-// With rules too: what they count goes on as it was. The file of rows is the same for any number of
-// servers.
+// Tables with rules too: their counts continue unchanged. The file of rows is the same for any
+// number of servers.
 TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   const std::string arguments =
       "model { arg { name: \"distributed\" value: \"1\" } arg { name: \"table_rules\" value: "
@@ -325,7 +329,7 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   EXPECT_THAT(ReadWholeFile(Newest("whole") + "/manifest.pbtxt"),
               testing::HasSubstr("name: \"tables.rows\""));
 
-  // A mode that keeps tables whole does not take them for new ones, nor the other way round.
+  // A mode that keeps tables whole does not accept them as new ones, and vice versa.
   const auto refused = [&](const std::string& name, const std::vector<std::string>& launch) {
     const auto child =
         StartJob("refused", launch, {"--epochs=3", "--checkpoint.dir=" + dir_ + "/" + name});
@@ -390,7 +394,8 @@ global_batch_size: 128
 epochs: 2
 )";
 
-// Ten words of each of two subjects; a sentence is about one. What is near is known by subject.
+// Ten words of each of two subjects; each sentence is about one subject. Words of one subject must
+// get similar vectors.
 TEST_F(ClickTest, WordVectorsLearnWhatStandsTogether) {
   std::string text;
   for (int sentence = 0; sentence < 300; ++sentence) {

@@ -1,4 +1,4 @@
-// Tables with table_rules accessor=ctr in whole jobs: DeepFM over planted clicks.
+// Tables with table_rules accessor=ctr in whole jobs: DeepFM over generated clicks.
 #include <signal.h>
 
 #include <cmath>
@@ -59,7 +59,8 @@ class CtrTest : public JobTest {
     Write("train.csv", Clicks(dice, 20000));
     Write("test.csv", Clicks(dice, 5000));
   }
-  // A click is drawn with the logistic of the sum of its ids' weights; few ids are frequent.
+  // The probability of a click is the logistic function of the sum of its ids' weights; few ids are
+  // frequent.
   std::string Clicks(std::mt19937& dice, int records) const {
     std::uniform_real_distribution<double> uniform;
     std::string text = "click";
@@ -118,7 +119,7 @@ TEST_F(CtrTest, LearnsAsWellInLessMemory) {
               with.at("ps.row_bytes") / 1e6, without.at("ps.row_bytes") / 1e6);
 }
 
-// The same rows with the same counts on one server and on three, in one go and from a checkpoint.
+// The same rows with the same counts on one server and on three, in one run and from a checkpoint.
 TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   WriteJob(std::string(kRules) + " shrink_every=40 decay=0.9 shrink_score=0.15");
   const auto run = [&](const std::string& name, const std::string& servers, int steps) {
@@ -135,7 +136,7 @@ TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   EXPECT_EQ(RowsOf("parts"), RowsOf("whole"));
 }
 
-// Servers that are killed come back with every count: the same bytes as without the kills.
+// Killed servers recover with every count: the same bytes as without the kills.
 TEST_F(CtrTest, KillsLoseAndDoubleNoCount) {
   WriteJob(kRules);
   const auto args = [&](const std::string& name) {
@@ -169,7 +170,7 @@ TEST_F(CtrTest, LearnsInEveryRegime) {
     WriteJob(kRules, "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
     const JobRun one = RunJob("one", {"--servers=2", "--workers=1"}, {});
     EXPECT_NEAR(one.result.auc, sync.result.auc, 0.05);
-    // What is counted does not depend on what is merged on its way.
+    // The counts do not depend on which pushes are merged.
     for (const char* count : {"ps.rows", "ps.rows_extended"}) {
       EXPECT_EQ(one.result.counts.at(count), sync.result.counts.at(count)) << count;
     }

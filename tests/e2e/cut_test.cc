@@ -1,7 +1,6 @@
-// One state of all pservers while trainers push in a_sync mode: `tandem save --cut`, `tandem
-// restore
-// --cut`. Every push adds 1 to a slot of its trainer on each server, so that in one state a trainer
-// has the same number everywhere.
+// A global snapshot of all pservers while trainers push in a_sync mode: `tandem save --cut`,
+// `tandem restore --cut`. Every push adds 1 to a slot of its trainer on each server. In a
+// consistent state a trainer therefore has the same number on every server.
 #include <signal.h>
 
 #include <atomic>
@@ -104,7 +103,7 @@ class CutTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           Path("tandem-" + std::to_string(commands_++)));
   }
-  // On a busy machine a cut may be given up: then it is taken another time.
+  // On a busy machine a global snapshot may be abandoned; then the command is repeated.
   nlohmann::json Answer(const std::vector<std::string>& args) {
     auto command = Tandem(args);
     for (int again = 0; command->Wait(120) != 0 && again < 20; ++again) command = Tandem(args);
@@ -113,7 +112,7 @@ class CutTest : public JobTest {
     EXPECT_TRUE(answer.is_object()) << command->Output();
     return answer;
   }
-  // By trainer what every server says of it, as somebody reads it that comes now.
+  // Reads as a new client what every server reports about each trainer.
   void ExpectOneState(const std::vector<int64_t>& least) {
     const auto client = Client(0);
     std::vector<float> values(names_.size() * kTrainers, -1.0f);
@@ -157,7 +156,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   }
   std::printf("pushes were held for %.1f ms at most\n", held * 1e3);
   EXPECT_GT(held, 0);
-  // What a server has that comes back is what it had.
+  // A restarted server has the same state as before.
   servers_[1]->Signal(SIGKILL);
   servers_[1]->Wait(20);
   StartServer(1);
@@ -170,7 +169,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   const auto back = Answer({"restore", "--cut", "-o", "json"});
   EXPECT_EQ(back["cut"].get<uint64_t>(), number);
   ExpectOneState(before);
-  // The one before it is there too.
+  // The previous snapshot is there too.
   const auto list = Tandem({"restore", "--list"});
   EXPECT_EQ(list->Wait(60), 0) << list->Output();
   EXPECT_THAT(list->Output(), HasSubstr("version"));

@@ -29,7 +29,7 @@ global_batch_size: 64
 epochs: 3
 )";
 
-// The label is decided by C1, by the size of I1, and by whether C2 is missing.
+// The label depends on C1, on the size of I1, and on whether C2 is missing.
 std::string CriteoLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {
@@ -45,7 +45,7 @@ std::string CriteoLines(int begin, int end) {
   return text;
 }
 
-// The label is decided by the sign of a sum of values, weighted by their index.
+// The label is the sign of a sum of values, weighted by their index.
 std::string LibSvmLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {
@@ -66,8 +66,8 @@ class DataTest : public JobTest {
   void WriteJob(const std::string& args, const std::string& data) {
     Write("job.pbtxt", absl::StrFormat(kJob, args, data));
   }
-  // The job in every mode: the same bits in pserver and collective mode, and an area of at least
-  // `auc` under the curve. Returns the output of the local run.
+  // Runs the job in every mode. Pserver and collective mode must have the same bits, and the area
+  // under the curve must be at least `auc`. Returns the output of the local run.
   std::string RunModes(double auc) {
     const JobRun local = RunJob("local", {"--mode=local"}, {});
     const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
@@ -106,7 +106,7 @@ TEST_F(DataTest, LibSvm) {
   RunModes(0.9);
 }
 
-// The samples of the same records in another format, in another order of fields.
+// The samples of the same records in another format, with another order of fields.
 TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   Write("train.libsvm", LibSvmLines(0, 2000));
   Write("test.libsvm", LibSvmLines(2000, 2500));
@@ -135,8 +135,8 @@ TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   EXPECT_EQ(records.result.auc, text.result.auc);
 }
 
-// Red and blue images; a job that goes on in the middle of an epoch sees the rectangles of one that
-// was never stopped.
+// Red and blue images. A job that resumes in the middle of an epoch sees the same rectangles as one
+// that was never stopped.
 TEST_F(DataTest, ListsOfImages) {
   std::string list;
   for (int i = 0; i < 64; ++i) {

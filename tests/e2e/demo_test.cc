@@ -1,5 +1,5 @@
-// tandem demo, as a newcomer runs it, in fewer epochs: a pserver is killed in the middle, and
-// nobody notices it in the result.
+// tandem demo, as a new user runs it, with fewer epochs: a pserver is killed in the middle, and the
+// result does not change.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -38,8 +38,8 @@ TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
         "same parameters, bit for bit: yes\n", "same result as without the kill: yes (sha256 "}) {
     EXPECT_THAT(screen, HasSubstr(line));
   }
-  EXPECT_THAT(screen, Not(HasSubstr("\033[")));  // this is no terminal
-  // Keys and secrets end with the job.
+  EXPECT_THAT(screen, Not(HasSubstr("\033[")));  // the output is no terminal
+  // Keys and secrets are removed with the job.
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/tls")));
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/job.secret")));
 }
@@ -61,8 +61,8 @@ TEST_F(DemoTest, CountsAsJson) {
   EXPECT_GT(json["kill"]["back_seconds"], 0);
 }
 
-// Bars are drawn by the clock, in the middle of steps; what they say is of a step that was looked
-// at.
+// Bars are drawn at fixed times, in the middle of steps. They show values of a step that was
+// evaluated.
 TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string command = "TERM=xterm script -qec '" +
@@ -86,7 +86,7 @@ TEST_F(DemoTest, StoppedByHandItLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("tmp")));
 }
 
-// A server that comes back without what it had written is found out.
+// A server that restarts without the data that it had written is detected.
 TEST_F(DemoTest, AServerThatForgetsIsNoSuccess) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string program = std::filesystem::absolute(

@@ -1,6 +1,6 @@
 // Slices of the dense parameters of a LeNet move between the pservers of a running job. In sync
-// mode parameters and optimizer slots must be the bits of a job in which nothing moves; in a_sync
-// mode, with SGD at learning rate 1, each element is the number of pushes behind it.
+// mode parameters and optimizer slots must have the bits of a job without moves. In a_sync mode,
+// with SGD at learning rate 1, each element is the number of applied pushes.
 #include <array>
 
 #include "tests/e2e/rebalance_fixture.h"
@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// The parameters of LeNet and what a trainer makes of them.
+// The parameters of LeNet and the gradients that a trainer computes from them.
 class DenseJob {
  public:
   static std::vector<PsVariable> Variables() {
@@ -25,7 +25,7 @@ class DenseJob {
       gradients_.push_back(values_.back());
     }
   }
-  // Gradients depend on the parameters, which each step must therefore find as it ought to.
+  // Gradients depend on the parameters, so each step must find the right parameters.
   void Compute(int trainer, uint64_t step) {
     for (size_t v = 0; v < values_.size(); ++v) {
       for (size_t i = 0; i < values_[v].size(); ++i) {
@@ -71,7 +71,7 @@ class DenseJob {
   std::vector<std::vector<float>> values_, gradients_;
 };
 
-// In sync mode.
+// Moves slices in sync mode, and compares the final state with that of a job without moves.
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
@@ -91,7 +91,7 @@ class DenseRebalanceTest : public StepRebalanceTest {
     }
     EXPECT_TRUE(client->Complete().ok());
   }
-  // Parameters, and what adam keeps.
+  // Parameters, and the slots of adam.
   std::map<std::string, std::vector<float>> State() {
     DenseJob job;
     const auto client = DenseClient(0);
@@ -127,7 +127,7 @@ TEST_F(DenseRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
   ExpectSameState();
 }
 
-// In a_sync mode, with SGD at rate 1 and gradients of -1: each element is the number of pushes.
+// a_sync mode, with SGD at rate 1 and gradients of -1: each element is the number of pushes.
 class DenseLedgerTest : public DenseRebalanceTest {
  protected:
   void Train(int trainer) override {
@@ -173,11 +173,11 @@ TEST_F(DenseLedgerTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
   ExpectCounts();
 }
 
-// Trainers that step alone and exchange differences (geo).
+// Trainers that make local steps and exchange differences (geo).
 class GeoLedgerTest : public DenseLedgerTest {
  protected:
-  static constexpr int kSteps = 3;  // of an exchange
-  // A push that is lost or counts twice is 1.5 to 3 more or less.
+  static constexpr int kSteps = 3;  // per exchange
+  // A push that is lost or counts twice changes the result by 1.5 to 3.
   void ExpectSteps() {
     ExpectEach(testing::FloatNear(static_cast<float>(given_[0] + given_[1]), 0.5f));
   }

@@ -1,6 +1,6 @@
 // mode=collective with --place=cuda over a stand-in device and a stand-in NCCL
-// (tests/support/fake_nccl.cc): everything between the program and NCCL's C interface is what a GPU
-// would see.
+// (tests/support/fake_nccl.cc). The code between the program and NCCL's C interface is the same as
+// with a GPU.
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
@@ -26,7 +26,7 @@ class DeviceCollective : public DeviceJobTest {
 
 TEST_F(DeviceCollective, TwoRanksHaveTheBitsOfHosts) {
   ExpectSameAsHosts("plain", {});
-  // Gradients of a bucket travel together, from where they are.
+  // Gradients of a gradient bucket are sent together, without a copy.
   EXPECT_THAT(NcclLog(), HasSubstr("group of 6"));
   ExpectSameAsHosts("single", {"--fuse_all_reduce_ops=false"});
   EXPECT_THAT(NcclLog(), Not(HasSubstr("inner")));
@@ -41,7 +41,7 @@ TEST_F(DeviceCollective, SeveralCommunicators) {
 TEST_F(DeviceCollective, UpdatesByOwner) {
   ExpectSameAsHosts("owner", {"--reduce_strategy=Reduce"});
   EXPECT_THAT(NcclLog(), ContainsRegex("broadcast rank . of 2"));
-  // Slots of all owners are in the checkpoint.
+  // The checkpoint contains the slots of all owners.
   const std::string store = "--checkpoint.dir=" + Path("store");
   const Args owner = {"--reduce_strategy=Reduce", "--place=cuda", store};
   Args begun = owner;
@@ -53,7 +53,7 @@ TEST_F(DeviceCollective, UpdatesByOwner) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("owner").params_sha256);
 }
 
-// f16 comes and goes by operators of the program.
+// Operators of the program convert to f16 and back.
 TEST_F(DeviceCollective, Fp16AllReduce) {
   ExpectSameAsHosts("half", {"--fp16_allreduce=true"});
   ExpectSameAsHosts("half_owner", {"--fp16_allreduce=true", "--reduce_strategy=Reduce"});
@@ -63,7 +63,7 @@ TEST_F(DeviceCollective, Fp16AllReduce) {
   EXPECT_NE(ResultOf("half").params_sha256, whole.result.params_sha256);
 }
 
-// Selections travel whole between devices, and what is used of them is the same.
+// Selections are sent whole between devices; the used parts are the same.
 TEST_F(DeviceCollective, DeepGradientCompression) {
   std::string wide = ReadWholeFile(job_);
   const std::string narrow = "value: \"32,16\"";
@@ -101,7 +101,7 @@ TEST_F(DeviceCollective, Hierarchical) {
   }
 }
 
-// Nobody hangs, and everybody says what stood.
+// No rank hangs, and every rank names the stuck operation.
 TEST_F(DeviceCollective, AStuckOperationIsNamed) {
   const JobRun run =
       RunRanks("stuck", 2, {"--place=cuda", "--step_timeout_ms=2000"}, Logged("hang:1:200"));

@@ -1,6 +1,6 @@
 // Pservers and CUDA places: slices on the device of a server, and trainers of pservers that compute
-// on one. Over the stand-in device, which gives the CPU's bits, and over the CUDA kernels' own code
-// in host memory.
+// on a device. The tests use the stand-in device, which gives the bits of the CPU, and the real
+// code of the CUDA kernels in host memory.
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Vectors of three ids side by side, and a layer on them.
+// The vectors of three ids, concatenated, and a layer on them.
 constexpr const char* kTableProgram = R"(
 name: "table"
 var { name: "ids" kind: DATA dtype: I64 dims: -1 dims: 3 }
@@ -66,7 +66,7 @@ log_every_steps: 5
 
 class DevicePserver : public DeviceJobTest {
  protected:
-  // `guarded`: what stands behind the lookup is under the default device guard.
+  // `guarded`: operators after the lookup are under the default device guard.
   void UseTable(bool guarded = false) {
     std::string program = kTableProgram;
     for (const char* type : {"reshape", "fc", "sigmoid_cross_entropy", "mean"}) {
@@ -100,7 +100,7 @@ TEST_F(DevicePserver, SlicesHaveTheBitsOfHosts) {
   ExpectSlicesGiveTheSame("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// Parameters and slots go from place to place in a job's checkpoint.
+// Parameters and slots of a job's checkpoint can be loaded on either place.
 TEST_F(DevicePserver, ResumesOnEitherPlace) {
   const JobRun whole = RunServers("whole", "cpu", {});
   ASSERT_EQ(whole.exit_code, 0) << whole.output;
@@ -112,7 +112,7 @@ TEST_F(DevicePserver, ResumesOnEitherPlace) {
   EXPECT_EQ(resumed.result.params_sha256, whole.result.params_sha256);
 }
 
-// Formulas are written once, so the CUDA kernels of optimizers give the CPU's bits.
+// CPU and CUDA kernels of optimizers share their formulas, so they give the same bits.
 TEST_F(DevicePserver, TheCudaKernelsGiveTheBitsOfTheCpu) {
   if (!LinkInto("../tests/cuda_on_host/bin")) GTEST_SKIP() << "no CUDA of host memory";
   ExpectSlicesGiveTheSame(
@@ -128,18 +128,18 @@ TEST_F(DevicePserver, WhatIsMissingIsSaid) {
 
 TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {
   ExpectTrainersGiveTheSame("sync", {});
-  // Both at once.
+  // Server and trainer on the device at once.
   ExpectSame("both", RunServers("both_cpu", "cpu", {}), RunServers("both", "cuda", OnDevice({})));
 }
 
-// Differences of parameters need those of the device, also where nobody sends anything.
+// Differences of parameters need those on the device, even if no message is sent.
 TEST_F(DevicePserver, GeoOnTheDevice) {
   const Args geo = {"--a_sync=true", "--a_sync_configs.k_steps=3"};
   ExpectSame("geo", RunServers("geo_cpu", "cpu", geo, "pserver", 1),
              RunServers("geo", "cpu", OnDevice(geo), "pserver", 1));
 }
 
-// Of a table the rows of a batch come and go.
+// Only the rows of a batch are transferred from and to the table.
 TEST_F(DevicePserver, TablesOnTheDevice) {
   UseTable();
   ExpectTrainersGiveTheSame("table", {});
@@ -151,7 +151,7 @@ TEST_F(DevicePserver, TablesOnTheDevice) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("table").params_sha256);
 }
 
-// Trainers on hosts, what stands behind the tables on devices.
+// Trainers run on hosts; the operators after the tables run on devices.
 TEST_F(DevicePserver, HeterWorkersOnTheDevice) {
   UseTable(/*guarded=*/true);
   const JobRun hosts = RunServers("hosts", "cpu", {}, "hybrid");
@@ -169,7 +169,7 @@ TEST_F(DevicePserver, HeterWorkersOnTheDevice) {
   EXPECT_EQ(resumed.result.params_sha256, hosts.result.params_sha256);
 }
 
-// Rows by the servers, dense gradients over NCCL.
+// The servers handle rows, NCCL reduces dense gradients.
 TEST_F(DevicePserver, HybridOnTheDevice) {
   UseTable();
   ExpectSame("hybrid", RunServers("hybrid_cpu", "cpu", {}, "hybrid"),

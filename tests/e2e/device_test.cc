@@ -1,6 +1,6 @@
-// Jobs with --place=cuda over a device that needs no GPU (tests/support/guarded_device_module.cc):
-// its kernels are the CPU's, so jobs give the CPU's bits, and its memory kills who touches it
-// without a copy.
+// Jobs with --place=cuda over a device that needs no GPU (tests/support/guarded_device_module.cc).
+// Its kernels are those of the CPU, so jobs give the bits of the CPU. An access to its memory
+// without a copy kills the process.
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
@@ -15,12 +15,12 @@ TEST_F(DeviceTest, TrainsAndEvaluates) {
   ExpectSameBits("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// Conditions of operators lie on the device too.
+// Conditions of operators are on the device too.
 TEST_F(DeviceTest, ConditionsAreRead) {
   ExpectSameBits("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=4"});
 }
 
-// One thread feeds the device, whatever is asked for.
+// One thread feeds the device, whatever the job requests.
 TEST_F(DeviceTest, ThreadsAreOne) { ExpectSameBits("threads", {"--num_threads=3"}); }
 
 TEST_F(DeviceTest, Resumes) {
@@ -62,7 +62,7 @@ global_batch_size: 2
 
 TEST_F(DeviceTest, WhatIsNotFiniteIsFound) {
   ExpectSameBits("finite", {"--check_nan_inf=true"});
-  // No more than the finding: where it is found differs.
+  // Only the finding itself: the location of the search differs.
   const auto finding = [this](const std::string& name, const Args& args) {
     const JobRun run = Run(name, args);
     EXPECT_EQ(run.exit_code, 65) << run.output;

@@ -1,6 +1,6 @@
-// tandemrun --nproc=MIN:MAX: ranks are killed for good at any moment, those that are left go on
-// without them, and others come, with the bits of an undisturbed job where it is deterministic.
-//   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and calls (6)
+// tandemrun --nproc=MIN:MAX: ranks are killed permanently at any moment. The remaining ranks
+// continue, and new ones join. Deterministic jobs have the bits of an undisturbed job.
+//   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and joins (6)
 #include <signal.h>
 
 #include <algorithm>
@@ -26,12 +26,12 @@ class ElasticRanksTest : public JobTest {
     ASSERT_NE(pid, 0) << job.Output();
     kill(pid, number);
   }
-  // Once the job shows that step.
+  // Kills the rank once the job shows that step.
   static void KillAt(ChildProcess& job, int step, int rank, int number = SIGKILL) {
     ASSERT_TRUE(WaitUntil([&] { return StepOf(job) >= step || job.Ended(); })) << job.Output();
     Kill(job, rank, number);
   }
-  // Stops that rank, which trains alone, until the world is of this version: so the job does not
+  // Stops that rank, which trains alone, until the world has this version, so that the job does not
   // end before.
   void HoldUntilWorld(const ChildProcess& job, int rank, int version) const {
     Kill(job, rank, SIGSTOP);
@@ -61,8 +61,8 @@ TEST_F(ElasticRanksTest, FourThreeTwo) {
   EXPECT_NEAR(result.loss, quiet.result.loss, 0.05);
 }
 
-// 8 logical shards divide among 4, 2 and 1 ranks: of three that are left one waits, and takes part
-// once another one is lost.
+// 8 logical shards divide among 4, 2 and 1 ranks. Of three remaining ranks one waits, and takes
+// part after another one is lost.
 TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const Args args = {"--steps_max=3000",
@@ -94,8 +94,8 @@ TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 4: trainer"));
 }
 
-// What a broken step has made of running statistics is undone: the evaluation at the end is of
-// them, as they were a few steps later. They are those of rank 0, which must not be the one.
+// Changes of running statistics by an aborted step are undone. The evaluation at the end uses the
+// statistics of rank 0 from a few steps later, so the killed rank must not be rank 0.
 TEST_F(ElasticRanksTest, RunningStatisticsToo) {
   job_ = Write("resnet18.pbtxt", kResNet18Job);
   const Args args = {"--steps_max=16", "--log_every_steps=1", "--deterministic=true"};
@@ -107,7 +107,7 @@ TEST_F(ElasticRanksTest, RunningStatisticsToo) {
   EXPECT_EQ(ResultOf("killed").loss, quiet.result.loss);
 }
 
-// Two at once, of which one is rank 0: the second may die while the others meet.
+// Two at once, one of which is rank 0: the second may die while the others meet.
 TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--gradient_merge=true", "--strategy.gradient_merge_configs.k_steps=4"};
@@ -128,7 +128,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   EXPECT_THAT(job->Output(), HasSubstr("1 of 3 ranks are left, and the job needs 2"));
 }
 
-// One that hangs is found out by the others, and killed.
+// The other ranks detect a hanging rank, and it is killed.
 TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   const auto job = StartJob("stopped", Launch("1:2"),
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
@@ -139,8 +139,8 @@ TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 2: trainer 0)"));
 }
 
-// Who is lost may come again, rank 0 as well: by itself with --max_restarts, while the others go
-// on, or when it is asked for.
+// A lost rank may join again, rank 0 as well: automatically with --max_restarts, while the others
+// continue, or on request.
 TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true"};
@@ -162,8 +162,7 @@ TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   EXPECT_EQ(ResultOf("grows").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// Kills, some of ranks that are still on their way into the world, and calls for those that are
-// lost.
+// Kills, some of them of ranks that are still joining, and requests for lost ranks to join again.
 TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const int rounds = FromEnvironment("TANDEM_ELASTIC_ROUNDS", 6);
@@ -185,7 +184,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
       ++called;
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500000));
     }
-    // Any but one that trains now, which has the state.
+    // Any rank except one that trains now and has the state.
     const auto world = ReadElasticWorld(Path("changes.log/world"));
     ASSERT_TRUE(world.ok()) << world.status();
     const int victim = static_cast<int>(random() % 4);
@@ -207,7 +206,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   EXPECT_EQ(ResultOf("changes").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// Below the least nobody goes on: the others wait for the successor.
+// Below the minimum no rank continues: the others wait for the replacement.
 TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   const auto job = StartJob("waits", {"--mode=collective", "--nproc=2:2", "--max_restarts=1"},
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5"});
@@ -216,7 +215,8 @@ TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   EXPECT_EQ(job->Wait(), 0) << job->Output();
 }
 
-// Who comes to lead writes checkpoints and events, and evaluates; a later run goes on from them.
+// The new leader writes checkpoints and events, and evaluates; a later run resumes from its
+// checkpoint.
 TEST_F(ElasticRanksTest, AnotherRankLeads) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true", "--checkpoint.every_steps=250"};

@@ -1,4 +1,4 @@
-// What goes wrong while a job runs: absent servers, killed trainers, strangers at the door.
+// Faults while a job runs: absent servers, killed trainers, foreign connections.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -58,7 +58,7 @@ TEST_F(FaultsTest, ATakenPortIsNamed) {
   EXPECT_THAT(second.Output(), HasSubstr(":" + port));
 }
 
-// Trainer 1 is stopped dead by kill -9 of its process; tandemrun tells of it and leaves nobody.
+// kill -9 ends the process of trainer 1. tandemrun reports it and leaves no process.
 TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   for (const auto& launch : {kPserver, kCollective}) {
     const auto job = StartJob("killed", launch, kEndless);
@@ -77,7 +77,7 @@ TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Without a launcher to end it, the survivor finds out by itself.
+// Without a launcher, the surviving trainer detects the loss by itself.
 TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
   ChildProcess server("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("server"));
   ASSERT_TRUE(server.WaitForText("\n"));
@@ -103,7 +103,7 @@ TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
     const Time begin = SteadyNow();
     one.Signal(SIGKILL);
     EXPECT_EQ(zero.Wait(), 200) << zero.Output();
-    // A connection that closed tells at once; servers wait for the trainer to come back.
+    // A closed connection is detected at once; servers wait for the trainer to come back.
     EXPECT_LT(Seconds(SteadyNow() - begin), 60) << mode;
     const std::string output = zero.Output();
     EXPECT_THAT(output.substr(output.rfind("tandem-trainer:")),
@@ -111,7 +111,7 @@ TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
   }
 }
 
-// Garbage at the port where the ranks meet, while one of them is still awaited.
+// Garbage at the rendezvous port while one rank is still missing.
 TEST_F(FaultsTest, StrangersAtTheRendezvousChangeNothing) {
   const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
@@ -124,7 +124,7 @@ TEST_F(FaultsTest, StrangersAtTheRendezvousChangeNothing) {
         {"TANDEM_RANK", rank}, {"TANDEM_SIZE", "2"}, {"TANDEM_SECRET_FILE", secret}};
   };
   ChildProcess zero("tandem-trainer", args, env("0"), Path("zero"));
-  // The door is open while rank 0 waits for rank 1.
+  // The port is open while rank 0 waits for rank 1.
   EXPECT_TRUE(WaitUntil([port] { return SendBytes(port, std::string(5000, '\xA5')); }));
   EXPECT_TRUE(SendBytes(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   ChildProcess one("tandem-trainer", args, env("1"), Path("one"));

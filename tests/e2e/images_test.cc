@@ -51,19 +51,19 @@ class ImagesTest : public JobTest {
   mutable CpuDevice device_;
 };
 
-// Ranks normalise by their own halves of the batch; parameters and what rank 0 saves and evaluates
-// do not depend on who carries the gradients.
+// Each rank normalises its own half of the batch. Parameters, and what rank 0 saves and evaluates,
+// do not depend on the transport of gradients.
 TEST_F(ImagesTest, PserversAndCollectiveGiveTheSameBits) {
   const JobRun pserver = Train("pserver", kPserver, 12), ring = Train("ring", kCollective, 12);
   ASSERT_FALSE(HasFailure());
   EXPECT_EQ(pserver.result.params_sha256, ring.result.params_sha256);
   EXPECT_EQ(pserver.result.loss, ring.result.loss);
   const auto statistics = Statistics("ring");
-  EXPECT_EQ(statistics.size(), 40u);  // of 20 normalisations
+  EXPECT_EQ(statistics.size(), 40u);  // mean and variance of 20 normalisations
   EXPECT_EQ(statistics, Statistics("pserver"));
 }
 
-// A resumed job has parameters and running statistics of the undisturbed one.
+// A resumed job has the parameters and running statistics of the undisturbed one.
 TEST_F(ImagesTest, ResumesWithItsStatistics) {
   for (const Args& launch : {kLocal, kPserver}) {
     const std::string mode = launch[0].substr(2, 4);
@@ -76,7 +76,7 @@ TEST_F(ImagesTest, ResumesWithItsStatistics) {
   }
 }
 
-// The running statistics suit the network: what is evaluated by them is right, too.
+// The running statistics fit the network: an evaluation with them is right, too.
 TEST_F(ImagesTest, Learns) {
   const JobRun run = Train("learns", kLocal, 60, {"--global_batch_size=32"});
   EXPECT_GT(run.result.accuracy, 0.8);

@@ -1,8 +1,8 @@
-// Exactly once, whatever is killed. Every push adds 1 to one slot of a vector that lies on two
-// pservers (SGD, learning rate 1; sums of small integers are exact in any order), so a slot's value
-// is the number of updates applied. Servers are killed with SIGKILL all the time and started again;
-// in the end every slot must hold the number of pushes that were acknowledged. So must rows of a
-// growing table, which are made by their third push: less two.
+// Exactly-once pushes under kills. Every push adds 1 to one slot of a vector on two pservers (SGD,
+// learning rate 1; sums of small integers are exact in any order). The value of a slot is therefore
+// the number of updates applied. Servers are killed with SIGKILL all the time and restarted. At the
+// end every slot must hold the number of acknowledged pushes. Rows of a growing table, which their
+// third push creates, must hold two less.
 //   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
@@ -30,7 +30,7 @@ class LedgerTest : public JobTest {
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
     int64_t by_lane = 0;            // pushes to one server through shared memory
-    int64_t rows = 0, waiting = 0;  // that there should be, less those that there are
+    int64_t rows = 0, waiting = 0;  // expected rows minus existing ones
     void Count(int64_t expected, int64_t applied) {
       lost += std::max<int64_t>(0, expected - applied);
       doubled += std::max<int64_t>(0, applied - expected);
@@ -45,10 +45,10 @@ class LedgerTest : public JobTest {
     servers_.resize(kServers);
   }
   void TearDown() override {
-    servers_.clear();  // they may be writing into the folder that goes now
+    servers_.clear();  // they may be writing into the directory that is removed now
     JobTest::TearDown();
   }
-  // `bug`: of the broken server; "": the real one with --wal_sync=`sync` and --durability.
+  // `bug`: bug of the broken server; "": the real server with --wal_sync=`sync` and --durability.
   void StartServer(int i, const std::string& bug, const std::string& sync) {
     const std::string data = Path("data-" + std::to_string(i) + "-" + std::to_string(round_));
     const std::string index = std::to_string(i), listen = endpoints_[i];
@@ -71,7 +71,7 @@ class LedgerTest : public JobTest {
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.retries = 100000;
-    // Both roads at once.
+    // Both transports at once.
     options.transport = trainer == 0 ? PsTransport::kShm : PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;
     auto client = PsClient::Connect(endpoints_, options);
@@ -83,10 +83,11 @@ class LedgerTest : public JobTest {
     return *std::move(client);
   }
   Sum Run(int kills, const std::string& bug, const std::string& sync);
-  // Of a run with the real servers.
+  // For a run with the real servers.
   Sum ExpectExactlyOnce();
-  // Whether the ledger shows that a server with `bug` doubles updates. Which of its kills hit the
-  // moment between an update and its acknowledgement is chance: tried until one did.
+  // Returns whether the ledger shows that a server with `bug` applies updates twice. A kill hits
+  // the moment between an update and its acknowledgement only by chance, so the test repeats until
+  // it does.
   bool DoublesWith(const std::string& bug) {
     for (round_ = 0; round_ < 20 && !HasFailure(); ++round_) {
       if (Run(15, bug, "").doubled > 0) return true;
@@ -94,7 +95,7 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  int round_ = 0;  // of DoublesWith: other data, other times
+  int round_ = 0;  // round of DoublesWith: other data, other times
   PsMode mode_ = PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
   std::vector<std::string> endpoints_;
@@ -161,7 +162,7 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills; ++kill) {
-    // Mostly while both servers work, now and then while one recovers.
+    // Usually while both servers work, sometimes while one recovers.
     const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
     EXPECT_TRUE(WaitUntil([&] { return progress >= enough || HasFailure(); }, 60));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
@@ -225,8 +226,7 @@ TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
   EXPECT_GT(ExpectExactlyOnce().by_lane, 100);
 }
 
-// Servers that have nothing but checkpoints and the order of what came behind them: trainers send
-// it again.
+// Servers have only checkpoints and the order of later pushes; trainers retransmit the pushes.
 TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubledWhenTrainersKeepTheirPushes) {
   durability_ = "replayable";
   checkpoints_ = "500";
@@ -240,7 +240,7 @@ TEST_F(LedgerTest, AServerThatNeverAsksForWhatTrainersKeepIsCaught) {
   ADD_FAILURE() << "nothing was found to be lost";
 }
 
-// The same test must fail with a server that is wrong.
+// The same test must fail with a faulty server.
 TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_TRUE(DoublesWith("no_dedup")); }
 
 TEST_F(LedgerTest, AServerThatForgetsItsMarksIsCaught) {

@@ -1,5 +1,5 @@
-// A trainer that pushes one update after the other until it is killed, and keeps a ledger of them
-// (tests/support/push_ledger.h); it goes on behind the numbers that are in the file:
+// A trainer that pushes one update after the other until it is killed, and records them in a ledger
+// (tests/support/push_ledger.h). It continues after the last number in the file:
 //   ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@
 namespace tandem {
 namespace {
 
-// One call of write(): a line is in the file whole or not at all, whatever kills this process.
+// One call of write(): the line is in the file completely or not at all, even if this process is
+// killed.
 void Note(int file, char what, int64_t number) {
   const std::string line = std::string(1, what) + " " + std::to_string(number) + "\n";
   CHECK_EQ(write(file, line.data(), line.size()), static_cast<ssize_t>(line.size()));

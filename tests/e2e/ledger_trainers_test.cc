@@ -1,6 +1,6 @@
-// Exactly once, whoever is killed: pservers and trainers, each a process, die by SIGKILL at random
-// moments and are started again. A push that was acknowledged counts once; one that its trainer had
-// begun and heard nothing of counts once or not at all.
+// Exactly-once pushes under kills. Pservers and trainers are processes that die by SIGKILL at
+// random moments and are restarted. An acknowledged push counts once. A push that its trainer
+// began, but whose reply it did not receive, counts once or not at all.
 //   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
@@ -27,20 +27,20 @@ class LedgerTrainersTest : public JobTest {
   };
 
   void TearDown() override {
-    processes_.clear();  // they may be writing into the folder that goes now
+    processes_.clear();  // they may be writing into the directory that is removed now
     JobTest::TearDown();
   }
-  // Process i: servers, then trainers. `bug`: of broken servers; "": real ones.
+  // Process i: servers, then trainers. `bug`: bug of broken servers; "": real ones.
   void Start(int i, const std::string& bug);
   std::string LedgerOf(int trainer) const {
     return Path("ledger-" + std::to_string(round_) + "-" + std::to_string(trainer));
   }
-  // Bytes of all ledgers; a push is some ten.
+  // Bytes of all ledgers; a push needs about ten.
   uint64_t Written() const;
   Sum Run(int kills, const std::string& bug);
-  // What all processes said last.
+  // The last output of all processes.
   std::string Reports();
-  // What the servers have beside what trainers wrote down.
+  // Compares the state of the servers with the ledgers of the trainers.
   void Compare(PsClient& client, Sum* sum) const;
 
   int round_ = 0;
@@ -146,7 +146,7 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   for (int i = 0; i < all; ++i) Start(i, bug);
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills && !HasFailure(); ++kill) {
-    // Mostly while everybody works, now and then while somebody starts.
+    // Usually while all processes work, sometimes while one starts.
     const uint64_t enough = random() % 4 == 0 ? 0 : Written() + 300;
     EXPECT_TRUE(WaitUntil([&] { return Written() >= enough; }, 180))
         << "no push goes through" << Reports();
@@ -180,8 +180,8 @@ TEST_F(LedgerTrainersTest, NothingIsLostAndNothingIsDoubledWhoeverDies) {
   EXPECT_EQ(sum.doubled, 0);
 }
 
-// The same test must fail with servers that are wrong. Whether a kill hits the moment between an
-// update and its acknowledgement is chance: tried until one did.
+// The same test must fail with faulty servers. A kill hits the moment between an update and its
+// acknowledgement only by chance, so the test repeats until it does.
 TEST_F(LedgerTrainersTest, AServerThatForgetsItsMarksIsCaught) {
   for (round_ = 1; round_ <= 20 && !HasFailure(); ++round_) {
     if (Run(15, "marks_not_kept").doubled > 0) return;

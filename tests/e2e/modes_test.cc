@@ -16,7 +16,7 @@ const std::vector<std::string> kPserver = {"--servers=2", "--workers=2"};
 
 class ModesTest : public JobTest {
  protected:
-  // Trains `steps` and keeps the parameters in name.ck.
+  // Trains `steps` steps and stores the parameters in name.ck.
   JobRun Train(const std::string& name, const std::vector<std::string>& launch, int steps,
                std::vector<std::string> args = {}) const {
     args.push_back("--steps_max=" + std::to_string(steps));
@@ -30,10 +30,11 @@ class ModesTest : public JobTest {
   mutable CpuDevice device_;  // outlives the tensors that tests hold
 };
 
-// Sums over a batch in one piece and in two halves round differently. Once that decides the sign of
-// a relu's input or the winner of a max pooling the other way, the two networks part by far more
-// than rounding. How soon depends on step length and seed, so the comparison takes short steps; it
-// is about the arithmetic of the modes. Bits between pserver and collective never depend on it.
+// Sums over a batch in one piece and in two halves round differently. A rounding may change the
+// sign of a relu's input or the winner of a max pooling. Then the two networks diverge by far more
+// than rounding. How soon depends on step length and seed, so the comparison, which is about the
+// arithmetic of the modes, takes short steps. Bits between pserver and collective mode never depend
+// on it.
 const std::vector<std::string> kShortSteps = {"--optimizer.learning_rate=0.0003"};
 
 TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
@@ -53,8 +54,9 @@ TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
   EXPECT_GT(local.result.accuracy, 0.5);
 }
 
-// One process that computes the batch in two parts, or in two places, adds the same numbers in the
-// same order as two ranks do. The kernels' sums depend on their threads, hence one everywhere.
+// One process that computes the batch in two parts, or on two replicas, adds the same numbers in
+// the same order as two ranks. Sums in kernels depend on the number of threads, hence one thread
+// everywhere.
 TEST_F(ModesTest, OneProcessGivesTheBitsOfTwo) {
   constexpr int kSteps = 200;
   const std::vector<std::string> thread = {"--threads=1"};
@@ -74,7 +76,7 @@ TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
   }
 }
 
-// Element by element optimizers on slices, the others on whole parameters; changes of the gradients
+// Elementwise optimizers on slices, the others on whole parameters; with changes of the gradients
 // before them.
 TEST_F(ModesTest, EveryOptimizerGivesTheSameBitsOnServersAndTrainers) {
   const std::vector<std::vector<std::string>> optimizers = {
@@ -125,7 +127,8 @@ TEST_F(ModesTest, FourRanks) {
   EXPECT_LT(Distance(Params("four"), Params("local")), 1e-5);
 }
 
-// Loss before and after some steps: a job of one step with next to no learning rate says the first.
+// Compares the loss before and after some steps. A job of one step with a tiny learning rate gives
+// the first loss.
 TEST_F(ModesTest, EveryModelOfTheZooLearns) {
   for (const char* zoo : {"softmax", "mlp", "residual_cnn"}) {
     const std::string name = zoo;

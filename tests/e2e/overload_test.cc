@@ -1,9 +1,11 @@
-// Four times as many callers as a pserver keeps up with, each as greedy as before: every push is
-// taken or refused by name, what is taken stays as much as before, and memory does not grow.
-//   TANDEM_OVERLOAD_SECONDS=N  of each of the two phases (1), and until everybody was served once,
-//   a minute at most. From 10 on (tests/long/overload.sh,
-//   on an idle machine) the rate is held to 0.9 of the capacity; tests beside others print it
-//   alone.
+// Four times as many callers as a pserver can serve, each as fast as before. Every push is accepted
+// or rejected with an error code, the rate of accepted pushes stays the same, and memory does not
+// grow.
+//   TANDEM_OVERLOAD_SECONDS=N  seconds of each of the two phases (1)
+//
+// A phase continues until every caller was served once, but at most for a minute. If N is at least
+// 10 (tests/long/overload.sh, on an idle machine), the rate must reach 0.9 of the capacity.
+// Otherwise the test only prints the rate, because other tests share the machine.
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -19,7 +21,7 @@ namespace tandem {
 namespace {
 
 constexpr int kCallers = 4, kTimes = 4, kTrainers = kCallers * kTimes;
-constexpr int kUnderWay = 8;  // pushes of one caller
+constexpr int kUnderWay = 8;  // concurrent pushes of one caller
 constexpr int64_t kNumel = 1 << 16;
 constexpr size_t kPushBytes = kNumel * sizeof(float);
 constexpr int kStrictSeconds = 10;
@@ -37,7 +39,7 @@ size_t MemoryOf(pid_t pid) {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Pushes, kUnderWay at a time, until told to stop.
+// Pushes, kUnderWay at a time, until it is stopped.
 class Caller {
  public:
   Caller(PsClient& client, const std::vector<float>& gradient)
@@ -49,7 +51,7 @@ class Caller {
   }
   int64_t taken() const { return taken_; }
   int64_t refused() const { return refused_; }
-  // Behind Stop; OK when nothing else than refusals came.
+  // Call after Stop; OK if all errors were rejections of pushes.
   Status other() const {
     MutexLock lock(mu_);
     return other_;
@@ -98,7 +100,7 @@ class OverloadTest : public JobTest {
   struct Phase {
     double per_second = 0;
     int64_t refused = 0;
-    size_t first_half = 0, second_half = 0;  // most memory of the server
+    size_t first_half = 0, second_half = 0;  // maximum memory of the server
   };
 
   std::unique_ptr<PsClient> Client(const std::string& endpoint, int trainer) {
@@ -168,7 +170,7 @@ TEST_F(OverloadTest, WhatIsTakenStaysAndMemoryIsFlat) {
       "memory %.0f MB idle, %.0f and %.0f MB in the halves\n",
       capacity.per_second, kTimes, overload.per_second, static_cast<long long>(overload.refused),
       mb(idle), mb(overload.first_half), mb(overload.second_half));
-  // Every push under way may lie there three times: with gRPC, in its frames, and with the shard.
+  // Every push in progress may be in memory three times: in gRPC, in its frames, and in the shard.
   EXPECT_LT(mb(overload.second_half), mb(idle) + mb(3 * kTrainers * kUnderWay * kPushBytes) + 64);
   if (PhaseSeconds() < kStrictSeconds) return;
   EXPECT_GE(overload.per_second, 0.9 * capacity.per_second);

@@ -1,6 +1,6 @@
-// Jobs whose rows, or slices of dense parameters, move between the pservers while they run: a
-// server comes, another one is emptied and stopped, servers are killed with SIGKILL meanwhile, and
-// trainers push all the time.
+// Moves rows, or slices of dense parameters, between the pservers of running jobs. A server joins,
+// another one is drained and stopped, and servers are killed with SIGKILL meanwhile. Trainers push
+// all the time.
 #pragma once
 
 #include <signal.h>
@@ -77,7 +77,7 @@ class RebalanceTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           out);
   }
-  // Waits for its end, and for trainers to have done something since.
+  // Waits for the end of the command, and until the trainers have made some progress since then.
   void Finish(ChildProcess& command, const std::string& said) {
     EXPECT_EQ(command.Wait(120), 0) << command.Output();
     EXPECT_THAT(command.Output(), HasSubstr(said));
@@ -87,11 +87,11 @@ class RebalanceTest : public JobTest {
     const int64_t enough = pushes_ + 50;
     EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
   }
-  // Steps that everybody must have pushed when a trainer has pushed `done`.
+  // Number of steps that every trainer must have pushed when a trainer has pushed `done` steps.
   uint64_t StepBound(uint64_t done) const {
     return staleness_ < 0 ? 0 : done - std::min(done, static_cast<uint64_t>(staleness_));
   }
-  // As max_staleness does, by the pull of the rows of a step.
+  // Waits as max_staleness does, in the pull of the rows of a step.
   Status AwaitOthers(PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
     std::vector<float> values(ids.size());
     PsRows rows{.variable = "rows", .ids = ids, .to = {}};
@@ -136,17 +136,17 @@ class RebalanceTest : public JobTest {
     stop_ = true;
     for (std::thread& t : trainers_) t.join();
   }
-  // pserver 1, for good; then the job ends.
+  // Drains pserver 1 and stops it permanently; then the job ends.
   void DrainAndStop() {
     Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
     servers_[1]->Signal(SIGTERM);
     EXPECT_EQ(servers_[1]->Wait(20), 0);
     GoOn();
-    StartServer(1);  // for the clients that come
+    StartServer(1);  // later clients need it
     End();
   }
-  // Rows go to pserver 2 and come back, while servers and the command are killed, each round so
-  // much later.
+  // Rows move to pserver 2 and back while servers and the command are killed, in each round `later`
+  // after the previous time.
   void MoveAndKill(Duration later) {
     Begin();
     StartServer(2);
@@ -166,7 +166,7 @@ class RebalanceTest : public JobTest {
     Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
     End();
   }
-  // Rows as a trainer reads them that comes now.
+  // Reads the rows as a trainer that starts now.
   void ExpectLedger() {
     const auto client = Client(0);
     std::vector<float> values(kRows, 0.0f);
@@ -200,7 +200,7 @@ class RebalanceTest : public JobTest {
 
   std::string durability_ = "logged", folder_ = "data-";
   int staleness_ = -1;                 // in asynchronous jobs: max_staleness
-  std::vector<PsVariable> variables_;  // dense ones; none: the job has the table
+  std::vector<PsVariable> variables_;  // dense variables; empty: the job has the table
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<std::thread> trainers_;
@@ -210,13 +210,13 @@ class RebalanceTest : public JobTest {
   int commands_ = 0;
 };
 
-// In sync mode: trainers make steps until `last_`.
+// Sync mode: trainers make steps until `last_`.
 class StepRebalanceTest : public RebalanceTest {
  protected:
   std::unique_ptr<PsClient> StepClient(int trainer) {
     return Client(trainer, PsMode::kSync, {"adam", {{"lazy_mode", true}}});
   }
-  // Gradients depend on the rows, which each step must therefore find as it ought to.
+  // Gradients depend on the rows, so each step must find the right rows.
   static Status MakeStep(PsClient& client, int trainer, uint64_t step) {
     PsRows rows{.variable = "rows", .ids = {}, .to = {}};
     std::vector<float> values(kRowsOfPush), gradients;
@@ -241,7 +241,7 @@ class StepRebalanceTest : public RebalanceTest {
   void Train(int trainer) override {
     const auto client = StepClient(trainer);
     for (uint64_t step = 0; step < last_; ++step) {
-      // The others are one step ahead at most.
+      // The other trainers are at most one step ahead.
       if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
       const Status status = MakeStep(*client, trainer, step);
       EXPECT_TRUE(status.ok()) << status;
@@ -262,7 +262,7 @@ class StepRebalanceTest : public RebalanceTest {
     }
     return all;
   }
-  // As many steps by new servers that keep what they have.
+  // Makes as many steps on new servers, where no rows move.
   void TrainCalmly() {
     servers_.clear();
     endpoints_.clear();

@@ -1,8 +1,8 @@
-// Rows of a growing table move between the pservers of a running
-// job: a server comes, another one is emptied and stopped, servers are killed with SIGKILL
-// meanwhile, and trainers push all the time. With SGD at learning rate 1 a row is the number of
-// pushes behind it, which in the end must be the number of those that were acknowledged. In sync
-// mode values and optimizer slots must be the bits of a job in which nothing moves.
+// Rows of a growing table move between the pservers of a running job. A server joins, another one
+// is drained and stopped, and servers are killed with SIGKILL meanwhile. Trainers push all the
+// time. With SGD at learning rate 1 a row is the number of pushes applied to it, which must finally
+// equal the number of acknowledged pushes. In sync mode values and optimizer slots must have the
+// bits of a job without moves.
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/rebalance_fixture.h"
@@ -26,7 +26,7 @@ TEST_F(RebalanceTest, AServerComesAndAnotherGoesWhileTrainersPush) {
   EXPECT_EQ(coming, 341);
   Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
          "pserver 2 (" + endpoints_[2] + "): 341");
-  // Others know of it by now.
+  // The other servers know it by now.
   DrainAndStop();
   ExpectLedger();
 }
@@ -87,7 +87,7 @@ TEST_F(RebalanceTest, ServersThatKeepCheckpointsAloneRefuse) {
   EXPECT_THAT(drain->Output(), HasSubstr("keeps checkpoints alone would forget what moved"));
 }
 
-// An added server that serves nothing may be stopped: nobody waits for it.
+// An added server that serves nothing may be stopped: no process waits for it.
 TEST_F(RebalanceTest, AServerThatIsGoneAgainStandsInNobodysWay) {
   Begin();
   StartServer(2);

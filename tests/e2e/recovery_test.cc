@@ -1,5 +1,5 @@
-// tandemrun --mode=collective --max_restarts: ranks are killed at any moment; survivors wait for
-// their successors, give them the state, and all go on with the bits of an undisturbed job.
+// tandemrun --mode=collective --max_restarts: ranks are killed at any moment. Surviving ranks wait
+// for the replacements and send them the state. All continue with the bits of an undisturbed job.
 //   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
 #include <signal.h>
 
@@ -28,7 +28,7 @@ class RecoveryTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Once they are all there: at once.
+  // Signals these ranks simultaneously once all of them run.
   static void Signal(const ChildProcess& job, const std::vector<int>& ranks, int number) {
     std::vector<pid_t> pids;
     ASSERT_TRUE(WaitUntil([&] {
@@ -42,8 +42,8 @@ class RecoveryTest : public JobTest {
     int step;
     std::vector<int> ranks;
   };
-  // The same job undisturbed and with kills (and `more`): the parameters are the same. Returns the
-  // output of the latter.
+  // Runs the same job undisturbed and with kills (and `more`), and expects the same parameters.
+  // Returns the output of the latter.
   std::string SameBits(int ranks, const Args& args, const std::vector<KillAt>& kills,
                        const Args& more = {});
 };
@@ -88,7 +88,7 @@ TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
            {{15, {1}}, {45, {0}}, {85, {1}}});
 }
 
-// All at once: nobody has anything, and the checkpoint counts.
+// All at once: no rank has a state, so the checkpoint is used.
 TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   const std::string output =
       SameBits(2, {"--steps_max=450"}, {{47, {0, 1}}},
@@ -96,8 +96,8 @@ TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   EXPECT_THAT(output, testing::ContainsRegex("resumed at step [0-9]*[02468]0 of 450"));
 }
 
-// A rank that hangs is waited for up to step_timeout_ms by the collective, and once more before it
-// is killed, however long a rank that starts is waited for.
+// The collective waits up to step_timeout_ms for a hanging rank, and once more before it is killed.
+// This does not depend on how long a starting rank is waited for.
 TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
   const Args args = {"--steps_max=450", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", Launch(3, 0), args);
@@ -111,14 +111,14 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
     const std::string who = "trainer " + std::to_string(rank);
     EXPECT_TRUE(job->WaitForText("waits for " + who + ", which does not answer")) << job->Output();
     EXPECT_TRUE(job->WaitForText(who + " does not answer")) << job->Output();
-    EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // a busy machine is late
+    EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // a busy machine is slow
     step += 40;
   }
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_EQ(ResultOf("stopped").params_sha256, quiet.result.params_sha256);
 }
 
-// One that only pauses is not.
+// A rank that only pauses is not killed.
 TEST_F(RecoveryTest, APausedRankGoesOn) {
   const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=450", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
@@ -152,8 +152,8 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 8);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
-  // A round begins at most 100 steps behind the one before and takes some more; the last steps are
-  // for a test that sees them late.
+  // A round begins at most 100 steps after the previous one and takes some more steps. The last
+  // steps are for a test that notices them late.
   const Args args = {"--steps_max=" + std::to_string(1000 + rounds * 200),
                      "--log_every_steps=1",
                      "--optimizer.type=adam",
@@ -169,7 +169,7 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
     const int step = StepOf(*job) + static_cast<int>(random() % 100);
     EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); })) << job->Output();
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
-    // Now and then a second one, in the middle of the recovery from the first.
+    // Sometimes a second one, in the middle of the recovery from the first.
     const int victims = random() % 4 == 0 ? 2 : 1;
     for (int v = 0; v < victims; ++v) {
       if (v > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 800));

@@ -1,6 +1,6 @@
 // tandemrun --max_restarts: trainers and pservers are killed, or told to stop, in the middle of a
-// sync job; their successors take up the step, and the final parameters are those of an undisturbed
-// job. A pserver that was drained needs none.
+// sync job. Their replacements continue the step, and the final parameters are those of an
+// undisturbed job. A drained pserver needs no replacement.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ class RestartsTest : public JobTest {
     const char* when;
     const char* program;
     int signal = SIGKILL;
-    int at = -1;  // among those there, the oldest first; -1: the other one than last time
+    int at = -1;  // index among the running ones, oldest first; -1: not the same one as last time
   };
   // The job ends with the parameters of the undisturbed one.
   std::string ExpectNoChange(const std::vector<std::string>& restarting,
@@ -50,7 +50,7 @@ class RestartsTest : public JobTest {
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
     return job->Output();
   }
-  // `tandem ARGS LOGS`, to its end, which must be good.
+  // Runs `tandem ARGS LOGS` to its end, which must be a success.
   std::string Tandem(std::vector<std::string> args, const std::string& job) {
     args.push_back(Path(job + ".log"));
     ChildProcess command("tandem", args, {}, Path("tandem-" + std::to_string(commands_++)));
@@ -58,7 +58,7 @@ class RestartsTest : public JobTest {
     return command.Output();
   }
 
-  // Its process; 0: it never started.
+  // Its process id; 0: it never started.
   pid_t PserverOf(const std::string& job, int index) {
     for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, job))) {
       const bool started = event["event"] == "started";
@@ -107,8 +107,7 @@ TEST_F(RestartsTest, PserversThatAreToldToStopComeAgain) {
       {{"step=20 ", "tandem-pserver", SIGTERM}, {"step=80 ", "tandem-pserver", SIGTERM}});
 }
 
-// Processes that are stopped (SIGSTOP) are told of, killed and replaced, as if they had been
-// killed.
+// Stopped processes (SIGSTOP) are reported, killed and replaced, like killed ones.
 TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   const std::string output = ExpectNoChange(
       {"--max_restarts=20", "--pserver_data_dir=" + Path("data"), "--durability=logged"},
@@ -122,7 +121,7 @@ TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   }
 }
 
-// The job and everybody who looks at it go on without it.
+// The job and all monitoring commands continue without it.
 TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   const auto job = StartJob(
       "drained",
@@ -148,7 +147,7 @@ TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();
 }
 
-// The trainers end with a result, and count the rows of the servers that are left.
+// The trainers end with a result, and count the rows of the remaining servers.
 TEST_F(RestartsTest, TheJobEndsWellWithoutTheServerOfItsTablesThatWasDrained) {
   std::string text;
   for (int word = 0; word < 3000; ++word) {

@@ -1,4 +1,4 @@
-// A job that dies in the middle and is started again ends as if nothing had happened.
+// A job that dies in the middle and is restarted ends with the result of an undisturbed job.
 #include <signal.h>
 
 #include <filesystem>
@@ -31,8 +31,7 @@ class ResumeTest : public JobTest {
     return std::filesystem::exists(Path(store) + "/step-" + step + "/manifest.pbtxt");
   }
 
-  // Starts the job and kills the launcher once a checkpoint is there; everybody else must follow
-  // it.
+  // Starts the job and kills the launcher once a checkpoint exists; all its processes must end too.
   void KillInTheMiddle(const std::string& store, const Args& launch) const {
     const auto job = StartJob(store, launch, Flags(store, 10000));
     ASSERT_TRUE(WaitUntil([&] { return Saved(store, "00000020"); })) << job->Output();
@@ -63,7 +62,7 @@ TEST_F(ResumeTest, KilledLocalJob) {
   EXPECT_EQ(Sha("killed", kLocal, 60), undisturbed);
 }
 
-// Goodput counts steps once that new processes do again.
+// Goodput counts steps once, even if new processes repeat them.
 TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   const auto furthest = [this] {
     std::istringstream text(ReadWholeFile(Path("store") + "/furthest_step"));
@@ -86,7 +85,7 @@ TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   EXPECT_EQ(after.result.counts.at("repeated_steps"), done - 20);
 }
 
-// Optimizer slots travel with the checkpoint, wherever the mode keeps them.
+// The checkpoint contains the optimizer slots, wherever the mode keeps them.
 TEST_F(ResumeTest, GoesOnInTheOtherMode) {
   const std::string undisturbed = Sha("whole", kCollective, 60);
   Sha("moved", kPserver, 40);
@@ -112,7 +111,7 @@ TEST_F(ResumeTest, SigtermEndsTheJobWithACheckpoint) {
   const auto job = StartJob("stopped", kCollective, Flags("stopped", 100000));
   ASSERT_TRUE(WaitUntil([&] { return Saved("stopped", "00000020"); })) << job->Output();
   job->Signal(SIGTERM);
-  job->Signal(SIGTERM);  // at once: the same request, as timeout(1) makes it
+  job->Signal(SIGTERM);  // at once: counts as one request, as timeout(1) sends it
   EXPECT_GE(job->Wait(), 0) << job->Output();
 }
 

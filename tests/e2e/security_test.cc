@@ -1,4 +1,4 @@
-// TLS as a user has it: whole jobs, and what is said when something does not fit.
+// TLS from a user's view: whole jobs, and the messages for wrong certificates.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -15,14 +15,14 @@ using testing::Not;
 
 class SecurityTest : public JobTest {
  protected:
-  // `tandem certs ...`; the test fails when it does.
+  // Runs `tandem certs ...`; the test fails if the command fails.
   void Certs(const std::string& verb, const std::vector<std::string>& args) {
     std::vector<std::string> all = {"certs", verb};
     all.insert(all.end(), args.begin(), args.end());
     ChildProcess certs("tandem", all, {}, Path("certs.out"));
     ASSERT_EQ(certs.Wait(), 0) << certs.Output();
   }
-  // An authority in the test's folder and certificates of the job in authority/e2e/ROLE.
+  // Makes an authority in the test's directory and certificates of the job in authority/e2e/ROLE.
   std::string Authority(const std::string& name) {
     const std::string dir = Path(name);
     Certs("init", {dir});
@@ -49,11 +49,12 @@ class SecurityTest : public JobTest {
     EXPECT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
     return limit.rlim_max;
   }
-  // What /proc/PID/limits says of a process that leaves none, in a file or to a program.
+  // The line of /proc/PID/limits of a process that writes no core dump, neither to a file nor to a
+  // program.
   static std::string NoCore() {
     return "Max core file size +" + std::to_string(std::min<rlim_t>(1, MostCore())) + " +";
   }
-  // A trainer that has a minute to start and needs none of it to be refused.
+  // A trainer that has a minute to start, but is rejected at once.
   void ExpectRefused(const ChildProcess& server, const std::vector<std::string>& tls, int exit_code,
                      const std::string& said) {
     std::vector<std::string> args = {"--job_file=" + job_, "--mode=pserver", "--steps_max=2",
@@ -82,7 +83,7 @@ TEST_F(SecurityTest, TlsChangesNoBit) {
   EXPECT_EQ(made.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(shm.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(given.result.params_sha256, plain.result.params_sha256);
-  // Certificates that were made for a job end with it; those that were given stay.
+  // Certificates that were made for a job are removed with it; given ones stay.
   EXPECT_FALSE(std::filesystem::exists(Path("made.log/tls")));
   EXPECT_TRUE(std::filesystem::exists(Path("authority/e2e/trainer/tls.key")));
 }
@@ -122,7 +123,7 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not speak TLS");
 }
 
-// What must be nowhere but in its file: the job's secret and the keys.
+// The job's secret and the keys must be in no place other than their files.
 TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   const std::string secret = "5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
   const std::string file = Write("secret", secret + "\n"), pki = Authority("pki");
@@ -130,7 +131,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
     const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
-    secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);  // of its base64
+    secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);  // a part of its base64
   }
   int looked = 0;
   const auto look = [&](const std::string& where, const std::string& text) {
@@ -180,7 +181,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
     if (entry.is_regular_file() && !kept) look(path, ReadWholeFile(path));
   }
   EXPECT_GT(looked, 15) << "logs, checkpoints, update logs, audit, certificates";
-  // The same look finds it where it is.
+  // The same search finds it where it must be.
   EXPECT_NE(ReadWholeFile(file).find(secret), std::string::npos);
 }
 
@@ -191,7 +192,7 @@ TEST_F(SecurityTest, CoresAreThereForWhoAsks) {
   EXPECT_THAT(limits, Not(testing::ContainsRegex(NoCore())));
 }
 
-// Pservers that are killed come back under TLS too, and the bits are those of a quiet run.
+// Killed pservers recover under TLS too, and the bits are those of an undisturbed run.
 TEST_F(SecurityTest, AKilledPserverComesBack) {
   const std::vector<std::string> args = {"--steps_max=300", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", {"--servers=1", "--workers=2"}, args);
@@ -220,7 +221,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   EXPECT_THAT(refused.Output(), HasSubstr("in the clear over the network"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
-  EXPECT_NE(allowed.Wait(), 0);  // there is nobody at that address
+  EXPECT_NE(allowed.Wait(), 0);  // no server listens at that address
   EXPECT_THAT(allowed.Output(), HasSubstr("warning: gradients go in the clear"));
   EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
 }

@@ -1,6 +1,7 @@
-// Processes that are stopped (SIGSTOP) rather than killed: connections stay open, and nobody says a
-// word. Every call of a client ends by its deadline, and when the process goes on so does the job.
-//   TANDEM_STALL_SLACK_MS=N  how much later than that calls may end (5000: tests share machines)
+// Stopped processes (SIGSTOP) instead of killed ones: connections stay open, and no message
+// arrives. Every call of a client ends by its deadline. When the process continues, the job
+// continues too.
+//   TANDEM_STALL_SLACK_MS=N  how much later calls may end (5000: tests share machines)
 #include <signal.h>
 
 #include <atomic>
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kNumel = 1 << 16, kHeight = 1000, kDim = 8;
 constexpr Duration kStepTimeout = std::chrono::milliseconds(1000);
-constexpr Duration kGrace = std::chrono::seconds(2);  // of calls that wait on the server
+constexpr Duration kGrace = std::chrono::seconds(2);  // for calls that wait on the server
 
 Duration Slack() {
   const char* text = std::getenv("TANDEM_STALL_SLACK_MS");
@@ -28,7 +29,7 @@ Duration Slack() {
 
 class StallTest : public JobTest {
  protected:
-  // Again: at the same address.
+  // Restarts it at the same address.
   void StartServer(std::vector<std::string> args = {}) {
     if (endpoint_.empty()) endpoint_ = "127.0.0.1:" + std::to_string(FreePort());
     args.insert(args.end(), {"--listen=" + endpoint_, "--data_dir=" + Path("data")});
@@ -57,7 +58,7 @@ class StallTest : public JobTest {
   std::vector<PsConstTensor> Gradient() { return {{"w", gradient_.data(), kNumel}}; }
   PsRows Rows() { return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}}; }
 
-  // Runs the call, which must fail, by its deadline.
+  // Runs the call, which must fail by its deadline.
   static void ExpectEnds(const std::string& what, Duration deadline,
                          const std::function<Status()>& call) {
     const Time begin = SteadyNow();
@@ -120,15 +121,14 @@ TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
     ExpectAllEnd(*client, road);
     server_->Signal(SIGCONT);
     client.reset();
-    // Somebody new finds a server that works.
+    // A new client finds a server that works.
     auto next = Client(transport);
     const Status pushed = PushOnce(*next);
     EXPECT_TRUE(pushed.ok()) << pushed;
   }
 }
 
-// With word of a server that does not answer, and time for another one in its place, a push counts
-// once.
+// If an unresponsive server is reported and there is time to replace it, a push counts once.
 TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   StartServer({"--durability=logged"});
   std::promise<std::pair<int, Duration>> told;
@@ -157,7 +157,7 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   EXPECT_EQ((*info)[0].version, 2u);
 }
 
-// The others are told which trainer they wait for; when it goes on, it is told too.
+// The others learn for which trainer they wait, and are informed when it continues.
 TEST_F(StallTest, AStoppedTrainerIsNamed) {
   const auto job = StartJob("stalled", {"--servers=1", "--workers=2"},
                             {"--epochs=1000", "--step_timeout_ms=3000", "--log_every_steps=1"});

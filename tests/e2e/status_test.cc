@@ -1,4 +1,4 @@
-// Pages and metrics of a running job, as a browser and a scraper see them.
+// Pages and metrics of a running job, as a browser and a scraper read them.
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"
@@ -33,7 +33,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
   ASSERT_TRUE(WaitUntil([&] { return HttpGet(port, "/readyz") == "ready\n"; })) << job->Output();
   EXPECT_THAT(HttpGet(port, "/"), HasSubstr("</html>"));
 
-  // The loss curve grows while one looks.
+  // The loss curve grows from one request to the next.
   const auto points = [&] {
     const json series = Document(port).value("series", json::array());
     return series.empty() ? 0 : series[0]["points"].size();

@@ -1,4 +1,5 @@
-// A language model on a text: what dropout leaves out is the same on any ranks and after a resume.
+// A language model on a text: dropout omits the same elements for any number of ranks and after a
+// resume.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -43,11 +44,11 @@ class TextJobTest : public JobTest {
 TEST_F(TextJobTest, DropsTheSameOnAnyRanks) {
   const JobRun one = RunJob("one", {"--mode=local"}, {});
   ASSERT_FALSE(HasFailure());
-  EXPECT_LT(one.result.loss, 3.0);  // ln 256 = 5.5 knows nothing
+  EXPECT_LT(one.result.loss, 3.0);  // ln 256 = 5.5 is the loss of a random guess
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
-  // Only the order of sums differs from one rank; other elements dropped would show at once.
+  // Only the order of sums differs from one rank; other dropped elements would show at once.
   EXPECT_NEAR(collective.result.loss, one.result.loss, 1e-4);
   std::string job = ReadWholeFile(job_);
   job.replace(job.find("\"0.3\""), 5, "\"0\"");

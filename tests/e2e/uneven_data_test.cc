@@ -1,5 +1,5 @@
-// Data that does not divide among the ranks: every epoch ends on all ranks at the same step, with
-// padding (PAD), without the rest (DROP), or with ranks left out (JOIN).
+// Data that do not divide among the ranks. Every epoch ends on all ranks at the same step: with
+// padding (PAD), without the rest (DROP), or without some ranks (JOIN).
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -39,7 +39,7 @@ TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
   EXPECT_EQ(Run("servers", kPserver, 21 * 16, 32, "JOIN").params_sha256, join.params_sha256);
 }
 
-// The second rank never has a sample: every step is that of the first one alone, with the divisor
+// The second rank never has a sample: every step is that of the first rank alone, with the divisor
 // of one rank.
 TEST_F(UnevenDataTest, WhoHasNoSamplesAddsNothingAndIsNotCounted) {
   const JobResult one = Run("one", kLocal, 32, 32, "PAD");

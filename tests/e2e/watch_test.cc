@@ -1,4 +1,4 @@
-// A running job as an administrator sees and steers it, by the folder of its logs alone.
+// An administrator observes and controls a running job with nothing but the directory of its logs.
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -28,8 +28,7 @@ class WatchTest : public JobTest {
     said.text = tandem.Output();
     return said;
   }
-  // Holds the process up again and again, so that it is behind whatever the machine makes of the
-  // others, until `done`.
+  // Stops the process again and again until `done`, so that it lags all others on any machine.
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
     return WaitUntil([&] {
       ::kill(process, SIGSTOP);
@@ -112,14 +111,14 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_EQ(started, 4);
   EXPECT_EQ(ended, 4);
   EXPECT_EQ(events.Json().back()["event"], "done");
-  // It is over now, and that is what is said.
+  // It is over now, and the command says so.
   const Said over = Tandem({"status", logs});
   EXPECT_EQ(over.code, 78) << over.text;
   EXPECT_THAT(over.text, HasSubstr("is over"));
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 
-// A trainer that is stopped in its tracks is named as the one for whom all wait.
+// A stopped trainer is named as the one for which all others wait.
 TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   const std::string logs = Path("slow.log");
   const auto job = StartJob("slow", {"--servers=1", "--workers=2"},
@@ -140,7 +139,7 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   job->Wait();
 }
 
-// Ranks that reduce among themselves tell each other how long they wait.
+// Ranks that reduce among themselves exchange their waiting times.
 TEST_F(WatchTest, TheSlowestRankIsNamed) {
   const std::string logs = Path("ranks.log");
   const auto job = StartJob(
@@ -158,7 +157,7 @@ TEST_F(WatchTest, TheSlowestRankIsNamed) {
   job->Wait();
 }
 
-// Of trainers that wait for each other on a pserver, it knows who waits.
+// A pserver knows which of the trainers waits for which.
 TEST_F(WatchTest, TheSlowestTrainerIsNamed) {
   const std::string logs = Path("servers.log");
   const auto job = StartJob("servers", {"--servers=1", "--workers=2"},

@@ -1,4 +1,4 @@
-// Manifests of checkpoints, beside the files that they name.
+// Manifests of checkpoints, together with the files that they name.
 #include "trainer/files/checkpoint.h"
 #include "tests/fuzz/file_target.h"
 

@@ -1,5 +1,5 @@
-// What ranks read of each other before they trust it: the header of a collective's data, the words
-// of the handshake, the announcement of rank 0 and addresses.
+// Data that ranks read from each other before they trust it: the header of a collective's data, the
+// handshake, the announcement of rank 0, and addresses.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Targets that parse a file.
+// Fuzz targets that parse a file.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// `accepts` of a target that writes each input to a file and gives its path to `open`.
+// Makes the `accepts` of a target that writes each input to a file and gives its path to `open`.
 template <typename Open>
 auto FileAccepts(Open open) {
   return [open, dir = std::make_shared<TempDir>()](std::string_view input) {
@@ -22,13 +22,13 @@ auto FileAccepts(Open open) {
   };
 }
 
-// OK when every sample can be read.
+// Returns OK if every sample can be read.
 inline Status Checked(const Dataset& data) {
   CHECK_EQ(FaultOf(data), "");
   return OkStatus();
 }
 
-// Training and test data of any reader that gives both.
+// Checks training and test data of a reader that returns both.
 template <typename Data>
 Status CheckedBoth(const StatusOr<Data>& data) {
   TD_RETURN_IF_ERROR(data.status());
@@ -36,7 +36,7 @@ Status CheckedBoth(const StatusOr<Data>& data) {
   return Checked(*data->test);
 }
 
-// One of ReaderFormats().
+// Makes the target of a format of ReaderFormats().
 inline FuzzTarget FormatTarget(const std::string& name) {
   const ReaderFormat format = ReaderFormatOf(name);
   return {{format.valid}, format.pieces, FileAccepts([format](const std::string& path) {

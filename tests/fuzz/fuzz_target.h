@@ -1,5 +1,6 @@
-// One parser under fuzzing. Each file of this folder but fuzzer_main.cc and replay_test.cc is one,
-// and a program of its own: with the preset fuzz a libFuzzer, else a test that replays the seeds.
+// A fuzz target: one parser. Each file of this directory, except fuzzer_main.cc and replay_test.cc,
+// is one target and one program. The preset `fuzz` builds it with libFuzzer; other presets build a
+// test that replays the seeds.
 #pragma once
 
 #include <functional>
@@ -10,10 +11,10 @@
 namespace tandem {
 
 struct FuzzTarget {
-  std::vector<std::string> seeds;  // inputs that are accepted
-  std::vector<const char*> words;  // that inputs are made of
-  // Whether the parser takes the input. Aborts where it breaks a promise: without a message for
-  // what it refuses, or with values out of their range in what it takes.
+  std::vector<std::string> seeds;  // valid inputs
+  std::vector<const char*> words;  // fragments for new inputs
+  // Returns whether the parser accepts the input. Aborts if the parser breaks a promise: it rejects
+  // without a message, or accepts values out of their range.
   std::function<bool(std::string_view input)> accepts;
 };
 

@@ -1,5 +1,5 @@
-// A target under libFuzzer, whose flags and corpora it takes (llvm.org/docs/LibFuzzer.html).
-// --write_seeds=DIR instead writes seeds and words (DIR/words.dict) and ends.
+// Runs a target under libFuzzer and accepts its flags and corpora (llvm.org/docs/LibFuzzer.html).
+// --write_seeds=DIR writes seeds and words (DIR/words.dict) instead and exits.
 #include <glog/logging.h>
 
 #include <cstdint>
@@ -42,7 +42,7 @@ void WriteSeeds(const std::string& dir) {
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   google::InitGoogleLogging((*argv)[0]);
   FLAGS_logtostderr = true;
-  FLAGS_minloglevel = google::GLOG_ERROR;  // what is left out of a file is a warning each time
+  FLAGS_minloglevel = google::GLOG_ERROR;  // each skipped record of a file would log a warning
   constexpr std::string_view kWrite = "--write_seeds=";
   for (int i = 1; i < *argc; ++i) {
     const std::string_view arg = (*argv)[i];
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     tandem::WriteSeeds(std::string(arg.substr(kWrite.size())));
     std::exit(0);
   }
-  tandem::Target();  // here, where no limit of time runs yet
+  tandem::Target();  // before the time limit of an input starts
   return 0;
 }
 

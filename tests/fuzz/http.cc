@@ -1,4 +1,4 @@
-// Requests to the port of the status page and metrics, over a connection of their own.
+// Requests to the port of the status page and metrics, each over a separate connection.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -23,8 +23,8 @@ Fd Connect(const Endpoint& server) {
   return fd;
 }
 
-// libFuzzer's clock is a signal, which would end system calls: until this goes, another thread gets
-// it.
+// libFuzzer's clock is a signal, which would interrupt system calls. While the object exists,
+// another thread receives the signal.
 class NoAlarms {
  public:
   NoAlarms() {
@@ -41,11 +41,11 @@ class NoAlarms {
   sigset_t before_;
 };
 
-// What the server says to `input` until it closes the connection.
+// Sends `input` and returns all bytes of the server until it closes the connection.
 std::string Ask(const HttpServer& server, std::string_view input) {
   const NoAlarms none;
   const Fd fd = Connect(server.endpoint());
-  (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);  // it may close early
+  (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);  // the server may close early
   shutdown(fd.get(), SHUT_WR);
   std::string all;
   char part[4096];

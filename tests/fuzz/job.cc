@@ -18,7 +18,7 @@ bool Accepts(std::string_view input) {
   ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
                    &diagnostics);
   CHECK(diagnostics.ok() || !diagnostics.ErrorText().empty());
-  // What was understood of a broken file can be saved, too.
+  // The part of a broken file that was parsed can also be saved.
   const std::string once = SaveText(job);
   JobConfig again;
   Diagnostics none;

@@ -1,4 +1,4 @@
-// JPEG images: the header, a part of the image scaled down, and all of it.
+// JPEG images: the header, a downscaled part of the image, and the whole image.
 #include "trainer/reader/jpeg.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -7,11 +7,11 @@
 namespace tandem {
 namespace {
 
-// Larger ones are opened alone: a header of some bytes may ask for 2^27 pixels.
+// Larger images are only opened: a header of a few bytes may declare 2^27 pixels.
 constexpr int64_t kPixelsMax = 1 << 18;
 
 bool Accepts(std::string_view input) {
-  static JpegDecoder decoder;  // keeps its memory from image to image
+  static JpegDecoder decoder;  // reuses its memory for each image
   bool accepted = false;
   for (const int part : {3, 1}) {
     const auto size = decoder.Open(input);
@@ -23,7 +23,7 @@ bool Accepts(std::string_view input) {
     CHECK(image.ok() || !image.status().message().empty());
     accepted = image.ok();
     if (!accepted) continue;
-    volatile uint8_t sum = 0;  // all of it can be read
+    volatile uint8_t sum = 0;  // every byte can be read
     for (int at = 0; at < image->width * image->height * 3; ++at) {
       sum = static_cast<uint8_t>(sum + image->rgb[at]);
     }

@@ -22,7 +22,7 @@ PAGE = """# Fuzzing
 | csv | stays |
 """
 
-# Says what libFuzzer does; a file more in the corpus for each turn, and some time of a processor.
+# Pretends to be libFuzzer: adds one file to the corpus in each run and uses some processor time.
 STAND_IN = """#!/bin/bash
 case $1 in
   --write_seeds=*) echo a > "${1#*=}/seed-0"; exit ;;

@@ -1,4 +1,4 @@
-// ONNX models that become programs.
+// ONNX models, converted to programs.
 #include "common/base/check.h"
 #include "onnx/onnx.pb.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -30,7 +30,7 @@ void AddSeed(const Program& program, std::vector<std::string>& seeds) {
   CpuDevice device;
   const auto model = ExportOnnx(program, *ValuesOf(program, device), {}, {});
   CHECK(model.ok()) << model.status();
-  // Some operators go out and do not come back.
+  // Some operators can be exported but not imported.
   if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);
 }
 

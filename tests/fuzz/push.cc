@@ -1,5 +1,5 @@
-// What pservers and trainers read of each other's messages by hand: the same bytes as a push, its
-// answer and that of a pull, whole and in two pieces.
+// Messages that pservers and trainers decode without a library. The same bytes are decoded as a
+// push, as its reply and as the reply to a pull, in one piece and in two.
 #include "common/base/check.h"
 #include "common/codec/tensor_codec.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,4 +1,4 @@
-// recordio files as they come, and with right checksums, behind which damage is rarely reached.
+// recordio files as they are, and with corrected checksums, so that the parser reaches the damage.
 #include <zlib.h>
 
 #include <cstring>
@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// With right checksums as far as there are whole chunks: magic, records, CRC32 of the payload,
-// compressor, payload bytes.
+// Corrects the checksums as far as there are whole chunks. A chunk is: magic, records, CRC32 of the
+// payload, compressor, payload bytes.
 std::string Sealed(std::string file) {
   for (size_t at = 0; at + 20 <= file.size();) {
     uint32_t size;

@@ -1,4 +1,4 @@
-// The seeds of a target, whole, cut short and mutated: TANDEM_FUZZ_RUNS of the last.
+// Replays the seeds of a target: whole, truncated and mutated (TANDEM_FUZZ_RUNS mutations).
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/fuzz_target.h"

@@ -11,7 +11,7 @@ bool Accepts(std::string_view input) {
   const auto tensors = ParseSafetensors(file, "file", device);
   CHECK(tensors.ok() || tensors.status().message().find("file") == 0);
   if (!tensors.ok()) return false;
-  // Taken once, it is written and taken again.
+  // An accepted file is written and must be accepted again.
   static const TempDir dir;
   CHECK(WriteSafetensors(dir / "again", tensors->tensors, tensors->metadata).ok());
   const auto again = ReadSafetensors(dir / "again", device);

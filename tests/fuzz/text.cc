@@ -1,4 +1,4 @@
-// Plain text by bytes: windows, and windows with bytes to be found.
+// Plain text by bytes: windows, and windows with bytes to be predicted.
 #include "trainer/reader/text.h"
 #include "tests/fuzz/file_target.h"
 

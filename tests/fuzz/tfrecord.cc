@@ -1,4 +1,4 @@
-// tfrecord files as they come, and with right checksums, behind which damage is rarely reached.
+// tfrecord files as they are, and with corrected checksums, so that the parser reaches the damage.
 #include <cstring>
 
 #include "common/base/crc32c.h"
@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// With right checksums as far as there are whole frames.
+// Corrects the checksums as far as there are whole frames.
 std::string Sealed(std::string file) {
   const auto seal = [&file](size_t at, size_t bytes) {
     const uint32_t crc = Crc32c(0, file.data() + at, bytes);

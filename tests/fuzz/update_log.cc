@@ -1,5 +1,5 @@
-// Records of pservers' update log. Inputs are a kind and a body, whose checksum is made right; as
-// they come, they are tried too.
+// Records of the pservers' WAL. An input is a kind and a body, for which a correct checksum is
+// computed. The input is also tried as it is.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ bool Decodes(std::string_view record) {
   const auto entry = DecodeLogEntry(kNumber, record);
   CHECK(entry.ok() || !entry.status().message().empty());
   if (!entry.ok()) return false;
-  // Taken once, it is written and taken again.
+  // An accepted entry is written and must be accepted again.
   const std::string once = BytesOf(EncodeLogEntry(*entry));
   const auto again = DecodeLogEntry(kNumber, once);
   CHECK(again.ok()) << again.status();
@@ -71,7 +71,7 @@ std::vector<std::string> Seeds() {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  google::protobuf::SetLogHandler(nullptr);  // a line for each name that is no UTF-8
+  google::protobuf::SetLogHandler(nullptr);  // it would log a line for each name that is not UTF-8
   return {Seeds(), {"\1", "\4", "\5", "\6", "\7"}, Accepts};
 }
 

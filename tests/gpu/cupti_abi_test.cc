@@ -1,4 +1,4 @@
-// What kernels/exec/cupti_library.h says of CUPTI's C interface, against the header of CUDA builds.
+// Compares the declarations in kernels/exec/cupti_library.h with CUPTI's header, in CUDA builds.
 #include <cupti.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ static_assert(Takes<decltype(cuptiActivityPopExternalCorrelationId), CUpti_Exter
                     uint64_t*>);
 static_assert(Takes<decltype(cuptiGetResultString), CUptiResult, const char**>);
 
-// It opens where it lies, without a device too.
+// The library opens from its directory, without a device too.
 TEST(CuptiAbi, TheLibraryOpens) {
   const auto cupti = OpenCupti();
   if (!cupti.ok()) GTEST_SKIP() << cupti.status();

@@ -6,8 +6,8 @@ import struct
 
 # Zigzag positions up to this one have coefficients.
 COEFFICIENTS = 12
-# A code of its own of 4 bits for each category of a DC difference, and of 3 bits for the end of a
-# block and for each category of an AC coefficient.
+# A separate code of 4 bits for each category of a DC difference. Another code of 3 bits for the end
+# of a block and for each category of an AC coefficient.
 DC_SYMBOLS, AC_SYMBOLS = range(12), range(6)
 
 

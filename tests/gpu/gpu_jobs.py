@@ -18,7 +18,7 @@ WORDS = ('data {{ format: "text" dir: "{folder}" '
 
 IMAGES = ('data {{ format: "images" dir: "{folder}" images {{ train_list: "images.txt" '
           'test_list: "images.txt" classes: {classes} size: {size} resize: {size} }} }}\n')
-# Criteo's form: 39 ids a record.
+# Criteo's format: 39 ids per record.
 CRITEO_IDS = 13 * 512 + 26 * 65536
 CRITEO = ('data {{ format: "criteo" dir: "{folder}" criteo {{ train_file: "criteo.txt" '
           "test_share: 0.01 }} }}\n")
@@ -68,7 +68,7 @@ def write_criteo(folder, records):
 
 SMALL_IMAGES = args(image="3,32,32", stem="3", classes="10")
 IMAGENET = args(image="3,224,224", classes="1000")
-# Images are cut out, scaled, mirrored and normalised on the device.
+# Images are cropped, scaled, mirrored and normalised on the device.
 ON_DEVICE = "strategy { runtime_flags { use_dali: true } }\n"
 AMP = "strategy { amp: true amp_configs { amp_dtype: bf16 } }\n"
 AMP_ON_DEVICE = AMP.replace("amp: true", "amp: true runtime_flags { use_dali: true }")
@@ -187,12 +187,12 @@ NCCL = [
                                         "--hierarchical_allreduce_inter_nranks=2"]),
     ("two ranks, gradients as f16", 2, ["--fp16_allreduce=true"]),
     ("two ranks, dgc", 2, ["--dgc=true", "--dgc_configs.rampup_begin_step=1000"]),
-    # Last: CUDA promises nothing about kernels of several communicators that wait for other ranks.
+    # Last: CUDA gives no guarantee for kernels of several communicators that wait for other ranks.
     ("two ranks, three communicators", 2, ["--nccl_comm_num=3", "--sync_nccl_allreduce=false",
                                            "--fuse_all_reduce_ops=false"]),
 ]
 
-# What the list of issue 6 asks for and no program here does yet.
+# Items that the list of issue 6 requests and no program supports yet.
 NOT_BUILT = [
     ("NCCL's operations in CUDA graphs", "not built: graphs end where communication begins"),
     ("waits for communication on the device", "not built: the executor waits on the host"),

@@ -19,9 +19,9 @@ from gpu_programs import Programs
 
 BUDGET_S = 530
 TIME_IS_UP = "the time is up"
-LOG_CHARS = 1 << 20  # of a program's output, half of it from its beginning
-LOGS_CHARS = 12 << 20  # of all
-# One process each: what the device holds against one of them is not the others'.
+LOG_CHARS = 1 << 20  # kept characters of a program's output, half from its beginning
+LOGS_CHARS = 12 << 20  # limit for all programs
+# One process each, so that a device error in one of them does not affect the others.
 KERNELS = [["Linear"], ["Image"], ["Norm"], ["Elementwise", "Dense", "Layout"],
            ["Loss", "Embedding", "Optimizer", "Click", "Regime", "Update"], ["Fused"], ["Half"],
            ["RandomShapes"]]
@@ -36,10 +36,10 @@ class GpuList:
         self.root, self.out, self.jobs, self.small = root, out, jobs, small
         self.programs = Programs(root, BUDGET_S)
         self.left, self.call = self.programs.left, self.programs.call
-        self.speeds = {}  # samples a second, by row
-        self.kept = 0  # characters
+        self.speeds = {}  # samples per second, by row
+        self.kept = 0  # characters kept so far
         # `done`: items of the list that ended, with the steps that they added; `late`: those that
-        # met a limit.
+        # reached a time limit.
         self.report = {"date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
                        "small": small, "steps": [], "done": {}, "late": []}
 
@@ -187,7 +187,7 @@ class GpuList:
                 time.sleep(kill_s)
                 running[-1].kill()
             texts = []
-            end = time.monotonic() + 45  # of all of them
+            end = time.monotonic() + 45  # limit for all of them
             for process in running:
                 code, text = self.programs.wait(process, end - time.monotonic())
                 texts.append(text + ("\nkilled: it did not end" if code == 124 else ""))
@@ -380,13 +380,13 @@ class GpuList:
             items.append((kernels_name(parts), lambda parts=parts: self.kernels(parts)))
         items += [(f"losses of {row[0]}", lambda row=row: self.losses(*row))
                   for row in self.jobs.losses()]
-        # Which of the two is the faster one decides about a third of a ResNet's step.
+        # The faster one of the two determines about a third of a ResNet step.
         if not self.small:
             items.append(("op_bench of batch norm", lambda: self.op_bench(40, "batch_norm")))
         items += [("AMP scale", self.amp), ("the guide's resnet50", self.guide_job)]
         speeds = self.jobs.speeds()
         items += [(row[0], lambda row=row: self.speed(*row)) for row in speeds]
-        # Compiling takes long.
+        # Compilation takes long.
         compiled = [(f"PyTorch compile: {row[0]}",
                      lambda row=row: self.peer(row[0], row[4], "compile", 90))
                     for row in speeds if row[4]]
@@ -398,7 +398,7 @@ class GpuList:
 
     def keep_done(self, before):
         """Takes over what an earlier run of the same commit on the same device has done."""
-        # The driver of another machine with such a card may be another.
+        # Another machine with such a card may have another driver.
         kind = [str(report.get("device")).split(",", maxsplit=1)[0] for report in (before, self.report)]
         same = before.get("commit") == self.report.get("commit") and kind[0] == kind[1]
         if not same:
@@ -433,7 +433,7 @@ class GpuList:
             return 3
         if before is not None:
             self.keep_done(before)
-        was_late = (before or {}).get("late", [])  # they may be so again: last
+        was_late = (before or {}).get("late", [])  # last, because they may be late again
         for name, step in sorted(self.items(), key=lambda item: item[0] in was_late):
             if name in self.report["done"]:
                 continue

@@ -41,9 +41,9 @@ class Programs:
 
     def __init__(self, root, budget_s):
         self.root, self.begin, self.budget_s = root, time.monotonic(), budget_s
-        self.late = False  # whether one met its limit since somebody looked
+        self.late = False  # whether a program reached its time limit since the last check
         libraries = [os.path.join(root, "lib")] + cuda_library_folders()
-        # cuDNN and cuBLASLt say why they refuse a call.
+        # cuDNN and cuBLASLt log why they reject a call.
         self.env = dict(os.environ, TANDEM_BIN_DIR=os.path.join(root, "bin"),
                         TANDEM_SOURCE_DIR=root, OMP_WAIT_POLICY="passive",
                         CUDNN_LOGLEVEL_DBG="1", CUDNN_LOGDEST_DBG="stderr", CUBLASLT_LOG_LEVEL="1",

@@ -123,7 +123,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.backends.cudnn.benchmark = True
     model, inputs, labels = model_and_batch(name, batch, device)
-    clicks = name == "deepfm"  # plain SGD, in f32, as the list's job
+    clicks = name == "deepfm"  # plain SGD, in f32, like the job of the list
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0 if clicks else 0.9)
     measure = F.binary_cross_entropy_with_logits if clicks else F.cross_entropy
     run = torch.compile(model) if how == "compile" else model

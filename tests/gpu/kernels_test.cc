@@ -1,6 +1,6 @@
-// The kernels of the CUDA module. Without a device: which operators it serves, and that every row
-// of the operator bench is prepared or refused with a reason. With one: every row against the same
-// loops in double precision as the CPU's kernels.
+// The kernels of the CUDA module. Without a device: the operators that it supports, and that every
+// row of the operator bench is prepared or rejected with a reason. With a device: every row is
+// compared with the same loops in double precision as the CPU's kernels.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -40,7 +40,7 @@ TEST_F(CudaModule, RowsNameOperators) {
   }
 }
 
-// What preparing looks at: descriptions without values.
+// Preparation reads only descriptions, without values.
 std::vector<Value> DescriptionsOf(const OpCase& c) {
   std::vector<Value> values;
   for (const auto& slot : c.inputs) {
@@ -50,7 +50,7 @@ std::vector<Value> DescriptionsOf(const OpCase& c) {
   return values;
 }
 
-// Prepared, or refused with a reason; nothing here asks for a device.
+// A row is prepared, or rejected with a reason; nothing here needs a device.
 TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
   std::vector<OpCase> cases = AllCases();
   for (OpCase& c : RandomCases(7, 240)) cases.push_back(std::move(c));
@@ -90,8 +90,8 @@ class CudaDevice : public CudaModule {
     device_ = *std::move(device);
   }
 
-  // Without the large rows of the benchmark where TANDEM_SMALL_ROWS is set: on a stand-in they take
-  // long, and show nothing more.
+  // If TANDEM_SMALL_ROWS is set, the large rows of the benchmark are skipped: on a stand-in they
+  // take long and test nothing more.
   void Check(const std::vector<OpCase>& cases) {
     const bool small = std::getenv("TANDEM_SMALL_ROWS") != nullptr;
     int served = 0, rows = 0;
@@ -133,7 +133,8 @@ TEST_F(CudaDevice, Fused) { Check(FusedCases()); }
 TEST_F(CudaDevice, Half) { Check(HalfCases()); }
 TEST_F(CudaDevice, RandomShapes) { Check(RandomCases(7, 240)); }
 
-// The bits of `impl` on the device against those of `here`, which has run. Whether it serves.
+// Compares the bits of `impl` on the device with those of `here`, which has run. Returns whether
+// the device supports the row.
 bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, Device* device) {
   auto there = KernelRun::Make(c, DrawInputs(c, kCheckSeed), device);
   EXPECT_TRUE(there.ok());
@@ -148,8 +149,8 @@ bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, De
   return true;
 }
 
-// Formulas are written once and contracted nowhere, so element-wise operators, alone and in a body,
-// give the CPU's bits.
+// CPU and device share their formulas and contract none, so elementwise operators, alone and in a
+// body, give the CPU's bits.
 TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
   std::map<std::string, int> compared;  // by implementation
   for (const OpCase& c : AllCases()) {
@@ -218,7 +219,7 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
 class CudaSearch : public CudaDevice {
  protected:
   static constexpr uint64_t kNone = NonFiniteScan::kNone;
-  static constexpr size_t kTensors = 70;  // more than one launch takes
+  static constexpr size_t kTensors = 70;  // more than fits into one launch
 
   void SetUp() override {
     CudaDevice::SetUp();
@@ -235,7 +236,7 @@ class CudaSearch : public CudaDevice {
     CHECK(status.ok()) << status;
     return *memory;
   }
-  // The cells behind a search of `tensors`.
+  // The cells after a search of `tensors`.
   std::vector<uint64_t> Found(uint64_t number, bool inputs,
                               const std::vector<NonFiniteScan::Floats>& tensors) {
     auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());

@@ -1,5 +1,5 @@
-// What collective/nccl/nccl_library.h says of NCCL's C interface, against the header of CUDA
-// builds; and that the library itself, where there is one, opens.
+// Compares the declarations in collective/nccl/nccl_library.h with NCCL's header, in CUDA builds;
+// and checks that the library itself opens if it is installed.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -36,7 +36,8 @@ static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
 static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
 
-// Functions have the same arguments, in the same order: the table's entries take the library's own.
+// Functions have the same arguments, in the same order: the table's entries have the types of the
+// library.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, ncclResult_t(Args...)>;
 static_assert(
@@ -70,7 +71,7 @@ TEST(NcclAbi, TheLibraryOpens) {
   if (!nccl.ok()) GTEST_SKIP() << nccl.status();
   EXPECT_GE(nccl->version, NcclLibrary::kVersionMin);
   NcclUniqueId id{};
-  // Works without a device; says why where it does not.
+  // Works without a device, or gives the reason.
   const NcclResult result = nccl->GetUniqueId(&id);
   EXPECT_EQ(result, NcclResult::kSuccess) << nccl->GetErrorString(result);
   EXPECT_STRNE(nccl->GetErrorString(NcclResult::kRemoteError), "");

@@ -1,6 +1,6 @@
-// Generated kernels through the real NVRTC, which needs no device: every body of the operator cases
-// compiles for the devices we name. Results are held against the reference loops where they run
-// (kernels_test.cc).
+// Generated kernels through the real NVRTC, which needs no device. Every body of the operator cases
+// must compile for the devices in our list. kernels_test.cc compares the results with the reference
+// loops.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(NvrtcTest, EveryFusedRowCompiles) {
   EXPECT_GT(compiled, 0);
 }
 
-// What NVRTC makes besides machine code, with an option more.
+// NVRTC's output other than machine code, with one more option.
 struct Details {
   std::string log, ptx;
 };
@@ -79,7 +79,7 @@ Details DetailsOf(const FusedSource& source, const char* arch) {
   };
   take(nvrtc->GetProgramLogSize, nvrtc->GetProgramLog, &details.log);
   void* const library = dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return details;  // an older one, which the other tests are content with
+  if (library == nullptr) return details;  // an older version, which is enough for the other tests
   take(reinterpret_cast<NvrtcResult (*)(NvrtcProgram, size_t*)>(dlsym(library, "nvrtcGetPTXSize")),
        reinterpret_cast<NvrtcResult (*)(NvrtcProgram, char*)>(dlsym(library, "nvrtcGetPTX")),
        &details.ptx);
@@ -87,7 +87,7 @@ Details DetailsOf(const FusedSource& source, const char* arch) {
   return details;
 }
 
-// The machine code says so itself: the report of its last stage is in the log.
+// The machine code tells: the log has the report of its last stage.
 TEST(NvrtcTest, TheHeaviestBodiesSpillNothing) {
   int bodies = 0;
   for (const OpCase& c : FusedCases()) {
@@ -103,7 +103,7 @@ TEST(NvrtcTest, TheHeaviestBodiesSpillNothing) {
   EXPECT_GT(bodies, 20);
 }
 
-// Four elements in one access, besides the ends of tensors.
+// Four elements per access, except at the ends of tensors.
 TEST(NvrtcTest, AccessesAreWide) {
   for (const OpCase& c : FusedCases()) {
     if (c.op != "fused_elementwise" || c.body[0].type != "adam" || c.body.size() != 1) continue;

@@ -29,7 +29,7 @@ HOT = {
     "softmax": ["LossGradKernel", "LossKernel", "SoftmaxGradKernel", "SoftmaxKernel"],
     "sparse_rows": ["DeviceRadixSortOnesweepKernel", "ForEachKernel"],
 }
-# 64 sums that all live to the end do not fit the 32 registers that 2048 threads leave each other.
+# 64 sums that all live to the end need more than the 32 registers that are left with 2048 threads.
 SPILLS = """
 __global__ void __launch_bounds__(1024, 2) Spills(const float* x, float* y, int n) {
   float sums[64];

@@ -1,4 +1,4 @@
-// a_sync_configs and the other knobs of pserver mode: each changes what goes over the wire, and
+// a_sync_configs and the other knobs of pserver mode: each changes which messages are sent, and
 // when.
 #include <atomic>
 #include <future>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 // ---- The queue between a trainer and its servers ------------------------------------------------
 
-// Notes every exchange; while `closed` none ends.
+// Records every exchange; while `closed`, none ends.
 class Wire {
  public:
   struct Seen {
@@ -79,7 +79,7 @@ Status SendSteps(AsyncCommunicator& communicator, int from, int to) {
   return OkStatus();
 }
 
-// Eight steps that lie in the queue when the first sender comes free.
+// Eight steps that are in the queue when the first sender becomes free.
 std::vector<Wire::Seen> EightSteps(AsyncOptions options) {
   Wire wire;
   wire.Close(true);
@@ -214,7 +214,8 @@ TEST(AsyncConfigs, ThreadPoolSize) {
   }
 }
 
-// A sender that may wait takes the next step along although it is not there yet.
+// A sender that may wait sends the next step together with this one, although the next step is not
+// there yet.
 TEST(AsyncConfigs, SendWaitTimes) {
   for (const int waits : {0, 3000}) {
     Wire wire;
@@ -304,7 +305,7 @@ class RegimeTest : public testing::Test {
     }
   }
   static bool geo(const ModeOptions& options) { return options.regime == PsSyncMode::kGeo; }
-  // Starts the exchange of a trainer's step; its end is in done(trainer).
+  // Starts the exchange of a trainer's step; done(trainer) receives its result.
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
     t.done = std::make_unique<CommDone>();
@@ -335,15 +336,15 @@ TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
   auto* const w = trainers_[0]->w.span<float>().data();
   const float first = w[0];
   for (int64_t step = 0; step < 10; ++step) {
-    w[0] += 1;  // what the trainer's own optimizer does
+    w[0] += 1;  // the trainer's own optimizer
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
   }
   EXPECT_EQ(Pushes(), 2);
   ASSERT_TRUE(trainers_[0]->mode->Finish().ok());
   EXPECT_EQ(Pushes(), 3);  // ceil(10 / 4)
-  // The other trainer takes in what was sent: the half of 4, of 4 + the other half of what came
-  // before, ...: 2 + 3 + 2.5.
+  // The other trainer receives the sent differences: half of 4, half of 4 + the other half of the
+  // previous ones, ...: 2 + 3 + 2.5.
   for (int64_t step = 0; step < 4; ++step) {
     Step(1, step);
     ASSERT_TRUE(Ends(*trainers_[1]->done, kSoon));
@@ -357,7 +358,7 @@ TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon)) << step;
   }
-  Step(0, 2);  // three steps done, the other one none
+  Step(0, 2);  // one trainer has done three steps, the other one none
   EXPECT_FALSE(Ends(*trainers_[0]->done, kNotYet));
   Step(1, 0);
   EXPECT_TRUE(Ends(*trainers_[0]->done, kSoon));
@@ -392,7 +393,7 @@ TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
   EXPECT_EQ(Pushes(), 5);
 }
 
-// A variable of four elements in two slices on three servers: where they lie.
+// A variable of four elements in two slices on three servers: the servers of the slices.
 TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
   const auto place = [](PsDispatcher dispatcher) {
     PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
@@ -422,8 +423,8 @@ TEST(PsCalls, LaunchBarrier) {
   EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());
 }
 
-// A server that goes away in the middle of a call: the call is repeated and waits for another one,
-// or fails at once.
+// A server ends in the middle of a call: the call is repeated and waits for another server, or
+// fails at once.
 TEST(PsCalls, RpcRetryTimes) {
   for (const int retries : {0, 1}) {
     Metrics metrics;
@@ -431,7 +432,7 @@ TEST(PsCalls, RpcRetryTimes) {
     PsOptions options;
     options.retries = retries;
     options.trainers = 2;
-    // So long it waits for another server, and no longer; or not at all.
+    // Maximum time to wait for another server; or no wait at all.
     options.step_timeout = retries == 1 ? milliseconds(4000) : milliseconds(120000);
     auto client = *PsClient::Connect({ToString(server->endpoint())}, options);
     ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());

@@ -1,4 +1,5 @@
-// enable_addto: the parts of a gradient are added up as they come; less memory, the same bits.
+// enable_addto: the parts of a gradient are added as soon as they are computed: less memory, the
+// same bits.
 #include "gtest/gtest.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
@@ -10,7 +11,7 @@ namespace {
 
 class AddtoTest : public KnobProgramTest {
  protected:
-  // A value h that four layers read: its gradient is the sum of four.
+  // Four layers read the value h, so its gradient is the sum of four.
   static Program Train(bool addto, PassReport* report) {
     ProgramBuilder b("fan", 64);
     const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 256, Act::kRelu);

@@ -1,5 +1,5 @@
-// amp and amp_configs: which operators compute in 16 bits, the trajectory of the loss scale, steps
-// that are left out.
+// amp and amp_configs: the operators that compute in 16 bits, the values of the loss scale, and
+// skipped steps.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -12,7 +12,7 @@ class AmpTest : public KnobProgramTest {
     more.emplace_back("amp", "true");
     return Programs(more);
   }
-  // The type of input `i` of the first operator of that type.
+  // Element type of input `i` of the first operator of type `op_type`.
   static DType InputType(const Program& program, const std::string& op_type, size_t i = 0) {
     for (const Op& op : program.ops) {
       if (op.type == op_type) return program.FindVar(op.inputs[i][0])->desc.dtype;
@@ -20,7 +20,7 @@ class AmpTest : public KnobProgramTest {
     ADD_FAILURE() << "no " << op_type;
     return DType::kU8;
   }
-  // Variables that more than one cast reads.
+  // Number of variables that more than one cast reads.
   static int CastTwice(const Program& program) {
     std::map<std::string, int> casts;
     int twice = 0;
@@ -36,7 +36,7 @@ class AmpTest : public KnobProgramTest {
   }
 };
 
-// Gradients of f16 overflow with this scale, whatever they are.
+// Any f16 gradient overflows with this scale.
 const Overrides kOverflow = {{"amp_dtype", "f16"}, {"init_loss_scaling", "1e30"}};
 Overrides Overflowing(Overrides more) {
   more.insert(more.end(), kOverflow.begin(), kOverflow.end());
@@ -72,12 +72,12 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(var, "conv2d"), DType::kF32) << filter;
   EXPECT_EQ(InputType(var, "fc"), DType::kBF16);
   UseModel("zoo: \"mlp\"");
-  // Behind data alone a gray operator stays f32, a white one does not.
+  // Directly after data, a gray operator stays f32 and a white one does not.
   EXPECT_EQ(InputType(Amp().train, "reshape"), DType::kF32);
   EXPECT_EQ(InputType(Amp({{"custom_white_list", "reshape"}}).train, "reshape"), DType::kBF16);
 }
 
-// A scale that is a power of 2 changes no bit, as long as nothing becomes too large or too small.
+// A scale that is a power of 2 changes no bit, as long as no value overflows or underflows.
 TEST_F(AmpTest, TheScaleIsTakenOutAgain) {
   const auto params = [this](const char* scale) {
     return Run(Amp({{"init_loss_scaling", scale}, {"use_dynamic_loss_scaling", "false"}}).train, 3)
@@ -103,7 +103,7 @@ TEST_F(AmpTest, ShrinksWithOverflows) {
   EXPECT_EQ(ScaleAfter(train, 3), (std::vector<float>{0.25e30f, 0, 0}));
 }
 
-// Parameters, momentum and decay alike.
+// Neither parameters, momentum nor decay change.
 TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
   for (const char* dynamic : {"true", "false"}) {
     const Program train =
@@ -116,7 +116,7 @@ TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
       EXPECT_EQ(values, std::vector<float>(values.size())) << name;
     }
   }
-  // It goes on when the scale has come down.
+  // Training continues when the scale has decreased.
   const Program train =
       Amp(Overflowing({{"decr_every_n_nan_or_inf", "1"}, {"decr_ratio", "1e-3"}})).train;
   EXPECT_EQ(Run(train, 7).params, Run(train, 0).params);
@@ -142,7 +142,7 @@ TEST_F(AmpTest, GradientsTravelIn16Bits) {
   EXPECT_EQ(whole, 5) << "biases";
 }
 
-// With owners a rank sees its own sums alone: one more collective tells of an overflow elsewhere.
+// A rank with owners sees only its own sums: one more collective reports overflows of other ranks.
 TEST_F(AmpTest, OwnersAgree) {
   const Overrides owners = {{"mode", "collective"}, {"reduce_strategy", "Reduce"}, {"amp", "true"}};
   const Program train = Programs(owners, 2).train;
@@ -159,7 +159,7 @@ TEST_F(AmpTest, OwnersAgree) {
   EXPECT_LT(agreement, first_update);
 }
 
-// pservers update whatever comes: a trainer with an overflow sends zeros.
+// Pservers apply every push: a trainer with an overflow sends zeros.
 TEST_F(AmpTest, ZerosToPservers) {
   const JobPrograms programs = Amp(Overflowing({{"mode", "pserver"}}));
   EXPECT_EQ(InputType(programs.train, "push_pull"), DType::kF32);

@@ -1,5 +1,5 @@
-// auto: settings are tried on this machine, the choice is printed, kept and used. Which settings
-// win is the machine's affair; what the choice does is not.
+// auto: settings are tried on this machine; the choice is printed, stored and used. The best
+// settings depend on the machine, the handling of the choice does not.
 #include <filesystem>
 
 #include "absl/strings/str_split.h"
@@ -15,7 +15,7 @@ using ::testing::Not;
 
 class AutoTest : public KnobProgramTest {
  protected:
-  // The flags that stand for a choice as it is kept beside checkpoints.
+  // The flags for a choice that is stored beside checkpoints.
   std::vector<std::string> Kept(const std::string& dir) const {
     std::vector<std::string> flags;
     const std::string text = ReadWholeFile(Path(dir) + "/auto_choice");
@@ -26,7 +26,8 @@ class AutoTest : public KnobProgramTest {
     }
     return flags;
   }
-  // Runs the job with `args`, then without auto but with the flags that auto chose: the same bits.
+  // Runs the job with `args`, then without auto but with the flags that auto chose, and expects the
+  // same bits.
   JobRun ExpectSameAsChosen(const std::vector<std::string>& launch, std::vector<std::string> args) {
     auto with = args;
     with.insert(with.end(), {"--auto=true", "--checkpoint.dir=" + Path("kept")});
@@ -46,20 +47,20 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
   EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));  // a flag set them
   EXPECT_EQ(run.result.steps, 5);
 
-  // The file is a strategy like any other.
+  // The file is a normal strategy.
   const std::string lint = Path("lint.out");
   ChildProcess check("tandem", {"lint", "--type=strategy", Path("best.pbtxt")}, {}, lint);
   EXPECT_EQ(check.Wait(), 0) << ReadWholeFile(lint);
   EXPECT_THAT(ReadWholeFile(Path("best.pbtxt")), Not(HasSubstr("auto: true")));
 }
 
-// All ranks must come to the same choice, or they would not build the same program.
+// All ranks must make the same choice, because they must build the same program.
 TEST_F(AutoTest, RanksChooseTogether) {
   const JobRun run = ExpectSameAsChosen({"--mode=collective", "--nproc=2"}, {"--steps_max=5"});
   EXPECT_THAT(run.output, ContainsRegex("auto: buckets of gradients: fuse_grad_size_in_MB=1"));
 }
 
-// Over TCP there are algorithms to choose from.
+// Over TCP there are several algorithms.
 TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
   const JobRun run =
       ExpectSameAsChosen({"--mode=collective", "--nproc=2"},
@@ -89,12 +90,12 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is no setting"));
 }
 
-// With servers each trainer measures alone; they see nothing of it.
+// Each trainer measures alone if there are servers; the servers receive nothing.
 TEST_F(AutoTest, ServersSeeNoTrial) {
   const std::vector<std::string> launch = {"--mode=pserver", "--servers=1", "--workers=2"};
   const std::vector<std::string> args = {"--steps_max=4", "--threads=1"};
   auto tuned = args;
-  // Everything it could choose is set: the steps are the very same then.
+  // Everything that auto could choose is set; then the steps are identical.
   tuned.insert(tuned.end(), {"--auto=true", "--use_mkldnn=true", "--fuse_elewise_add_act_ops=false",
                              "--fuse_bn_act_ops=false", "--enable_auto_fusion=false"});
   const JobRun run = RunJob("tuned", launch, tuned);

@@ -1,5 +1,5 @@
-// batch_merge_repeats: a step's batch runs in parts, one after another, with one update and one
-// round of communication; memory is that of a part.
+// batch_merge_repeats: the batch of a step is computed in parts, one after another, with one update
+// and one round of communication. Memory is needed for one part.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -1,4 +1,4 @@
-// benchmark: after each step a line for each of its operators, with time and memory.
+// benchmark: after each step, one line for each of its operators, with time and memory.
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
@@ -44,7 +44,7 @@ TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
 
 class BenchmarkOnDevice : public CudaOnHostTest {};
 
-// An operator's time is that of its kernels, so each is waited for.
+// The time of an operator is that of its kernels, so the trainer waits for each operator.
 TEST_F(BenchmarkOnDevice, EachOperatorIsWaitedFor) {
   const auto lines = [](const std::string& text, const std::string& part) {
     int count = 0;

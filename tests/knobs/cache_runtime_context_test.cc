@@ -1,5 +1,5 @@
-// cache_runtime_context: what the reference does with it set, a plan always does; the trainer says
-// so, and addresses stay as they were when the plan was made.
+// cache_runtime_context: a plan always does what Paddle does with this knob. The trainer says so,
+// and addresses do not change after the plan is made.
 #include <cstring>
 
 #include "gtest/gtest.h"

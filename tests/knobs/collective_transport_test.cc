@@ -1,4 +1,4 @@
-// collective_transport: what carries the sums of a job, which are the same either way.
+// collective_transport: the transport of a job's sums, which are the same for each transport.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -33,7 +33,7 @@ TEST_F(CollectiveTransportTest, TheSameBits) {
   }
 }
 
-// Several buckets on several communicators, of one tensor each and of many.
+// Several gradient buckets on several communicators, with one tensor each and with many.
 TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
   const Args many = {"--nccl_comm_num=2", "--sync_nccl_allreduce=false",
                      "--fuse_grad_size_in_MB=0.05"};
@@ -43,7 +43,7 @@ TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
             Train("many-shm", 2, many).result.params_sha256);
 }
 
-// Groups are the affair of the sockets.
+// Groups are supported only over sockets.
 TEST_F(CollectiveTransportTest, GroupsRefuseSharedMemory) {
   Args args = {"--use_hierarchical_allreduce=true", "--hierarchical_allreduce_inter_nranks=2"};
   const JobRun grouped = Train("groups", 4, args);

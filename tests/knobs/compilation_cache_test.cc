@@ -52,7 +52,7 @@ strategy { amp: true amp_configs { amp_dtype: bf16 }
 };
 
 // The outputs of two convolutions, gradients of one input and two filters, one normalisation and
-// its gradient, which are the same plans for both, and all updates.
+// its gradient (the same plans for both), and all updates.
 constexpr char kAll[] = "code for the device: 8 compiled [^\n]*, 0 known";
 
 TEST_F(CompilationCache, TheSecondJobCompilesNothing) {

@@ -1,5 +1,5 @@
 // cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit: the algorithms of
-// convolutions are measured once for a machine and kept; a second start measures nothing and gets
+// convolutions are measured once per machine and stored. A second start measures nothing and gets
 // the same bits. Scratch memory stays within the limit.
 #include <algorithm>
 #include <fstream>
@@ -24,7 +24,7 @@ class ConvSearchTest : public KnobProgramTest {
         "zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8,64\" }"
         " arg { name: \"blocks\" value: \"1\" }");
   }
-  // What a plan of this job came to: "type: implementation" of its convolutions, and the scratch
+  // The result of planning this job: "type: implementation" of its convolutions, and the scratch
   // memory of all kernels.
   struct Chosen {
     std::vector<std::string> convolutions;
@@ -71,7 +71,7 @@ TEST_F(ConvSearchTest, WhatWasMeasuredIsKept) {
   EXPECT_EQ(ReadWholeFile(Path("conv_algorithms.txt")), file);
 }
 
-// The entries of the file decide, not the clock of this start.
+// The entries of the file decide, not new measurements.
 TEST_F(ConvSearchTest, TheFileDecides) {
   const Overrides on = {{"cudnn_exhaustive_search", "true"}};
   Choose(on);
@@ -79,7 +79,8 @@ TEST_F(ConvSearchTest, TheFileDecides) {
   const size_t line = measured.find("own or oneDNN: conv2d f32[8,8");
   ASSERT_NE(line, std::string::npos) << measured;
   const size_t at = measured.find("\town ", line) + 5, end = measured.find(' ', at);
-  // Forward convolutions by our own kernel when it is said to take so long.
+  // Sets the measured time of Tandem's kernel, and returns how many forward convolutions then use
+  // it.
   const auto own = [&](const char* us) {
     std::string text = measured;
     Write("conv_algorithms.txt", text.replace(at, end - at, us));

@@ -1,4 +1,4 @@
-// cpu_num: places of one process are ranks: they train what as many processes train, to the bit,
+// cpu_num: the replicas of one process are ranks. They train the same bits as that many processes,
 // and share a batch that does not divide.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
-// Bits of some kernels depend on the number of threads, which follows the number of places.
+// Bits of some kernels depend on the number of threads, which follows the number of replicas.
 class CpuNumTest : public JobTest {
  protected:
   JobRun Train(const std::string& name, const Args& launch, Args args) const {
@@ -37,7 +37,7 @@ TEST_F(CpuNumTest, PlacesOfSeveralProcesses) {
   EXPECT_EQ(nested.result.params_sha256, flat.result.params_sha256);
 }
 
-// Each place is a trainer of its own to the pservers.
+// For the pservers each replica is a separate trainer.
 TEST_F(CpuNumTest, PlacesOfATrainerOfPservers) {
   const JobRun places = Train("places", {"--servers=1", "--workers=1"}, {"--cpu_num=2"});
   EXPECT_EQ(places.result.params_sha256,
@@ -46,7 +46,7 @@ TEST_F(CpuNumTest, PlacesOfATrainerOfPservers) {
             Train("local", kLocal, {"--cpu_num=2"}).result.params_sha256);
 }
 
-// 5 over 4 places: 1, 1, 1 and 2 samples, each sample with the same weight.
+// 5 over 4 replicas: 1, 1, 1 and 2 samples, each sample with the same weight.
 TEST_F(CpuNumTest, ABatchThatDoesNotDivideIsTheSameBatch) {
   const Args batch = {"--global_batch_size=5", "--optimizer.learning_rate=0.0003"};
   Args four = batch;

@@ -1,5 +1,5 @@
-// execution_strategy.cuda_graph: how often a step is launched, what stands between its graphs, and
-// that the bits are those of launching one by one.
+// execution_strategy.cuda_graph: the number of launches per step and the operators between its
+// graphs. The bits are those of single launches.
 #include <algorithm>
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ constexpr const char* kOn = "--cuda_graph=true";
 
 class CudaGraph : public CudaOnHostTest {
  protected:
-  // The same job with and without.
+  // The same job with and without the knob.
   struct Both {
     JobRun off, on;
   };
@@ -33,7 +33,7 @@ class CudaGraph : public CudaOnHostTest {
     return both;
   }
   static double Launches(const JobRun& run) { return run.result.counts.at("device.launches"); }
-  // Lines of what CUDA was asked for.
+  // Number of such lines in the log of CUDA calls.
   int64_t Noted(const std::string& name, const std::string& line) const {
     const std::string log = "\n" + Log(name);
     int64_t count = 0;
@@ -42,7 +42,7 @@ class CudaGraph : public CudaOnHostTest {
   }
 };
 
-// The first step is launched as ever, the second is recorded.
+// The first step is launched as usual, the second is recorded.
 TEST_F(CudaGraph, AStepIsOneLaunch) {
   const Both both = RunBoth("adam", {"--optimizer.type=adam", "--steps_max=6"});
   const double kernels = Launches(both.off) / 6;
@@ -58,7 +58,8 @@ TEST_F(CudaGraph, AStepIsOneLaunch) {
   EXPECT_THAT(both.on.output, HasSubstr(" launches became 1\n"));
 }
 
-// The learning rate and the weight of each step come beside it; the end of the step is waited for.
+// The learning rate and the weight of each step are passed separately; the host waits for the end
+// of the step.
 TEST_F(CudaGraph, AStepIsWaitedForOnce) {
   const auto waits = [this](const std::string& name, int steps) {
     const JobRun run = Run(name, "cuda",
@@ -91,7 +92,7 @@ seed: 5
   RunBoth("text", {"--steps_max=5"});
 }
 
-// The host reads conditions, and what was left out is recorded when it has been run.
+// The host reads conditions. An operator that was skipped at first is recorded after its first run.
 TEST_F(CudaGraph, ConditionsCutAStep) {
   const Both merge =
       RunBoth("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=2", "--steps_max=8"});
@@ -117,7 +118,7 @@ TEST_F(CudaGraph, TheCpuHasNone) {
   EXPECT_THAT(run.output, HasSubstr("cuda_graph: the CPU has none\n"));
 }
 
-// Over the stand-in device, whose kernels are the CPU's.
+// Over the stand-in device, whose kernels are those of the CPU.
 using CudaGraphRanks = DeviceJobTest;
 
 TEST_F(CudaGraphRanks, CommunicationCutsAStep) {

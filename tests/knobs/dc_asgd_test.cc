@@ -1,5 +1,5 @@
-// enable_dc_asgd and dc_asgd_lambda: a gradient that comes late is corrected by what its trainer
-// pulled last.
+// enable_dc_asgd and dc_asgd_lambda: a stale gradient is corrected with the parameters that its
+// trainer pulled last.
 #include "common/strategy/diagnostics.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -47,7 +47,7 @@ class DcAsgdTest : public PserverTest, public testing::WithParamInterface<PsTran
 
 TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   Connect(0.5);
-  Push(1, 1);  // w is what it pulled: 10 - 1
+  Push(1, 1);  // w is still the value that it pulled: 10 - 1
   Push(0, 2);  // 2 + 0.5 * 2 * 2 * (9 - 10) = 0
   EXPECT_EQ(Pull(1), 9);
   Push(1, 1);   // it pulled 9 just now: 8
@@ -59,7 +59,7 @@ TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   EXPECT_EQ(Pull(0), 7);
 }
 
-// What trainers pulled is in no log: the log holds what was applied.
+// The log contains no pulled parameters; it contains the gradients as they were applied.
 TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   PserverOptions options;
   options.data_dir = dir_;
@@ -69,7 +69,7 @@ TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   Push(0, 2);
   Connect(0.5, options);
   EXPECT_EQ(Pull(0), 9);
-  Push(1, 3);  // from what it pulled when it came back
+  Push(1, 3);  // relative to the parameters that it pulled after the restart
   EXPECT_EQ(Pull(0), 6);
 }
 
@@ -98,8 +98,8 @@ TEST(DcAsgdJob, NeedsGradientsThatComeLate) {
   }
 }
 
-// Eight trainers that take turns, each with a gradient of the parameters of seven updates before:
-// the slope of w^2 / 2. With this learning rate w grows without bound, corrected it does not.
+// Eight trainers take turns. Each has the gradient of w^2 / 2 at the parameters of seven updates
+// before. With this learning rate w grows without bound; with correction it does not.
 TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
   const auto farthest = [](double strength) {
     constexpr int kTrainers = 8;

@@ -1,4 +1,4 @@
-// deterministic: one result, bit by bit, for every mode and any number of ranks, places and
+// deterministic: one result, bit by bit, for every mode and any number of ranks, replicas and
 // servers.
 #include "gmock/gmock.h"
 #include "proto/job.pb.h"
@@ -49,13 +49,13 @@ class DeterministicTest : public KnobProgramTest {
 
 const Args kOn = {"--steps_max=50", "--deterministic=true"};
 
-// Who has cores to spare is told what uses them.
+// A job with idle cores gets a note about how to use them.
 TEST(DeterministicNoteTest, PlacesUseIdleCores) {
   JobConfig config;
   RankInfo rank;
   EXPECT_EQ(IdleCoresNote(config, rank, 8), "");
   config.mutable_strategy()->set_deterministic(true);
-  config.mutable_strategy()->set_batch_merge_repeats(4);  // as LoadJob has it
+  config.mutable_strategy()->set_batch_merge_repeats(4);  // as LoadJob sets it
   EXPECT_THAT(IdleCoresNote(config, rank, 8), testing::HasSubstr("--cpu_num=4 uses 4"));
   EXPECT_THAT(IdleCoresNote(config, rank, 3), testing::HasSubstr("--cpu_num=2 uses 2"));
   EXPECT_EQ(IdleCoresNote(config, rank, 1), "");
@@ -95,7 +95,7 @@ TEST_F(DeterministicTest, EightShardsOnUpToEightRanks) {
                   flags);
 }
 
-// Without it the layouts part: the sums have another order.
+// Without the knob the layouts differ: the sums have another order.
 TEST_F(DeterministicTest, OffTheyPart) {
   const Args off = {"--steps_max=50", "--threads=1"};
   const std::string local = Train(Local("local", "1"), off).result.params_sha256;
@@ -105,8 +105,8 @@ TEST_F(DeterministicTest, OffTheyPart) {
   EXPECT_NE(servers, ranks);
 }
 
-// Running statistics are the first shard's, wherever the others lie; dropout and optimizers with
-// norms of gradients.
+// Running statistics are those of the first shard, wherever the others are; also dropout, and
+// optimizers with norms of gradients.
 TEST_F(DeterministicTest, BatchNormalisation) {
   job_ = Write("norms.pbtxt", kResNet18Job);
   const Args flags = {"--steps_max=6", "--deterministic=true", "--optimizer.clip_norm=1"};

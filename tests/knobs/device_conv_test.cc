@@ -1,6 +1,6 @@
-// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit on a CUDA place: cuDNN
-// is a stand-in (tests/cuda_on_host) with three algorithms that give the same bits each time,
-// number 0 without a workspace, 1 and 2 with one, and two that nobody may take.
+// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit on a CUDA place. cuDNN
+// is a stand-in (tests/cuda_on_host) with three reproducible algorithms, number 0 without a
+// workspace, 1 and 2 with one. It also has two algorithms that must not be used.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,7 +39,7 @@ class DeviceConv : public CudaOnHostTest {
   struct Trained {
     JobResult result;
     std::string output;
-    std::string asked;  // of the libraries, a line for each call
+    std::string asked;  // one line per library call
   };
   Trained Train(const std::string& name, const std::string& place, Args flags) const {
     flags.push_back("--steps_max=4");
@@ -52,7 +52,7 @@ class DeviceConv : public CudaOnHostTest {
     return Train(name, "cuda", flags);
   }
   std::string Cache() const { return ReadWholeFile(Path("conv_algorithms.txt")); }
-  // The file, with times that make `fastest` the fastest algorithm of every problem.
+  // Rewrites the times in the file so that `fastest` is the fastest algorithm of every problem.
   void Prefer(const std::string& fastest) {
     std::vector<std::string> lines = absl::StrSplit(Cache(), '\n');
     for (std::string& line : lines) {
@@ -91,7 +91,7 @@ TEST_F(DeviceConv, WhatWasMeasuredIsKept) {
                                  "filter's gradient of conv2d_grad f32["}) {
     EXPECT_THAT(Cache(), HasSubstr("CUDA on host; 1 multiprocessors; cuDNN 90000\t" + part));
   }
-  // All that serve, with their workspace: 8 images of 4 x 8 x 8 in f64.
+  // All usable ones, with their workspace: 8 images of 4 x 8 x 8 in f64.
   EXPECT_THAT(Cache(), HasSubstr("\talgorithm0 "));
   EXPECT_THAT(Cache(), HasSubstr(absl::StrCat(" ", 8 * 4 * 8 * 8 * sizeof(double), "\t")));
   EXPECT_THAT(Cache(), Not(HasSubstr("algorithm3")));
@@ -111,7 +111,7 @@ TEST_F(DeviceConv, TheFileDecides) {
   }
 }
 
-// A workspace above the limit is not taken, and needs no new measurements to be left alone.
+// An algorithm with a workspace above the limit is not used, and this needs no new measurements.
 TEST_F(DeviceConv, WorkspacesStayWithinTheLimit) {
   const Args none = {"--conv_workspace_size_limit=0"};
   ExpectOnly(Train("rule", "cuda", {}).asked, "algorithm1");
@@ -142,8 +142,8 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
 
-// Plans of graphs are among the algorithms, and the chosen one alone is made again. Their numbers
-// are those of cuDNN's proposals, of which the first and the second serve nobody here.
+// Plans of graphs are among the algorithms, and only the chosen one is made again. Their numbers
+// are those of cuDNN's proposals, of which the first and the second serve no convolution here.
 TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -162,7 +162,7 @@ TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   }
 }
 
-// A name that nothing has any more is no reason for plain loops.
+// A stored name that no longer exists must not lead to plain loops.
 TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -181,7 +181,7 @@ TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   EXPECT_EQ(runs(again), runs(by_rule));
 }
 
-// With and without a bias, in graphs and, for f32, behind single calls.
+// Convolutions with and without a bias, in graphs and, for f32, after single calls.
 TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   ProgramBuilder b("relus", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});
@@ -210,8 +210,8 @@ TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   }
 }
 
-// 16-bit images have their channels last on the device; losses are those of the CPU, where shapes,
-// parameters and what is fetched are the same.
+// 16-bit images have their channels last on the device. Losses are those of the CPU; shapes,
+// parameters and fetched values are the same.
 TEST_F(DeviceConv, HalfImagesHaveTheirChannelsLast) {
   for (const std::string type : {"f16", "bf16"}) {
     const Args half = {"--amp=true", "--amp_dtype=" + type};

@@ -1,5 +1,5 @@
-// enable_cublas_tensor_op_math and cudnn_batchnorm_spatial_persistent: what cuBLASLt and cuDNN are
-// asked for on a CUDA place. They are stand-ins (tests/cuda_on_host), which note it, and round to
+// enable_cublas_tensor_op_math and cudnn_batchnorm_spatial_persistent: the requests to cuBLASLt and
+// cuDNN on a CUDA place. Both are stand-ins (tests/cuda_on_host), which log requests and round to
 // TF32 as tensor cores do.
 #include "gmock/gmock.h"
 #include "tests/support/built_program.h"
@@ -23,7 +23,7 @@ global_batch_size: 8
 seed: 3
 )";
 
-// A convolution, its normalisation and a layer: so little that roundings stay small.
+// A convolution, its normalisation and a layer: so small that rounding errors stay small.
 std::string NormedProgram() {
   ProgramBuilder b("normed", 8);
   const std::string conv = b.Conv2d(b.Data("img", DType::kF32, {1, 8, 8}),
@@ -56,7 +56,7 @@ class DeviceMath : public CudaOnHostTest {
 
   struct Trained {
     double loss;
-    std::string asked;  // of the libraries
+    std::string asked;  // log of the libraries
   };
   Trained Train(const std::string& name, const std::string& place, Args flags) const {
     flags.push_back("--steps_max=4");
@@ -92,7 +92,7 @@ TEST_F(DeviceMath, BatchNormIsPersistentOrNot) {
   EXPECT_NEAR(persistent.loss, Train("cpu", "cpu", {}).loss, 1e-4);
 }
 
-// Where channels are last, what stands behind a normalisation is in its plan.
+// The plan of a normalisation with channels last includes the operators after it.
 TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   Write("program.pbtxt", ResidualProgram());
   const Args half = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};
@@ -109,7 +109,7 @@ TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   EXPECT_NEAR(graphs.loss, Train("cpu", "cpu", half).loss, 2e-2);
 }
 
-// cuDNN takes no output in the place of an input.
+// cuDNN does not support an output in the memory of an input.
 TEST_F(DeviceMath, NormalisationsAreNotInPlace) {
   Write("program.pbtxt", ResidualProgram());
   const Args apart = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};

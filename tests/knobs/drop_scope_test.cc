@@ -1,5 +1,5 @@
-// num_iteration_per_drop_scope and local_exe_sub_scope_limit: the memory of temporaries goes back
-// to the system between runs; what was fetched stays, and so do the bits.
+// num_iteration_per_drop_scope and local_exe_sub_scope_limit: the memory of temporaries is returned
+// to the system between runs. Fetched values and all bits stay the same.
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -33,7 +33,7 @@ class DropScopeTest : public KnobProgramTest {
     return bytes;
   }
 
-  // Resident temporaries behind each of `runs` runs, and the drops.
+  // Resident temporaries after each of `runs` runs, and the drops.
   struct Trace {
     std::vector<bool> holds;
     int64_t drops = 0;

@@ -1,5 +1,5 @@
-// elastic: a job goes on without a rank that is lost, with the bits of an undisturbed one; without
-// the knob it ends.
+// elastic: a job continues without a lost rank, with the bits of an undisturbed job; without the
+// knob it ends.
 #include <signal.h>
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ class ElasticTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A job of two ranks (`nproc`), of which one is killed behind step 20.
+  // A job of two ranks (`nproc`), one of which is killed after step 20.
   std::unique_ptr<ChildProcess> Killed(const std::string& name, const std::string& nproc,
                                        const Args& args, int rank) const {
     auto job = StartJob(name, {"--mode=collective", "--nproc=" + nproc}, args);
@@ -76,7 +76,7 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
   }
 }
 
-// What a step is must not depend on who does it.
+// A step must not depend on the ranks that compute it.
 TEST_F(ElasticTest, BatchesOfRanksAreRefused) {
   std::string text = ReadWholeFile(job_);
   const std::string global = "global_batch_size: 128";

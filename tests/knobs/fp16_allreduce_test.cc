@@ -1,4 +1,4 @@
-// fp16_allreduce: half the bytes travel; the job learns the same, not to the bit.
+// fp16_allreduce: half as many bytes are sent; the job learns the same, but with other bits.
 #include "collective/communicator.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/comm.h"
@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// A world in which the other rank sends what this one does.
+// A world in which the other rank sends the same data.
 class Doubling final : public Communicator {
  public:
   struct Done final : Work {
@@ -37,7 +37,8 @@ class Doubling final : public Communicator {
   const std::string name_ = "doubling";
 };
 
-// Bytes on their way for `data` in buckets of the given sizes, after which it is doubled.
+// Bytes in transit for `data`, in gradient buckets of the given sizes; afterwards `data` is
+// doubled.
 size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role = OpRole::kComm) {
   ModeOptions options;
   options.ranks = 2;

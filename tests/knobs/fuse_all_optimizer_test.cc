@@ -1,5 +1,5 @@
-// fuse_all_optimizer_ops: the updates of a step become one operator and the parameters stay the
-// same, bit for bit.
+// fuse_all_optimizer_ops: the updates of a step become one operator; the parameters keep their
+// bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

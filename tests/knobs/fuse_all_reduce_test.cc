@@ -1,5 +1,5 @@
-// fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS, last_comm_group_size_MB: how
-// many collectives a step has, what the last one holds, and that neither changes a bit.
+// fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS, last_comm_group_size_MB: the
+// number of collectives of a step, and the size of the last one. No bit changes.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -8,12 +8,13 @@ namespace {
 
 class FuseAllReduceTest : public KnobProgramTest {
  protected:
-  // Collectives of a step of LeNet (10 gradients in 5 layers), from the knobs to the program.
+  // Number of collectives in a step of LeNet (10 gradients in 5 layers) with these knobs.
   int Collectives(Overrides knobs) {
     knobs.emplace_back("mode", "collective");
     return Count(Programs(knobs, 2).train, "c_allreduce_sum");
   }
-  // Gradients that each of them reduces, in the order of the step, and the bytes of the last.
+  // Number of gradients in each collective, in the order of the step, and the bytes of the last
+  // one.
   std::vector<size_t> Sizes(Overrides knobs, size_t* last_bytes) {
     knobs.emplace_back("mode", "collective");
     const Program program = Programs(knobs, 2).train;
@@ -45,7 +46,7 @@ TEST_F(FuseAllReduceTest, TheLastOneIsAsSmallAsAsked) {
   size_t bytes = 0;
   EXPECT_THAT(Sizes({}, &bytes), ElementsAre(10)) << "LeNet is below 1 MB";
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0"}}, &bytes), ElementsAre(10));
-  // The two convolutions, whose gradients exist last; the layer before them has 120 KB.
+  // The two convolutions, whose gradients are computed last; the layer before them has 120 KB.
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.05"}}, &bytes), ElementsAre(6, 4));
   EXPECT_LE(bytes, 0.05 * 1048576);
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.005"}}, &bytes), ElementsAre(8, 2));

@@ -1,5 +1,5 @@
-// fuse_bn_act_ops and fuse_bn_add_act_ops: the batch normalisations of a residual network take in
-// the relu, and the addition, behind them, forward and backward; the same bits.
+// fuse_bn_act_ops and fuse_bn_add_act_ops: the batch normalisations of a residual network absorb
+// the following relu, and the addition, forward and backward; the bits are the same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -47,7 +47,7 @@ TEST_F(FuseBnActTest, TheSameBitsInLessMemory) {
   EXPECT_LT(both.arena_bytes, plain.arena_bytes);
 }
 
-// The one that is on by default, on whole jobs.
+// The knob that is on by default, in whole jobs.
 TEST_F(FuseBnActTest, AJobTrainsEitherWay) {
   job_ = Write("synthetic.pbtxt", R"(
 name: "images"

@@ -1,5 +1,5 @@
 // fuse_elewise_add_act_ops: a residual network's additions and their relu become one operator,
-// forward and backward; the parameters stay the same, bit for bit.
+// forward and backward; the parameters keep their bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

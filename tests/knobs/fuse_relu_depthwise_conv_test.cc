@@ -1,5 +1,5 @@
-// fuse_relu_depthwise_conv: the relu before each depthwise convolution of MobileNet is computed
-// inside it, forward and backward, and the parameters stay the same.
+// fuse_relu_depthwise_conv: each depthwise convolution of MobileNet computes the relu before it,
+// forward and backward; the parameters stay the same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

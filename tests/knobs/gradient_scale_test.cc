@@ -1,6 +1,6 @@
-// gradient_scale_strategy: the sum of the ranks' gradients is their mean (CoeffNumDevice) or really
-// the sum (One). With plain SGD on two ranks, One is CoeffNumDevice at twice the learning rate, bit
-// for bit: a factor of two is exact. Customized begins with what the job says.
+// gradient_scale_strategy: the ranks' gradients are averaged (CoeffNumDevice) or summed (One). With
+// plain SGD on two ranks, One is CoeffNumDevice at twice the learning rate, bit for bit: a factor
+// of two is exact. Customized begins with the gradient that the job provides.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -1,5 +1,5 @@
 // heter_worker_device_guard and tandemrun --heter_workers: operators under the guard run on workers
-// of a second kind, with the bits of the same job without them.
+// of a second kind, with the bits of the same job without such workers.
 #include <signal.h>
 
 #include <set>
@@ -46,7 +46,7 @@ global_batch_size: 64
 epochs: 2
 threads: 1
 )";
-// Trainers scale the vectors that they look up; behind that is the guard, with a dropout.
+// Trainers scale the vectors that they look up; the guarded part follows, with a dropout.
 constexpr char kProgram[] = R"(
 name: "own"
 var { name: "ids" kind: DATA dtype: I64 dims: -1 dims: 3 }
@@ -94,7 +94,7 @@ op {
 loss: "loss"
 )";
 constexpr char kGuard[] = "strategy.a_sync_configs.heter_worker_device_guard";
-constexpr int kSteps = 60, kBatch = 32;  // of each of two trainers
+constexpr int kSteps = 60, kBatch = 32;  // steps and batch of each of two trainers
 
 class HeterWorkerTest : public KnobProgramTest {
  protected:
@@ -105,13 +105,13 @@ class HeterWorkerTest : public KnobProgramTest {
     Write("train.csv", Table(0, 2000));
     Write("test.csv", Table(2000, 3000));
   }
-  // `tables`: "sparse", trainers have copies of them; "distributed", they lie on pservers alone.
+  // `tables`: "sparse": trainers have copies of them; "distributed": only pservers have them.
   void WriteJob(const std::string& tables, const std::string& zoo = "deepfm") {
     std::string job = kJob;
     job.replace(job.find("TABLES"), 6, tables);
     job_ = Write("job.pbtxt", job.replace(job.find("deepfm"), 6, zoo));
   }
-  // The label depends on the user, on the age and on whether user and item suit each other.
+  // The label depends on the user, on the age and on whether user and item match.
   static std::string Table(int begin, int end) {
     std::string text = "user,item,age,click\n";
     for (int i = begin; i < end; ++i) {
@@ -160,7 +160,7 @@ TEST_F(HeterWorkerTest, TheBitsOfTheJobWithoutThem) {
   }
 }
 
-// To one that works for several trainers their batches are parts of one, as they are to a rank with
+// A worker for several trainers treats their batches as parts of one batch, like a rank with
 // batch_merge_repeats.
 TEST_F(HeterWorkerTest, OneForTwoTrainersHasTheSameBits) {
   const JobRun whole = Whole("whole", 2);
@@ -169,14 +169,14 @@ TEST_F(HeterWorkerTest, OneForTwoTrainersHasTheSameBits) {
   EXPECT_EQ(split.result.auc, whole.result.auc);
   EXPECT_EQ(split.result.loss, whole.result.loss);
   EXPECT_EQ(split.result.counts.at("comm.send_v2"), whole.result.counts.at("comm.pull_rows"));
-  // Four trainers add four gradients in another order than two pairs do.
+  // Four trainers add four gradients in another order than two pairs.
   const JobRun four = Whole("four", 4);
   const JobRun pairs = RunJob("pairs", Hybrid(4, 2), With({std::string("--") + kGuard + "=gpu"}));
   EXPECT_NEAR(pairs.result.loss, four.result.loss, 1e-4 * four.result.loss);
   EXPECT_NEAR(pairs.result.auc, four.result.auc, 1e-4);
 }
 
-// Of dense parameters on either side; what is dropped depends on the sample alone.
+// Both sides have dense parameters; dropout depends on the sample alone.
 TEST_F(HeterWorkerTest, TrainersHaveDenseParametersToo) {
   Write("own.pbtxt", kProgram);
   std::string job = ReadWholeFile(job_);
@@ -200,7 +200,7 @@ TEST_F(HeterWorkerTest, OtherKnobsHaveTheirBitsToo) {
   const Args rows[] = {
       {"--fp16_allreduce=true"},
       {"--collective_transport=Tcp", "--pserver_transport=Grpc", "--num_iteration_per_run=4"},
-      {"--optimizer.type=ftrl"},  // for which pservers have no tables: they update whole parameters
+      {"--optimizer.type=ftrl"},  // pservers have no tables for it: they update whole parameters
   };
   for (const Args& args : rows) {
     SCOPED_TRACE(args[0]);
@@ -228,7 +228,7 @@ TEST_F(HeterWorkerTest, EachHasTrainersOfItsOwn) {
   }
 }
 
-// Trainers have the tables and speak to pservers; heter workers have all parameters behind them.
+// Trainers have the tables and call pservers; heter workers have all parameters after them.
 TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
   const Overrides knobs = {{"mode", "hybrid"}, {kGuard, "gpu"}};
   const Program whole = Programs({{"mode", "hybrid"}}, 2).train;
@@ -248,7 +248,7 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
     for (const Var* var : train.VarsOf(VarKind::kParam)) params.insert(var->name);
     EXPECT_EQ(params.contains("embedding_0.w"), trainer);
     EXPECT_EQ(params.contains("fc_0.w"), !trainer);
-    // Weights and vectors go over, their gradients come back; the first trainer is told loss and
+    // Weights and vectors are sent, their gradients return; the first trainer receives loss and
     // metric.
     EXPECT_EQ(Count(train, "send_v2"), rank == 2 ? 4 : 2);
     EXPECT_EQ(Count(train, "recv_v2"), rank == 0 ? 4 : 2);
@@ -261,7 +261,7 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
 }
 
 TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
-  const auto& counts = Split("moved", 2).result.counts;  // the first trainer's
+  const auto& counts = Split("moved", 2).result.counts;  // counts of the first trainer
   const double values = kBatch * 3 * (1 + 4) * sizeof(float);
   EXPECT_EQ(counts.at("comm.send_v2"), 2 * kSteps);
   EXPECT_EQ(counts.at("comm_out_bytes.send_v2"), kSteps * values);
@@ -271,7 +271,7 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
   EXPECT_EQ(counts.at("ps.pushes"), kSteps);
 }
 
-// What another device runs than the guard names stays with the trainers.
+// Operators under a guard for another device stay with the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
               HasSubstr("no operator of program \"deepfm\" is under device guard \"cpu\""));
@@ -283,7 +283,7 @@ TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_EQ(Job({{"mode", "hybrid"}, {kGuard, "gpu"}}, 2, 2).notes, "");
 }
 
-// Whole, and for any mode that has tables on pservers.
+// Checkpoints are complete, and can be loaded in any mode with tables on pservers.
 TEST_F(HeterWorkerTest, CheckpointsGoOnWithAndWithoutThem) {
   for (const char* tables : {"sparse", "distributed"}) {
     SCOPED_TRACE(tables);

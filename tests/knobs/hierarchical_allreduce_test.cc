@@ -1,5 +1,5 @@
 // use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks, hierarchical_allreduce_form:
-// what crosses between groups is counted in collective_ring_test; here whole jobs train with them.
+// whole jobs train with them. collective_ring_test counts the bytes between groups.
 #include <set>
 
 #include "gmock/gmock.h"

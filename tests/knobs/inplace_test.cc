@@ -1,5 +1,5 @@
-// enable_inplace: outputs take the memory of inputs that are not needed any more; less memory, the
-// same bits, and never a variable that somebody else reads or fetches.
+// enable_inplace: outputs use the memory of inputs that are no longer needed: less memory, the same
+// bits. A variable that another operator reads or that is fetched is never overwritten.
 #include <set>
 
 #include "gtest/gtest.h"
@@ -19,7 +19,7 @@ class InplaceTest : public KnobProgramTest {
   }
 };
 
-// Attention over many places: its scores are the largest of all, and softmax needs them twice.
+// Attention over many positions: its scores are the largest tensors, and softmax needs them twice.
 TEST_F(InplaceTest, LessMemoryTheSameBits) {
   UseModel(
       "zoo: \"transformer_lm\" arg { name: \"layers\" value: \"1\" }"
@@ -42,7 +42,7 @@ TEST_F(InplaceTest, TheTrainerSaysWhatItDid) {
   EXPECT_NE(run.output.find(" in place"), std::string::npos) << run.output;
 }
 
-// The same job to its end, in every mode.
+// The complete job, in every mode.
 TEST_F(InplaceTest, TheSameBitsInEveryMode) {
   for (const char* mode : {"local", "pserver", "collective"}) {
     EXPECT_EQ(Sha(std::string(mode) + "_inplace", mode, {"--enable_inplace=true"}),

@@ -1,5 +1,5 @@
-// lars and lamb of the strategy, with all their settings: they are the optimizers lars_momentum and
-// lamb under another spelling.
+// lars and lamb of the strategy, with all their settings: other spellings of the optimizers
+// lars_momentum and lamb.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -1,5 +1,5 @@
-// memory_optimize (three states) and eager_delete_tensor_gb: when memory of dead variables serves
-// others.
+// memory_optimize (three states) and eager_delete_tensor_gb: when the memory of dead variables is
+// reused.
 #include "gtest/gtest.h"
 #include "proto/strategy.pb.h"
 #include "tests/knobs/knob_programs.h"
@@ -24,7 +24,7 @@ TEST_F(MemoryOptimizeTest, ThreeStatesBesideEagerDeletion) {
   const Ran off = RunWith(BuildStrategy::Off, kNever);
   EXPECT_EQ(unset.arena_bytes, on.arena_bytes) << "nothing is freed: reuse by default";
   EXPECT_GT(static_cast<double>(off.arena_bytes), 1.5 * static_cast<double>(on.arena_bytes));
-  // What is freed late can be reused late; On does not wait for that.
+  // Memory that is freed late can be reused late; On does not wait for that.
   const Ran late = RunWith(BuildStrategy::Off, kLate);
   EXPECT_LT(late.arena_bytes, off.arena_bytes);
   EXPECT_GT(late.arena_bytes, on.arena_bytes);

@@ -1,5 +1,5 @@
-// use_mkldnn and mkldnn_enabled_op_types: which operators of a plan run in oneDNN. The residual
-// network's 1x1 and strided convolutions are its work by default.
+// use_mkldnn and mkldnn_enabled_op_types: the operators of a plan that run in oneDNN. By default it
+// computes the residual network's 1x1 and strided convolutions.
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
@@ -16,7 +16,7 @@ class MkldnnTest : public KnobProgramTest {
     }
   }
 
-  // How many operators of each type a plan of this job runs in oneDNN.
+  // The number of operators of each type that a plan of this job runs in oneDNN.
   std::map<std::string, int> InOneDnn(const Overrides& knobs) {
     const Program program = Programs(knobs).train;
     const EffectiveJob job = Job(knobs);

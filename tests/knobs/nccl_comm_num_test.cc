@@ -1,5 +1,5 @@
-// nccl_comm_num and sync_nccl_allreduce: how many collectives are on their way at once, and on
-// which communicator. The result is the same.
+// nccl_comm_num and sync_nccl_allreduce: the number of concurrent collectives and their
+// communicators. The result is the same.
 #include "collective/communicator.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/comm.h"
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// An operation that ends when the test says so.
+// An operation that the test ends.
 class HeldWork final : public Work {
  public:
   Status Wait(Time) override { return OkStatus(); }
@@ -75,7 +75,7 @@ class Reductions {
   }
   ~Reductions() {
     for (size_t i = 0; i < log.works.size(); ++i) {
-      if (!log.works[i]->finished()) log.works[i]->End();  // may start the next
+      if (!log.works[i]->finished()) log.works[i]->End();  // may start the next one
     }
     for (CommDone& done : done_) EXPECT_TRUE(done.Wait(SteadyNow()).ok());
     EXPECT_EQ(log.works.size(), 4u);
@@ -102,7 +102,7 @@ TEST(NcclCommNum, OneAfterTheOtherWhenSync) {
 TEST(NcclCommNum, ManyAtOnceWhenNot) {
   Reductions three(3, /*sync=*/false);
   EXPECT_THAT(three.log.started, ElementsAre("0 a", "1 b", "2 c", "0 d"));
-  // With one communicator the order is its own, in either case.
+  // One communicator has a fixed order in either case.
   Reductions one(1, /*sync=*/true);
   EXPECT_THAT(one.log.started, ElementsAre("0 a", "0 b", "0 c", "0 d"));
 }

@@ -1,5 +1,5 @@
-// nonfinite_gradients: what a server does with a push that holds NaN or infinity, of slices and of
-// rows, whichever road it comes by and in both update modes.
+// nonfinite_gradients: how a server handles a push that holds NaN or infinity, in slices and in
+// rows, over each transport and in both update modes.
 #include <cmath>
 #include <limits>
 
@@ -48,7 +48,7 @@ class NonfiniteTest
       ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
     }
   }
-  // A gradient of w and of two rows.
+  // Pushes a gradient of w and of two rows.
   Status Push(int trainer, uint64_t step, std::vector<float> w, std::vector<int64_t> ids,
               std::vector<float> rows) {
     Answer<Status> answer;
@@ -110,7 +110,7 @@ TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
   const std::vector<float> after = Now();
   EXPECT_EQ(after, (std::vector<float>{-2, -3, -4, -5, -1, -1, -1, -1, -1, -1}));
   if (std::get<2>(GetParam()) != Durability::kLogged) return;
-  // The log brings the same back, and the policy may be another one from then on.
+  // The log restores the same state, and the policy may change then.
   const uint64_t version = Version();
   Serve(PsNonfinite::kReject);
   EXPECT_EQ(Version(), version);
@@ -133,7 +133,7 @@ TEST_P(NonfiniteTest, ApplyDoesNotLook) {
   EXPECT_TRUE(std::isinf(Now()[5]));
 }
 
-// First values are looked at whatever the policy.
+// Initial values are checked under any policy.
 TEST_P(NonfiniteTest, FirstValuesAreFinite) {
   StartServers(1);
   auto client = *Client(0, 1, {.transport = std::get<1>(GetParam())});
@@ -167,7 +167,7 @@ TEST(NonfiniteJob, TheJobSaysWhich) {
   EXPECT_EQ(PserverModeOptions({{"nonfinite_gradients", "Apply"}}).nonfinite, PsNonfinite::kApply);
 }
 
-// An overflow of amp is no such push: the trainer sends zeros, and goes on with another scale.
+// An overflow of amp is no such push: the trainer sends zeros, and continues with another scale.
 using NonfiniteAmpTest = JobTest;
 TEST_F(NonfiniteAmpTest, AmpOverflowsAreNotRejected) {
   const JobRun run =

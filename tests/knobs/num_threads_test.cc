@@ -1,5 +1,5 @@
-// num_threads and enable_sequential_execution: independent operators run at the same time, or in
-// the order of the program all the same; the bits are those of program order.
+// num_threads and enable_sequential_execution: independent operators run concurrently, or
+// nevertheless in program order. The bits are those of program order.
 #include "common/base/mutex.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/executor.h"
@@ -23,13 +23,13 @@ class Order final : public ExecObserver {
   std::vector<int> ops;
 };
 
-// Operators by their attribute `scale`: 1 waits a moment for 2, which tells it when it runs.
+// Operators by their attribute `scale`: 1 waits a moment for 2, which reports when it runs.
 struct Meeting {
   Mutex mu;
   CondVar changed;
   bool second_ran TD_GUARDED_BY(mu) = false, met TD_GUARDED_BY(mu) = false;
 };
-Meeting* g_meeting = nullptr;  // of the running test
+Meeting* g_meeting = nullptr;  // the running test's object
 
 struct Role {
   double scale;
@@ -69,7 +69,7 @@ const BackendModule kMeetingModule = {
     },
 };
 
-// x -> a (scale 1) -> b, x -> c (scale 2): c is last in the program and waits for nobody.
+// x -> a (scale 1) -> b, x -> c (scale 2): c is last in the program and depends only on x.
 struct BranchRun {
   bool met;
   std::vector<int> order;
@@ -113,7 +113,7 @@ BranchRun RunBranches(int num_threads, bool sequential) {
     met = meeting.met;
   }
   if (plan.value()->num_threads() > 1) return {met, first};
-  EXPECT_TRUE(executor.Run(3).ok());  // what the first run did the next ones do again
+  EXPECT_TRUE(executor.Run(3).ok());  // later runs repeat the order of the first run
   EXPECT_EQ(order.ops.size(), 3 * first.size());
   for (size_t i = 0; i < order.ops.size(); ++i) EXPECT_EQ(order.ops[i], first[i % first.size()]);
   return {met, first};

@@ -1,4 +1,4 @@
-// pe_profile_fname: samples of the processor's profiler, a file of each process.
+// pe_profile_fname: samples of the processor's profiler, in one file per process.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -14,8 +14,9 @@ using ::testing::HasSubstr;
 
 class PeProfileTest : public JobTest {
  protected:
-  // Samples of a file in gperftools' format (docs/cpuprofile-fileformat.html): a header of five
-  // words, then records of a count, a depth and so many addresses; -1 when it is none.
+  // Number of samples in a file in gperftools' format (docs/cpuprofile-fileformat.html): a header
+  // of five words, then records of a count, a depth and `depth` addresses; -1: the file has another
+  // format.
   static int64_t Samples(const std::string& path) {
     const std::string text = ReadWholeFile(path);
     std::vector<uint64_t> words(text.size() / sizeof(uint64_t));

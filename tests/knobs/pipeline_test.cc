@@ -1,6 +1,6 @@
 // pipeline and micro_batch: the program in sections on different ranks, with the bits of one rank
-// that adds the same micro batches up (batch_merge_repeats). Schedule, memory and the programs of
-// the ranks: tests/unit/kernels/graph/sections_test.cc.
+// that adds the same micro batches (batch_merge_repeats). tests/unit/kernels/graph/sections_test.cc
+// tests schedule, memory and the programs of the ranks.
 #include <signal.h>
 
 #include <set>
@@ -20,7 +20,7 @@ using Args = std::vector<std::string>;
 
 constexpr char kMlp[] = "zoo: \"mlp\" arg { name: \"hidden\" value: \"64,48,32\" }";
 
-// Residuals cross several sections, and each micro batch drops its own.
+// Residuals cross several sections, and each micro batch has its own dropout.
 constexpr char kTransformer[] = R"(
 name: "text"
 model {
@@ -40,7 +40,8 @@ eval_every_epochs: 0
 class PipelineTest : public KnobProgramTest {
  protected:
   static Args Ranks(int n) { return {"--mode=collective", "--nproc=" + std::to_string(n)}; }
-  // Some steps of the job in this many sections. One thread: some kernels' bits depend on them.
+  // Some steps of the job with one section per rank. One thread: bits of some kernels depend on the
+  // number of threads.
   JobRun Pipeline(const std::string& name, int ranks, int micro, const Args& more = {}) {
     Args args = {"--pipeline=true", "--micro_batch=" + std::to_string(micro), "--threads=1",
                  "--steps_max=12"};
@@ -52,7 +53,7 @@ class PipelineTest : public KnobProgramTest {
     args.insert(args.end(), more.begin(), more.end());
     return RunJob(name, launch, args);
   }
-  // Each in turn with 2 and 3 sections, and 1, 2 and 4 micro batches.
+  // Each of 2 and 3 sections with 1, 2 and 4 micro batches.
   void ExpectTheBitsOfOneRank() {
     for (const int micro : {1, 2, 4}) {
       const std::string m = std::to_string(micro);
@@ -98,7 +99,7 @@ TEST_F(PipelineTest, TransformerWithDropoutHasTheBitsOfOneRank) {
   EXPECT_EQ(again.result.params_sha256, one.result.params_sha256);
 }
 
-// A program's operators say themselves where they are: here the convolution is section 0.
+// The operators of a program name their sections: here the convolution is section 0.
 TEST_F(PipelineTest, SectionsOfAProgram) {
   std::string program = kProgramText;
   for (const auto& [type, device] : {std::pair("conv2d", "gpu:0"), std::pair("pool2d", "gpu:1")}) {
@@ -117,14 +118,14 @@ global_batch_size: 16 eval_every_epochs: 0)");
   EXPECT_THAT(Refused("three", 3, {}), HasSubstr("no multiple of the 2 sections"));
 }
 
-// Two replicas of two sections are two ranks with the whole program each.
+// Two replicas of two sections, like two ranks with the whole program each.
 TEST_F(PipelineTest, ReplicasReduceTheirGradients) {
   const JobRun cut = Pipeline("cut", 4, 2, {"--model.sections=2"});
   EXPECT_EQ(cut.result.params_sha256, Merged("whole", Ranks(2), 2).result.params_sha256);
   EXPECT_EQ(cut.result.counts.at("communicators"), 4);
 }
 
-// A rank has its section's operators, parameters and slots, and no other's.
+// A rank has only the operators, parameters and slots of its section.
 TEST_F(PipelineTest, EachRankHasItsSection) {
   const Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::multiset<std::string> params, slots;
@@ -151,7 +152,7 @@ TEST_F(PipelineTest, EachRankHasItsSection) {
   EXPECT_EQ(updates, Count(whole, "momentum"));
 }
 
-// Whole, and for any number of ranks.
+// Checkpoints are complete, and can be loaded with any number of ranks.
 TEST_F(PipelineTest, CheckpointsGoOnAnywhere) {
   const auto store = [this](const std::string& name, int steps) {
     return Args{"--checkpoint.dir=" + Path(name), "--checkpoint.every_steps=6",
@@ -166,7 +167,7 @@ TEST_F(PipelineTest, CheckpointsGoOnAnywhere) {
 }
 
 TEST_F(PipelineTest, RankZeroTellsLossAndMetric) {
-  // Of the last step that is told; -1: none is.
+  // The value for the last printed step; -1: there is none.
   const auto told = [](const JobRun& run, const std::string& what) {
     const size_t line = run.output.rfind("\nstep="), at = run.output.find(what + "=", line);
     return at == std::string::npos ? -1 : std::atof(run.output.c_str() + at + what.size() + 1);
@@ -188,14 +189,14 @@ TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(Refused("amp", 2, {"--amp=true"}), HasSubstr("exclude each other"));
 }
 
-// A killed rank ends all, and is named.
+// A killed rank ends the job, and is named.
 TEST_F(PipelineTest, ADeadRankIsNamed) {
   const auto job =
       StartJob("killed", Ranks(3), {"--pipeline=true", "--micro_batch=2", "--epochs=1000"});
   ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
   kill(TrainerOf(*job, 1), SIGKILL);
   EXPECT_NE(job->Wait(), 0);
-  // Rank 0 speaks; others may hear from the launcher first that they are to stop.
+  // Rank 0 prints it; the launcher may stop the others first.
   EXPECT_THAT(job->Output(), HasSubstr("rank 1 ("));
 }
 

@@ -1,5 +1,5 @@
-// a_sync (and k_steps): in sync mode parameters change once per step, when every trainer's
-// gradients are there; in a_sync mode with every push, and nobody waits.
+// a_sync (and k_steps): in sync mode parameters change once per step, when the gradients of all
+// trainers have arrived. In a_sync mode every push changes them, and no trainer waits.
 #include <future>
 
 #include "gtest/gtest.h"
@@ -39,7 +39,7 @@ class PserverModesTest : public testing::TestWithParam<PsMode> {
     const Status status = done.get_future().get();
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Version and weight now, without waiting for anybody.
+  // Version and weight now, without waiting for a trainer.
   std::pair<uint64_t, float> Now() {
     std::promise<uint64_t> done;
     float w = 0;

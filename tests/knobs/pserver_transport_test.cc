@@ -1,5 +1,5 @@
-// pserver_transport: what carries gradients and parameters, the bits of which are the same either
-// way.
+// pserver_transport: the transport of gradients and parameters. Their bits are the same for each
+// transport.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -1,5 +1,5 @@
-// reduce_strategy and fuse_broadcast_ops: who updates a parameter, what travels, what a rank keeps,
-// and that no bit changes.
+// reduce_strategy and fuse_broadcast_ops: the rank that updates a parameter, the messages, and the
+// state of a rank. No bit changes.
 #include "kernels/graph/passes/update_by_owner.h"
 
 #include <signal.h>
@@ -31,8 +31,8 @@ class ReduceStrategyTest : public KnobProgramTest {
     }
     return sum;
   }
-  // The step that trainers name as their last; fails the test when there is none, or several. (A
-  // trainer that gets a second signal, from the launcher, may end without a word.)
+  // The last step that the trainers report; fails the test if there is none, or several. (A trainer
+  // that gets a second signal, from the launcher, may end without output.)
   std::string LastStep(const std::string& logs) const {
     const std::string words = "stopped on request after step ";
     std::set<std::string> steps;
@@ -113,7 +113,7 @@ TEST_F(ReduceStrategyTest, ChangesNoBit) {
       Sha("kept", "collective", {"--gradient_merge=true", "--gradient_merge_configs.k_steps=2"}));
 }
 
-// A checkpoint holds the slots of all owners: any strategy goes on from it.
+// A checkpoint holds the slots of all owners: a job with any strategy resumes from it.
 TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   const auto run = [this](const std::string& name, const std::string& store, int steps,
                           const std::string& flag) {
@@ -130,7 +130,7 @@ TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "back", 30, reduce), undisturbed);
 }
 
-// One rank alone is asked to stop: all stop behind the same step, which is saved.
+// Only one rank is told to stop: all stop after the same step, which is saved.
 TEST_F(ReduceStrategyTest, AllStopTogether) {
   const Args flags = {"--checkpoint.dir=" + Path("store"), "--checkpoint.every_steps=10",
                       "--reduce_strategy=Reduce"};

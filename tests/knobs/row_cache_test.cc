@@ -1,5 +1,5 @@
-// row_cache_mb and row_cache_versions: rows that a trainer pulled are used again while they are new
-// enough, which spares bytes; with 0 versions the bits are the same.
+// row_cache_mb and row_cache_versions: pulled rows are reused while they are new enough, which
+// saves bytes; with 0 versions the bits are the same.
 #include <random>
 
 #include "pserver/client/row_cache.h"
@@ -12,12 +12,11 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// ---- What is kept
-// ---------------------------------------------------------------------------------
+// ---- Content of the cache -----------------------------------------------------------------------
 
 class RowCacheTest : public testing::Test {
  protected:
-  // Positions among `ids` of those that are missing; what was there lies in out_.
+  // Positions in `ids` of the missing rows; the others are in out_.
   std::vector<size_t> Take(RowCache& cache, size_t server, uint64_t version,
                            std::vector<uint64_t> ids) {
     out_.assign(ids.size(), -1);
@@ -25,7 +24,7 @@ class RowCacheTest : public testing::Test {
     for (float& v : out_) to.push_back(&v);
     return cache.Take(0, server, version, ids, to);
   }
-  // Rows of one number, of table 0.
+  // Stores rows of table 0 whose elements are all `value`.
   static void Put(RowCache& cache, size_t server, uint64_t version, std::vector<uint64_t> ids,
                   float value) {
     std::vector<float*> from(ids.size(), &value);
@@ -38,7 +37,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
   RowCache cache({.bytes = 1 << 16, .versions_max = 3}, {1});
   Put(cache, 0, 10, {1, 2}, 5);
   Put(cache, 0, 12, {2}, 6);
-  Put(cache, 0, 11, {2}, 7);  // came late
+  Put(cache, 0, 11, {2}, 7);  // arrives late
   EXPECT_THAT(Take(cache, 0, 13, {1, 2, 3}), ElementsAre(2));
   EXPECT_THAT(out_, ElementsAre(5, 6, -1));
   EXPECT_THAT(Take(cache, 0, 14, {1, 2, 3}), ElementsAre(0, 2));
@@ -48,7 +47,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
   EXPECT_EQ(cache.counts().misses, 5u);
   cache.Forget(0);
   EXPECT_THAT(Take(cache, 0, 13, {1, 2}), ElementsAre(0, 1));
-  Put(cache, 0, 2, {1}, 8);  // versions count anew
+  Put(cache, 0, 2, {1}, 8);  // versions start again
   EXPECT_THAT(Take(cache, 0, 2, {1}), ElementsAre());
 }
 
@@ -61,19 +60,18 @@ TEST_F(RowCacheTest, RowsThatAreUsedStay) {
   EXPECT_THAT(Take(cache, 0, 2, {1, 2, 3, 4, 7, 8}), ElementsAre(1, 3));
 }
 
-// ---- Against servers
-// ------------------------------------------------------------------------------
+// ---- With servers -------------------------------------------------------------------------------
 
 constexpr int64_t kHeight = 20000, kDim = 16;
 
 class RowCachePulls : public PserverTest {
  protected:
   struct Run {
-    std::vector<std::vector<float>> seen;  // the rows of each step, one behind another
-    double received_per_step = 0;          // bytes of answers to pulls
+    std::vector<std::vector<float>> seen;  // the rows of each step, concatenated
+    double received_per_step = 0;          // bytes of replies to pulls
     PsCacheCounts counts;
   };
-  // Two trainers take turns over a table on two servers: rows by a zipf law, in sync mode.
+  // Two trainers take turns over a table on two servers, in sync mode; ids follow a zipf law.
   Run Train(size_t cache_bytes, uint64_t versions, PsMode mode = PsMode::kSync, int steps = 60) {
     servers_.clear();
     endpoints_.clear();
@@ -110,7 +108,7 @@ class RowCachePulls : public PserverTest {
         clients[t]->Push(step, 0.5f, {}, pushed.Callback(), {{"emb", ids, gradient.data()}});
         EXPECT_TRUE(pushed.Get().ok());
       }
-      // An evaluation: twice the same rows, of the version behind the step.
+      // An evaluation: the same rows twice, of the version after the step.
       if (step % 20 != 19 || mode != PsMode::kSync) continue;
       std::vector<int64_t> some(500);
       for (size_t i = 0; i < some.size(); ++i) some[i] = static_cast<int64_t>(i);
@@ -124,7 +122,7 @@ class RowCachePulls : public PserverTest {
   static std::vector<int64_t> ZipfBatch(std::mt19937& random) {
     std::set<int64_t> ids;
     std::uniform_real_distribution<double> uniform(0, 1);
-    for (int i = 0; i < 512; ++i) {  // the inverse of the law's continuous form, exponent 1
+    for (int i = 0; i < 512; ++i) {  // the inverse of the continuous form of the law, exponent 1
       ids.insert(static_cast<int64_t>(std::pow(double{kHeight}, uniform(random))) - 1);
     }
     return {ids.begin(), ids.end()};
@@ -159,7 +157,7 @@ TEST_F(RowCachePulls, OlderRowsSpareBytes) {
     EXPECT_LT(run.received_per_step, 0.9 * before) << versions;
     RecordProperty("bytes_" + std::to_string(versions), static_cast<int>(run.received_per_step));
     before = run.received_per_step;
-    // How far rows are off what they are without: they still follow.
+    // The difference to the rows without the cache: they still follow.
     double off = 0, all = 0;
     for (size_t i = 0; i < run.seen.size(); ++i) {
       for (size_t k = 0; k < run.seen[i].size(); ++k) {
@@ -182,7 +180,7 @@ TEST_F(RowCachePulls, LittleMemoryKeepsTheHotRows) {
   EXPECT_GT(small.counts.hits, large.counts.hits / 2);
 }
 
-// Asynchronous trainers know no version of now: the newest that they heard of counts.
+// Asynchronous trainers do not know the current version; the newest known version counts.
 TEST_F(RowCachePulls, InASyncModeZeroKeepsNothing) {
   EXPECT_EQ(Train(4 << 20, 0, PsMode::kASync, 10).counts.hits, 0u);
   EXPECT_GT(Train(4 << 20, 8, PsMode::kASync, 10).counts.hits, 0u);

@@ -33,7 +33,7 @@ TEST_F(RpcProfilerTest, CallsAreInTheTimelineAndInTheTable) {
   EXPECT_THAT(File("profile.0.txt"), Not(HasSubstr("Bytes out")));
   const JobRun run = RunJob("profiled", launch_, Args({"--enable_rpc_profiler=true"}));
   EXPECT_EQ(run.result.params_sha256, plain.result.params_sha256);
-  // In sync mode gradients go out and parameters come back in one call a step to each server.
+  // One call per step to each server sends gradients and returns parameters in sync mode.
   EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Call +Server +Calls"));
   EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Push[A-Za-z]* +1 +5 +0 "));
   const json trace = json::parse(File("timeline.0.json"), nullptr, false);

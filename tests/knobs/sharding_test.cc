@@ -1,4 +1,4 @@
-// sharding and its details: who keeps what, what travels when, what a rank holds, and that no bit
+// sharding and its details: the owners of the state, the messages, and the memory of a rank. No bit
 // changes.
 #include <algorithm>
 #include <set>
@@ -34,7 +34,7 @@ class ShardingTest : public KnobProgramTest {
     for (const Var* var : program.VarsOf(kind)) sum += static_cast<int64_t>(var->desc.bytes());
     return sum;
   }
-  // What a rank has of parameters and optimizer state at the worst moment of a step.
+  // Maximum bytes of parameters and optimizer state of a rank during a step.
   static int64_t PeakOf(const Program& program) {
     const size_t passing = LargestLive(program, FindCommIntervals(program), PassingParams(program));
     return BytesOf(program, VarKind::kParam) + BytesOf(program, VarKind::kState) +
@@ -57,7 +57,7 @@ class ShardingTest : public KnobProgramTest {
   }
 };
 
-// ---- Who keeps what ----------------------------------------------------------------------------
+// ---- Owners -------------------------------------------------------------------------------------
 
 Program Chain(const std::vector<int64_t>& rows) {
   Program program;
@@ -104,8 +104,8 @@ TEST_F(ShardingTest, EachParameterAndEachSlotExistsOnce) {
   EXPECT_EQ(updates, Count(whole, "momentum"));
 }
 
-// The worst moment of a step takes about 1/N of what a rank has without it, on every rank: its own
-// part, and two small segments that pass.
+// The maximum during a step is about 1/N of the memory without sharding, on every rank: its own
+// part, and two small segments in transit.
 TEST_F(ShardingTest, ARankHoldsItsPart) {
   UseModel(
       "zoo: \"mlp\" arg { name: \"hidden\" value: "
@@ -139,9 +139,9 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
   EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, VarKind::kParam));
 }
 
-// ---- What travels ------------------------------------------------------------------------------
+// ---- Messages -----------------------------------------------------------------------------------
 
-// Operators between a broadcast and the first one that reads what it brought.
+// Number of operators between a broadcast and the first reader of its result.
 TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   UseDeepNetwork();
   const Program train = Sharded({{"sharding_configs.fuse_broadcast_MB", "0"}}, 2, 0).train;
@@ -161,7 +161,7 @@ TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   EXPECT_EQ(ahead, Count(train, "c_broadcast_params"));
 }
 
-// 20 parameters, of which the 10 weights are needed again in backward.
+// 20 parameters; backward needs the 10 weights again.
 TEST_F(ShardingTest, ASegmentHoldsWhatFits) {
   UseDeepNetwork();
   const auto broadcasts = [this](const char* mb) {
@@ -183,7 +183,7 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
       "single", "2", With(With(kOn, no_evaluation), {"--sharding_configs.fuse_broadcast_MB=0"}));
   EXPECT_EQ(fused.counts.at("comm.c_broadcast_params"), 12 * 4);
   EXPECT_EQ(single.counts.at("comm.c_broadcast_params"), 12 * 30);
-  // Forward all parameters, backward the weights.
+  // Forward needs all parameters, backward the weights.
   const double weights = 4.0 * (784 * 64 + 8 * 64 * 64 + 64 * 10);
   const double all = weights + 4.0 * (9 * 64 + 10);
   EXPECT_EQ(fused.counts.at("comm_out_bytes.c_broadcast_params"), 12 * (all + weights));
@@ -193,7 +193,7 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
   EXPECT_EQ(single.params_sha256, fused.params_sha256);
 }
 
-// 16-bit copies of the weights are made once for forward and once for backward: none lives from the
+// 16-bit copies of the weights are made once for forward and once for backward; no copy lives from
 // one to the other.
 TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   UseDeepNetwork();
@@ -205,7 +205,7 @@ TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
     });
   };
   EXPECT_EQ(casts(train), casts(plain) + 10);
-  std::set<std::string> backward;  // what backward reads
+  std::set<std::string> backward;  // variables that backward reads
   for (const Op& op : train.ops) {
     if (op.role != OpRole::kBackward) continue;
     ForEachMemoryRead(op, [&](const std::string& name) { backward.insert(name); });
@@ -217,7 +217,7 @@ TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   }
 }
 
-// ---- The same bits -----------------------------------------------------------------------------
+// ---- The same bits ------------------------------------------------------------------------------
 
 TEST_F(ShardingTest, ChangesNoBit) {
   const JobResult whole = Train("whole", "2", {});
@@ -229,7 +229,7 @@ TEST_F(ShardingTest, ChangesNoBit) {
                   With(kOn, {"--sharding_configs.fuse_broadcast_MB=0.01", "--num_threads=2"}))
                 .params_sha256,
             whole.params_sha256);
-  // Each gradient alone is summed in the same order wherever the sum ends.
+  // Each single gradient is summed in the same order, whichever rank receives the sum.
   const Args alone = {"--fuse_all_reduce_ops=false"};
   EXPECT_EQ(Train("three", "3", With(kOn, alone)).params_sha256,
             Train("three_whole", "3", alone).params_sha256);
@@ -242,8 +242,7 @@ TEST_F(ShardingTest, DeterministicForAnyNumberOfRanks) {
   EXPECT_EQ(Train("four", "4", With(kOn, on)).params_sha256, one);
 }
 
-// Beside the knobs that change what is summed, updated or kept: each gives the bits that it gives
-// without sharding.
+// Knobs that change what is summed, updated or kept: each gives the same bits as without sharding.
 TEST_F(ShardingTest, GoesWithOtherKnobs) {
   UseDeepNetwork();
   const std::pair<const char*, Args> rows[] = {
@@ -264,7 +263,7 @@ TEST_F(ShardingTest, GoesWithOtherKnobs) {
   }
 }
 
-// What backward computes again reads parameters too, which have to be brought again for it.
+// Recomputed operators read parameters too, which must be broadcast again for them.
 TEST_F(ShardingTest, GoesWithRecomputation) {
   UseDeepNetwork();
   const Args again = {"--recompute=true", "--recompute_configs.checkpoints=relu_2.out,relu_5.out"};
@@ -280,8 +279,8 @@ TEST_F(ShardingTest, GoesWithNormalisation) {
             Train("sync_plain", "2", sync).params_sha256);
 }
 
-// A checkpoint holds the parameters and slots of all ranks: any strategy and number of ranks goes
-// on from it.
+// A checkpoint holds the parameters and slots of all ranks: a job with any strategy and number of
+// ranks resumes from it.
 TEST_F(ShardingTest, CheckpointsAreWhole) {
   const auto run = [this](const std::string& name, const std::string& ranks,
                           const std::string& store, int steps, const Args& flags) {
@@ -299,7 +298,8 @@ TEST_F(ShardingTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "4", "back", 15, kOn).params_sha256, undisturbed);
 }
 
-// Two groups of two: each has all parameters, a rank holds half, and the groups' sums are added.
+// Two groups of two: each group has all parameters, a rank holds half of them, and the groups' sums
+// are added.
 TEST_F(ShardingTest, GroupsAreParallelInTheirData) {
   UseDeepNetwork();
   const Overrides groups = {{"sharding_configs.hybrid_dp", "true"},
@@ -324,13 +324,13 @@ TEST_F(ShardingTest, GroupsChangeNoBit) {
     EXPECT_EQ(grouped.params_sha256, whole.params_sha256) << transport;
     EXPECT_EQ(grouped.loss, whole.loss) << transport;
   }
-  // By rings the order is another, and the same whoever owns what.
+  // Rings have another order, which is the same for all owners.
   const JobResult ring = Train("ring", "4", groups);
   EXPECT_EQ(
       Train("again", "4", With(groups, {"--sharding_configs.fuse_broadcast_MB=0"})).params_sha256,
       ring.params_sha256);
   EXPECT_NEAR(ring.loss, whole.loss, 0.01);
-  // What one group has written another number of ranks goes on from.
+  // Another number of ranks resumes from a checkpoint that one group has written.
   const auto run = [&](const std::string& name, const std::string& ranks, int steps, Args flags) {
     flags.push_back("--checkpoint.dir=" + Path("store"));
     return RunJob(name, Ranks(ranks),

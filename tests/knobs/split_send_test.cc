@@ -1,5 +1,5 @@
-// runtime_split_send_recv: each slice is a message of its own, or a server gets one with all of
-// them; the bits of sync mode are the same.
+// runtime_split_send_recv: each slice is a separate message, or a server gets one message with all
+// of them; the bits of sync mode are the same.
 #include "common/base/mutex.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -11,9 +11,9 @@ class SplitSendTest : public PserverTest, public testing::WithParamInterface<PsT
  protected:
   struct Run {
     std::vector<std::vector<float>> params;
-    std::map<std::string, int> calls;  // of trainer 0
-    int bare_answers = 0;              // to pushes, without parameters
-    double pushes = 0;                 // that the servers took
+    std::map<std::string, int> calls;  // calls of trainer 0
+    int bare_answers = 0;              // replies to pushes without parameters
+    double pushes = 0;                 // pushes that the servers accepted
     size_t slices = 0;
   };
   // Two trainers of the model on two servers, in sync mode.
@@ -57,7 +57,7 @@ class SplitSendTest : public PserverTest, public testing::WithParamInterface<PsT
     }
     EXPECT_EQ(models[0].params, models[1].params);
     run.slices = clients[0]->blocks().size();
-    clients[0].reset();  // behind its last call
+    clients[0].reset();  // after its last call
     clients[1].reset();
     EXPECT_EQ(run.calls["Pull"], pulls_before) << "parameters come with the answers";
     run.params = models[0].params;

@@ -1,5 +1,5 @@
 // sync_batch_norm: two ranks normalise as one process does, with equal and unequal shares. One long
-// step shows it; over several, roundings grow where they decide the sign of a relu's input.
+// step shows it. Over several steps, roundings grow where they decide the sign of a relu's input.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/params_test_util.h"
@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kNorms = 20;  // of ResNet-18
+constexpr int kNorms = 20;  // normalisations of ResNet-18
 
 class SyncBatchNormTest : public KnobProgramTest {
  protected:
@@ -58,9 +58,10 @@ TEST_F(SyncBatchNormTest, UnequalShares) {
   EXPECT_LT(Distance(Train("two", kTwoRanks, {fifteen, "--sync_batch_norm=true"}), one), 1e-6);
 }
 
-// Statistics are needed at every step, gradients are sent at every second.
+// Statistics are needed at every step, gradients are sent at every second step.
 TEST_F(SyncBatchNormTest, WithGradientMerge) {
-  // Which images two steps see decides whether a rounding turns a relu over; with these none does.
+  // The images of the two steps decide whether a rounding flips a relu; with these images none
+  // does.
   const std::vector<std::string> merge = {"--gradient_merge=true",
                                           "--gradient_merge_configs.k_steps=2", "--steps_max=2",
                                           "--data.synthetic.samples=320"};

@@ -1,5 +1,5 @@
-// runtime_flags.use_dali: what the program is fed with, and that its samples stay what they were,
-// to the bit, on every place and in every mode.
+// runtime_flags.use_dali: the input of the program. Its samples keep their bits on every place and
+// in every mode.
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
 #include "tests/support/device_job_test.h"
@@ -13,7 +13,7 @@ using Flags = std::vector<std::string>;
 
 constexpr const char* kOn = "--use_dali=true";
 
-// A job over a list of 64 images of two colours, one of them so large that it is not packed whole.
+// A job over a list of 64 images of two colours, one of which is too large to be packed whole.
 template <typename Base>
 class WithImages : public Base {
  protected:
@@ -56,8 +56,8 @@ log_every_steps: 1
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }
-  // `off` and `on` ended, with the same bits; only with the knob the program has the operator, and
-  // it is fed with fewer bytes.
+  // Both jobs, `off` and `on`, ended with the same bits. Only with the knob the program has the
+  // operator, and it receives fewer bytes.
   static void ExpectSame(const std::string& name, const JobRun& off, const JobRun& on) {
     SCOPED_TRACE(name);
     ASSERT_EQ(off.exit_code, 0) << off.output;
@@ -97,7 +97,7 @@ TEST_F(UseDali, PartsOfBatchesRanksAndPlaces) {
   ExpectSameBits("on demand", {"--mode=local"}, {"--use_double_buffer=false"});
 }
 
-// In the middle of an epoch, and begun without it.
+// In the middle of an epoch that began without the knob.
 TEST_F(UseDali, AJobGoesOnWithTheSamplesOfOneThatWasNeverStopped) {
   const JobRun whole = RunJob("whole", {"--mode=local"}, {});
   const Flags keep = {"--checkpoint.dir=" + Path("kept"), "--checkpoint.every_steps=5"};
@@ -121,7 +121,7 @@ TEST_F(UseDali, IsRefusedWhereItHasNoImages) {
               HasSubstr("is f32[8,3,16,16], but data.images is f32[8,3,20,20]"));
 }
 
-// Over the CUDA of host memory: the module's kernel.
+// Over the CUDA of host memory: tests the module's kernel.
 class UseDaliOnHost : public WithImages<CudaOnHostTest> {};
 
 TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
@@ -135,7 +135,8 @@ TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
   }
 }
 
-// Over a device whose streams are threads, and whose memory nobody else may touch: the copies.
+// Over a device with threads as streams and with memory that only kernels and copies may access:
+// tests the copies.
 class UseDaliOnDevice : public WithImages<DeviceJobTest> {};
 
 TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
@@ -147,7 +148,7 @@ TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
   EXPECT_EQ(floats.result.params_sha256, cpu.result.params_sha256);
 }
 
-// What the reader finds while a step is computed comes out when that batch's turn has come.
+// A fault that the reader finds while a step is computed is reported at the step of that batch.
 TEST_F(UseDaliOnDevice, ADamagedImageEndsTheJobAtItsStep) {
   Write("5.jpg", "no image");
   const JobRun cpu = Run("cpu", {kOn}), device = Run("device", OnDevice({kOn}));

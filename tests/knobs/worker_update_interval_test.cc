@@ -1,5 +1,5 @@
-// worker_update_interval_secs: a trainer that has been silent for so long is lost; asynchronous
-// ones go on without it, synchronous ones are told.
+// worker_update_interval_secs: a trainer without messages for this time is lost. Asynchronous
+// trainers continue without it, synchronous ones get an error.
 #include <future>
 
 #include "tests/knobs/knob_programs.h"
@@ -13,7 +13,7 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A busy machine is silent for less than kShort.
+// On a busy machine, calls are delayed by less than kShort.
 constexpr Duration kShort = seconds(2), kLong = seconds(60);
 
 // Two trainers of one number.
@@ -35,7 +35,7 @@ class SilentTrainerTest : public PserverTest {
     const float gradient = 1;
     return PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
   }
-  // Once every trainer has pushed `steps`.
+  // Pulls when every trainer has pushed `steps` steps.
   void PullBehind(uint64_t steps, Answer<StatusOr<uint64_t>>& answer) {
     clients_[0]->Pull(PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
   }
@@ -57,7 +57,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   EXPECT_EQ(Lost(), 1);
   EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
   EXPECT_TRUE(clients_[0]->Barrier("all").ok());
-  // Now it is waited for again.
+  // From now on it is waited for again.
   ASSERT_TRUE(Push(1, 0).ok());
   EXPECT_EQ(Lost(), 0);
   ASSERT_TRUE(Push(0, 1).ok());
@@ -69,7 +69,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   EXPECT_EQ(Lost(), 0);
 }
 
-// Nobody waits for anybody: it is found out all the same.
+// No trainer waits for another one; the loss is detected nevertheless.
 TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
   Connect(PsMode::kASync, kShort);
   const Time deadline = SteadyNow() + kLong;
@@ -93,7 +93,7 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
   EXPECT_TRUE(waiting.get().ok());
 }
 
-// A step is complete with everybody's gradients alone.
+// A step is complete only with the gradients of all trainers.
 TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
   Connect(PsMode::kSync, kShort);
   ASSERT_TRUE(Push(0, 0).ok());

@@ -1,4 +1,4 @@
-// Operators with wrong inputs or attributes, and how they must be refused.
+// Operators with wrong inputs or attributes, and the expected errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ struct Bad {
   const char* what;
   OpCase c;
   const char* says;          // part of the message
-  bool names_shapes = true;  // attributes of the wrong type are found before shapes are looked at
+  bool names_shapes = true;  // attributes of the wrong type are detected before shapes are checked
 };
 
 inline Status Append(const OpCase& c) {

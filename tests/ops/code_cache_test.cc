@@ -1,4 +1,4 @@
-// What is compiled once, and what is kept of it for others.
+// Code that is compiled once and stored for other processes.
 #include "kernels/ops/cuda/code_cache.h"
 
 #include <absl/strings/match.h>
@@ -25,7 +25,7 @@ using testing::Not;
 
 class CodeCaches : public testing::Test {
  protected:
-  // "code of KEY", which is what is kept too.
+  // Returns "code of KEY", which is also stored.
   StatusOr<Shared> Get(CodeCache& cache, const std::string& key) {
     const auto load = [this](const std::string& bytes) -> StatusOr<Shared> {
       if (refuse_) return Internal("not here");
@@ -100,7 +100,7 @@ TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
   EXPECT_EQ(compiled_, 0) << "it was replaced";
 }
 
-// Two keys of one hash: the file is that of the key it names alone.
+// Two keys with one hash: the file belongs only to the key that it names.
 TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
   CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -133,7 +133,7 @@ TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
   EXPECT_TRUE(Get(next, "x").ok()) << "not kept";
 }
 
-// Each writes a draft of its own: none takes or replaces that of another.
+// Each writes a separate draft, so none uses or replaces the draft of another.
 TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> warned = 0;
@@ -163,7 +163,7 @@ TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
   EXPECT_EQ(Files().size(), 0u);
 }
 
-// What is kept is run, so it must be of no other user's making.
+// Stored code is run, so other users must not be able to write it.
 TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
   CodeCache first(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -178,7 +178,7 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
     compiled_ = 0;
     EXPECT_EQ(**Get(cache, "x"), "code of x");
     EXPECT_EQ(compiled_, 1) << path;
-    // A file is replaced by one of this user; of a folder it is said.
+    // A file is replaced by one of this user; for a directory there is a note.
     const bool said = absl::StrContains(cache.TakeNotes(), " may be written by others ");
     EXPECT_EQ(said, path == folder_);
     fs::permissions(path, before);

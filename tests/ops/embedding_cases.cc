@@ -57,12 +57,12 @@ std::vector<OpCase> EmbeddingCases() {
       {{1, 1}, 9, 4},
       {{4, 7}, 11, 17},
       {{4, 7}, 11, 17, padding},
-      {{30}, 3, 2, padding},  // a third of them
+      {{30}, 3, 2, padding},  // a third of them are padding
       {{2, 3, 1}, 50, 16, padding},
       {{2, 3, 4}, 50, 33},
       {{0}, 5, 3},
       {{4, 0}, 5, 3},
-      {{3000, 5}, 100, 40},  // cut over threads
+      {{3000, 5}, 100, 40},  // split over threads
       {{512, 26}, 10000, 16, {}, true},
       {{32, 128}, 8192, 256, keep, true},
   };

@@ -7,7 +7,7 @@ namespace {
 constexpr Tolerance kOnce{.rel = 1.2e-7, .of_max = 1.2e-7};
 constexpr Tolerance kSums{.of_max = 3e-6};
 
-// Values at which no sum is near the kink of relu: X in [2, 3), Y in +-[0.1, 1).
+// Values for which no sum is near the kink of relu: X in [2, 3), Y in +-[0.1, 1).
 Draw Large(const Shape& shape) { return F32(shape, 2, 3); }
 
 void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
@@ -59,8 +59,8 @@ void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
 std::string In(size_t i) { return absl::StrCat("in", i); }
 std::string Out(size_t i) { return absl::StrCat("out", i); }
 
-// Every operator of one element that may stand in a body, besides updates, in one chain. Those with
-// a kink, where rounding in between may choose the other side, for f32 alone.
+// All operators on one element that a body may contain, except updates, in one chain. Operators
+// with a kink, where an intermediate rounding may choose the other side, only for f32.
 void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   const auto draw = [type](Draw d) {
     d.desc.dtype = type;
@@ -100,14 +100,14 @@ void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   cases.push_back(std::move(c));
 }
 
-// An optimizer's slots in a fused row: 'p' is drawn like the parameter, 's' is smaller, '+' is far
-// from 0, '1' has one element, '-' is absent.
+// The slots of an optimizer in a fused row: 'p' is drawn like the parameter, 's' is smaller, '+' is
+// far from 0, '1' has one element, '-' is absent.
 struct Update {
   std::string type, slots;
   AttrMap attrs = {};
 };
 
-// One update for each size; each has its own learning rate.
+// One update for each size; each has a separate learning rate.
 void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool bench,
                 std::vector<OpCase>& cases) {
   OpCase c = {.op = "fused_elementwise",
@@ -206,14 +206,14 @@ std::vector<OpCase> FusedCases() {
                                        {"rmsprop", "+ps", centered},
                                        {"ftrl", "+p"}};
   for (size_t i = 0; i < updates.size(); ++i) {
-    const auto odd = static_cast<int64_t>(i);  // so that rows have names of their own
+    const auto odd = static_cast<int64_t>(i);  // gives rows different names
     AddUpdates(updates[i], {5 + odd}, false, cases);
     AddUpdates(updates[i], {1, 4096, 0, 33 + odd, 9000}, false, cases);
   }
   for (const size_t i : {0, 1, 3}) {
     AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);
   }
-  AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);  // more than a launch takes
+  AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);  // more than one launch
   AddUpdates({"adam", "p+11"}, std::vector<int64_t>(300, 3), false, cases);
   return cases;
 }

@@ -1,6 +1,6 @@
-// What a fused operator becomes as source (kernels/ops/fused/fused_source.h): which groups share
-// code and launches, and what is refused. That the code compiles and computes is tests/gpu's and
-// tests/cuda_on_host's affair.
+// The source code of fused operators (kernels/ops/fused/fused_source.h): which groups share code
+// and launches, and what is rejected. tests/gpu and tests/cuda_on_host test that the code compiles
+// and computes correctly.
 #include "kernels/ops/fused/fused_source.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ StatusOr<FusedSource> SourceOf(const OpCase& c) {
   return WriteFusedSource(body);
 }
 
-// scale of each input by its factor, into an output each.
+// Scales each input by its factor, into one output each.
 OpCase Scales(const std::vector<Draw>& inputs, const std::vector<double>& factors) {
   OpCase c{.op = "fused_elementwise", .inputs = {inputs}, .many_outputs = inputs.size()};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -57,7 +57,7 @@ TEST(FusedSourceTest, GroupsAlikeShareCode) {
   EXPECT_THAT(source->text, Not(HasSubstr("fused_end")));
 }
 
-// So what was compiled for one of several sizes serves all.
+// Code that was compiled for one of several sizes therefore serves all sizes.
 TEST(FusedSourceTest, SizesAreNotInTheText) {
   const auto small = SourceOf(Scales({F32({5})}, {2})),
              large = SourceOf(Scales({F32({70, 8})}, {2}));

@@ -1,4 +1,4 @@
-// Random operators: whatever a program says, an operator is refused or runs inside its memory.
+// Random operators: an operator of any program is rejected or runs inside its memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr uint32_t kSeed = 2024;
 constexpr int kPrograms = 20000;
-// Operators above this are checked but not run.
+// Larger operators are checked but not run.
 constexpr int64_t kElementsMax = 3000;
 
 class Fuzzer {
@@ -63,7 +63,8 @@ class Fuzzer {
     return {.desc = {dtype, shape.ok() ? *shape : Shape{1}}, .low = 0, .high = 3};
   }
 
-  // A value of the default's type, rarely of another; an attribute without default gets any.
+  // A value of the default's type, rarely of another one; an attribute without default gets any
+  // type.
   Attr Value(const Attr& like) {
     size_t index = like.index();
     if (index == 0 || Below(20) == 0) index = 1 + Below(6);
@@ -127,7 +128,7 @@ struct Counts {
   int accepted = 0, ran = 0;
 };
 
-// Adds the operator to a program; then its outputs must be shapes that a program may have.
+// Adds the operator to a program. The shapes of its outputs must be valid for a program.
 Status Append(const OpCase& c, int64_t& elements) {
   Program program;
   Op op = MakeOp(c);
@@ -149,7 +150,7 @@ Status Append(const OpCase& c, int64_t& elements) {
 }
 
 void RunAll(const OpCase& c, Counts& counts) {
-  // Any values do: what is derived or must be distinct in the rows is uniform here.
+  // Any values are possible: derived or distinct values of the rows are uniform here.
   OpCase plain = c;
   for (auto& slot : plain.inputs) {
     for (Draw& d : slot) {

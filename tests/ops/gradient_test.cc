@@ -1,5 +1,5 @@
-// The gradient of every differentiable operator, as autodiff writes it and every implementation
-// computes it, against central differences of the reference loops in double precision.
+// Compares the gradient of every differentiable operator, as autodiff writes it and every
+// implementation computes it, with central differences of the reference loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace {
 
 constexpr uint64_t kSeed = 21;
 constexpr double kStep = 1e-5;
-// Elements of one input that are moved; more are sampled.
+// Number of elements of one input that are varied; of larger inputs a sample.
 constexpr size_t kElementsMax = 12;
 constexpr double kFlopsMax = 3e5;
 
-// loss = mean(out * weight): every element of the output counts, each by another weight.
+// loss = mean(out * weight): every element of the output counts, each with another weight.
 constexpr const char* kWeight = "weight";
 constexpr const char* kLoss = "loss";
 
@@ -31,7 +31,7 @@ bool Differentiated(const OpCase& c, size_t slot) {
   return std::count(c.grad_slots.begin(), c.grad_slots.end(), slot) > 0;
 }
 
-// The names of the inputs whose gradients are wanted.
+// The names of the inputs whose gradients are checked.
 std::vector<std::string> Wanted(const OpCase& c, const Op& op) {
   std::vector<std::string> names;
   for (const size_t slot : c.grad_slots) {
@@ -123,7 +123,7 @@ class GradientRun {
   GradientRun(const OpCase& c, const Program& program, const std::vector<ParamGrad>& grads)
       : op_(MakeOp(c)), program_(program), grads_(grads) {}
 
-  // UNIMPLEMENTED when this choice of implementations does not serve the row.
+  // UNIMPLEMENTED: this choice of implementations does not support the row.
   Status Run(const std::vector<Value>& inputs, const Value& weight,
              const std::vector<std::string>& disable);
   Value Gradient(const std::string& input) const {
@@ -163,8 +163,8 @@ Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
   return Executor(*plan_).Run();
 }
 
-// The implementations of the operators of this program that are listed first, one more each time:
-// with them switched off, each in turn is the one that serves.
+// The first implementations of each operator of this program, one more in each list. If a list is
+// disabled, the next implementation is used, so each is used in turn.
 std::vector<std::vector<std::string>> Choices(const Program& program) {
   std::vector<std::vector<std::string>> choices = {{}};
   for (const Op& op : program.ops) {
@@ -213,7 +213,7 @@ void CheckFamily(const std::vector<OpCase>& cases) {
       return !slot.empty() && slot[0].desc.shape.numel() == 0;
     });
     if (c.grad_slots.empty() || empty) continue;
-    // Each difference runs the reference loops twice; large sizes are left to kernels_test.cc.
+    // Each difference runs the reference loops twice; kernels_test.cc tests large sizes.
     if (c.bench || c.flops > kFlopsMax) continue;
     CheckGradients(c);
     if (testing::Test::HasFatalFailure()) return;

@@ -7,7 +7,7 @@
 namespace tandem::optest {
 namespace {
 
-// An operator for any float, and its slots that are f32 whatever the others are.
+// An operator for any float type, and its slots that are always f32.
 struct HalfOp {
   const char* op;
   std::set<size_t> f32_inputs = {}, f32_outputs = {};
@@ -62,10 +62,10 @@ const HalfOp* FindHalfOp(const std::string& op) {
   return nullptr;
 }
 
-// What rounding the result to nearest adds to the errors of the same row in f32; and the spacing of
-// the smallest f16.
+// The tolerance of the row in f32, plus the error of rounding to nearest, plus the spacing of the
+// smallest f16.
 Tolerance HalfTolerance(Tolerance t, DType half) {
-  t.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;  // values inside are rounded too
+  t.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;  // intermediate values are rounded too
   t.rel += half == DType::kBF16 ? 0x1p-8 : 0x1p-11;
   t.abs += half == DType::kBF16 ? 1e-38 : 0x1p-25;
   return t;
@@ -78,13 +78,13 @@ OpCase AsHalf(OpCase c, const HalfOp& op, DType half) {
     }
   }
   c.tolerance = HalfTolerance(c.tolerance, half);
-  // oneDNN rounds the sum after each of the windows that meet in an element.
+  // oneDNN rounds the sum after each of the windows that overlap in an element.
   if (c.op == "pool2d_grad" && half == DType::kBF16) c.tolerance.of_max += 0x1p-7;
-  // A bias may be added to what was rounded.
+  // A bias may be added to a rounded value.
   if (c.op.starts_with("conv2d") && c.inputs.size() == 3 && op.f32_inputs.contains(2)) {
     c.tolerance.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;
   }
-  c.grad_slots.clear();  // differences that are finite and yet small there are none in 16 bits
+  c.grad_slots.clear();  // 16 bits have no differences that are both finite and small
   c.bench &= half == DType::kBF16;
   return c;
 }
@@ -104,7 +104,7 @@ std::vector<OpCase> HalfCases() {
     for (const OpCase& c : family) {
       const HalfOp* op = FindHalfOp(c.op);
       if (op == nullptr || !c.body.empty()) continue;
-      // f16 goes through the f32 kernels on CPUs: small rows show all there is to see.
+      // On CPUs f16 uses the f32 kernels: small rows are enough.
       const int64_t elements = c.inputs[0].empty() ? 0 : c.inputs[0][0].desc.shape.numel();
       cases.push_back(AsHalf(c, *op, DType::kBF16));
       if (elements < 1024) cases.push_back(AsHalf(c, *op, DType::kF16));

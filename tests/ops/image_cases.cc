@@ -40,7 +40,7 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                       .tolerance = Products(w.numel(1, 4)),
                       .grad_slots = {0, 1, 2},
                       .bench = c.bench};
-  // The shape of the output, from the oracle: an empty batch keeps it cheap.
+  // The shape of the output, from the oracle; an empty batch makes it cheap.
   OpCase empty = with_bias;
   empty.inputs[0] = {F32({0, c.x[1], c.x[2], c.x[3]})};
   Shape out = RunOracle(empty, DrawInputs(empty, 0))[0].desc.shape;
@@ -127,7 +127,7 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
                           return y;
                         }};
   grad.inputs = {forward.inputs[0], {derived}, {F32(out)}};
-  grad.tolerance = {.of_max = 1e-6};  // windows overlap: several gradients meet in one element
+  grad.tolerance = {.of_max = 1e-6};  // windows overlap: several gradients are added in one element
   cases.push_back(forward);
   cases.push_back(grad);
 }
@@ -185,17 +185,17 @@ void AddTransposed(std::vector<OpCase>& cases) {
 
 struct Samples {
   int64_t count, size;
-  int64_t width, height;  // of the largest image
+  int64_t width, height;  // size of the largest image
   AttrMap attrs = {};
   bool bench = false;
-  double rounding = 1.2e-7;  // of the type that is written
+  double rounding = 1.2e-7;  // rounding error of the output type
 };
 
-// Images of several sizes, the first one behind all others, with taps anywhere in them.
+// Images of several sizes, the first one last in memory, with taps at any position in them.
 void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
   const auto side = [](int64_t most, int64_t i) { return std::max<int64_t>(1, most - i % 5); };
   Value images{{DType::kI64, {s.count, 3}}, {}};
-  int64_t bytes = 2;  // nobody's
+  int64_t bytes = 2;  // unused bytes at the beginning
   for (int64_t i = s.count - 1; i >= 0; --i) {
     const int64_t width = side(s.width, i), height = side(s.height, 2 * i);
     const auto row = {static_cast<double>(bytes), static_cast<double>(width),
@@ -241,7 +241,7 @@ void AddAllSamples(std::vector<OpCase>& cases) {
   AddSamples({2, 6, 12, 7, half, false, 5e-4}, cases);
   AddSamples({2, 6, 12, 7, half_last, false, 4e-3}, cases);
   AddSamples({0, 3, 4, 4}, cases);
-  AddSamples({5, 70, 140, 90, normal}, cases);  // cut over threads
+  AddSamples({5, 70, 140, 90, normal}, cases);  // split over threads
   AddSamples({16, 224, 320, 300, normal, true}, cases);
 }
 
@@ -328,7 +328,7 @@ std::vector<OpCase> ImageCases() {
        .in = kLast,
        .out = kLast},
       {.x = {2, 40, 5, 4}, .out_c = 40, .kernel = {1, 1}, .in = kLast, .out = kLast},
-      // What are products in 16 bits: pixels, and columns of what each output sees.
+      // Products in 16 bits: of pixels, or of columns with the input of each output.
       {.x = {2, 20, 6, 5}, .out_c = 24, .kernel = {1, 1}, .in = kLast, .out = kLast},
       {.x = {2, 19, 7, 6},
        .out_c = 9,
@@ -366,7 +366,7 @@ std::vector<OpCase> ImageCases() {
   const Pool pools[] = {
       {.x = {1, 1, 2, 2}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 3, 6, 8}, .kernel = {2, 2}, .strides = {2, 2}},
-      {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},   // a row and column stay unseen
+      {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},   // a row and a column are not used
       {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},  // several vectors and a tail
       {.x = {1, 3, 40, 37}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 2, 8, 8}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
@@ -386,7 +386,8 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .layout = kLast},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
-  // After relu many zeros meet in a window: the first of the largest gets the gradient.
+  // After relu there are many zeros in a window: the first of the largest elements gets the
+  // gradient.
   AddPool({.x = {2, 3, 12, 70}, .kernel = {2, 2}, .strides = {2, 2}, .ties = true}, "max", true,
           false, cases);
   AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,

@@ -1,4 +1,4 @@
-// Wrong inputs and attributes: every operator says what is wrong, and nothing crashes.
+// Wrong inputs and attributes: every operator reports the error, and nothing crashes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -362,7 +362,7 @@ TEST(Infer, RefusesBadOptimizers) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
-// A slot that must hold a variable holds "" in turn.
+// Each slot that must hold a variable holds "" in turn.
 TEST(Infer, RefusesVariablesWithoutAName) {
   std::set<std::string> seen;
   for (const OpCase& c : AllCases()) {
@@ -386,7 +386,7 @@ TEST(Infer, RefusesVariablesWithoutAName) {
   }
 }
 
-// No communication of nothing: as many outputs as inputs, at least one.
+// Communication of no variables is rejected: there are as many outputs as inputs, at least one.
 TEST(Infer, RefusesCommunicationOfNothing) {
   for (const OpDef* def : AllOps()) {
     if (!def->is_comm) continue;
@@ -399,7 +399,7 @@ TEST(Infer, RefusesCommunicationOfNothing) {
   }
 }
 
-// Labels are data: they are looked at when the kernel runs (kernels_test.cc runs the good ones).
+// Labels are data, so the kernel checks them (kernels_test.cc runs valid ones).
 TEST(Infer, AcceptsEveryRow) {
   for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c);
 }

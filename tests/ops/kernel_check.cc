@@ -54,7 +54,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
   run.Alias({});
 }
 
-// False when the implementation does not serve this row.
+// False if the implementation does not support this row.
 bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
                const std::vector<Value>& inputs, const std::vector<Value>& want, Device* device) {
   Bits one_thread;

@@ -105,7 +105,7 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
-    if (copy != nullptr && buffer == scratch_.get()) continue;  // as the run before left it
+    if (copy != nullptr && buffer == scratch_.get()) continue;  // kept from the last run
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));
     }
@@ -121,7 +121,7 @@ Status KernelRun::Download() {
     if (buffer == scratch_.get()) continue;
     TD_RETURN_IF_ERROR(device_->CopyToHost(buffer->whole(), copy.get(), buffer->whole_bytes()));
   }
-  // Of scratch memory, which may be large, the zones around it.
+  // Scratch memory may be large: copies only the zones around it.
   const size_t end = scratch_->whole_bytes() - GuardedBuffer::kGuardBytes;
   const std::byte* const copy = copies_.at(scratch_.get()).get();
   for (const size_t zone : {size_t{0}, end}) {

@@ -1,5 +1,5 @@
-// Runs one implementation of one operator on its own: guarded memory around every tensor, outputs
-// and scratch full of NaN beforehand.
+// Runs one implementation of one operator separately. Each tensor is surrounded by guard zones;
+// outputs and scratch are filled with NaN before.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tandem::optest {
 
-// Memory between two zones of a known pattern, aligned as a plan's arena is.
+// Memory between two zones of a known pattern, aligned like the arena of a plan.
 class GuardedBuffer {
  public:
   static constexpr size_t kGuardBytes = 128;
@@ -23,10 +23,10 @@ class GuardedBuffer {
   explicit GuardedBuffer(size_t bytes);
   void* data() const { return base_.get() + kGuardBytes; }
   size_t bytes() const { return bytes_; }
-  // Every byte becomes 0xFF: NaN as f32, -1 as an integer.
+  // Sets every byte to 0xFF: NaN as f32, -1 as an integer.
   void Poison();
   bool GuardsIntact() const;
-  // The memory with both zones.
+  // The memory including both zones.
   std::byte* whole() const { return base_.get(); }
   size_t whole_bytes() const { return bytes_ + 2 * kGuardBytes; }
 
@@ -36,11 +36,11 @@ class GuardedBuffer {
   size_t bytes_;
 };
 
-// One operator ready to be prepared and run. Not movable: views point into it.
+// One operator that can be prepared and run. Not movable: views point into it.
 class KernelRun {
  public:
-  // Infers the outputs. `inputs` by position, as DrawInputs gives them. `device`: where the kernel
-  // runs, over copies of everything with its guards; nullptr: in host memory. Not owned.
+  // Infers the outputs. `inputs` by position, as DrawInputs returns them. `device`: where the
+  // kernel runs, on copies of everything including guard zones; nullptr: in host memory. Not owned.
   static StatusOr<std::unique_ptr<KernelRun>> Make(const OpCase& c,
                                                    const std::vector<Value>& inputs,
                                                    Device* device = nullptr);
@@ -53,15 +53,15 @@ class KernelRun {
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // inputs and outputs, each once
 
-  // Scratch is copied to a device before the first run: there less of it is given.
+  // Scratch is copied to a device before the first run, so it is smaller there.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
-  // Shares memory of (output, input) pairs in the next runs; empty: none.
+  // Lets (output, input) pairs share memory in the next runs; empty: none.
   void Alias(InplacePairs pairs) { alias_ = std::move(pairs); }
-  // Stores the inputs, poisons outputs and scratch, runs once. INTERNAL when the kernel wrote
-  // outside its outputs and scratch, or changed an input that it does not share memory with.
+  // Stores the inputs, poisons outputs and scratch, and runs once. INTERNAL: the kernel wrote
+  // outside its outputs and scratch, or changed an input that does not share its memory.
   Status Run();
-  // The prepared kernel again, without any of this: for timing.
+  // Runs the prepared kernel again, without these steps: for timing.
   Status RunAgain() { return kernel_.run(args_); }
   // Output of the last run. REQUIRES: HasOutput(position).
   Value Output(size_t position) const;

@@ -1,4 +1,4 @@
-// Every implementation of every operator against plain loops in double precision.
+// Compares every implementation of every operator with plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
   }
 }
 
-// Images and taps that would have pixels read which are not there.
+// Images and taps that would read pixels that do not exist.
 TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   const OpCase c = {.op = "sample_image",
                     .inputs = {{{.desc = {DType::kU8, {60}}, .low = 0, .high = 255}},
@@ -103,7 +103,7 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   }
 }
 
-// A batch in one piece, and cut into the shares of ranks: the same elements are dropped.
+// A whole batch, and a batch split into the shares of ranks: the same elements are dropped.
 TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
   constexpr int64_t kSamples = 7, kElements = 33;
   const auto run = [](int64_t first, int64_t samples, int64_t step) {
@@ -148,7 +148,7 @@ TEST(Kernels, CaseNamesAreUnique) {
         c.op.starts_with("dgc_") || c.op == "update_loss_scaling" || c.op == "accuracy" ||
         c.op == "auc" || c.op == "pool2d_grad" || c.op == "relu_grad" ||
         c.op.starts_with("softmax") || c.op.starts_with("sigmoid") || c.op.starts_with("tanh_")) {
-      continue;  // rows that differ in their draws alone
+      continue;  // rows that differ only in their random values
     }
     EXPECT_TRUE(names.insert(CaseName(c)).second) << CaseName(c) << " is there twice";
   }

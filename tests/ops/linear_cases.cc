@@ -93,7 +93,7 @@ std::vector<OpCase> LinearCases() {
                         {4, 3, 0},
                         {67, 700, 130},
                         {64, 800, 500, true},
-                        {70, 3300, 45},  // more than a block of k on tiles, in f32 and in bf16
+                        {70, 3300, 45},  // more than one block of k on tiles, in f32 and in bf16
                         {512, 256, 768, true}};
   std::vector<OpCase> cases;
   for (const Size& s : sizes) {
@@ -121,7 +121,7 @@ std::vector<OpCase> LinearCases() {
   AddFcGrad({5, 6, 7}, {0, 1}, cases);
   AddFcGrad({5, 6, 7}, {1, 2}, cases);
   AddFcGrad({64, 784, 128}, {0, 2}, cases);
-  // Nothing to add up: the bias alone, and zero gradients.
+  // Empty sums: the bias alone, and zero gradients.
   AddFc({3, 0, 4}, true, cases);
   AddFc({3, 0, 4}, false, cases);
   return cases;

@@ -58,7 +58,7 @@ std::vector<OpCase> LossCases() {
       {.rows = 8, .classes = 5, .ignore_every = 4, .ignore = 2},
       {.rows = 3, .classes = 4, .ignore_every = 1},
       {.rows = 9, .classes = 12, .range = 50},
-      {.rows = 9, .classes = 12, .range = 1e4},  // everything but the largest underflows
+      {.rows = 9, .classes = 12, .range = 1e4},  // everything except the largest logit underflows
       {.rows = 0, .classes = 4},
       {.rows = 512, .classes = 1000, .bench = true}};
   std::vector<OpCase> cases;

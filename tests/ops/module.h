@@ -1,4 +1,4 @@
-// A backend's module, opened as a test wants it: whether or not there is a device.
+// Opens the module of a backend for a test, with or without a device.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace tandem::optest {
 
-// The module at `path`; it stays open. UNAVAILABLE when it cannot be opened or is of another build.
+// Opens the module at `path`, which stays open. UNAVAILABLE: it cannot be opened or belongs to
+// another build.
 StatusOr<const BackendModule*> OpenModule(const std::string& path);
 // The CUDA module of this build.
 StatusOr<const BackendModule*> OpenCudaModule();
 
-// Its kernels for an operator; empty when it has none.
+// Its kernels for an operator; empty: none.
 std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op);
 const KernelRegistration* RowOf(const BackendModule& module, std::string_view op);  // nullptr: none
 

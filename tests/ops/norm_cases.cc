@@ -14,8 +14,7 @@ int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
 
 Draw PerChannel(const Norm& n, double low, double high) { return F32({n.x[1]}, low, high); }
 
-// `z`: fused only.
-// oneDNN cuts its sums over the threads there.
+// `z`: only fused. In these cases oneDNN splits its sums over the threads.
 bool ChannelsLast(const Norm& n) {
   const auto it = n.attrs.find("data_layout");
   return it != n.attrs.end() && std::get<std::string>(it->second) == "NHWC";
@@ -33,7 +32,7 @@ OpCase Forward(const Norm& n, bool fused, bool z) {
               .grad_slots = {0, 1, 2},
               .bits_vary_with_threads = ChannelsLast(n),
               .bench = n.bench};
-  // One sample, or all alike: 1 / sqrt(epsilon) makes noise of rounding.
+  // One sample, or all samples equal: 1 / sqrt(epsilon) turns rounding errors into noise.
   if (Samples(n) == 1 && n.attrs.empty()) c.grad_slots = {2};
   if (!fused) return c;
   c.inputs.push_back({});
@@ -60,7 +59,7 @@ OpCase Backward(const Norm& n, bool fused) {
   return c;
 }
 
-// What several ranks normalise by: joined moments, and sums of all.
+// Normalisation over several ranks: joined moments, and sums over all ranks.
 void AddSync(const Norm& n, std::vector<OpCase>& cases) {
   const int64_t c = n.x[1];
   const Draw x = F32(n.x, n.low, n.low + 2);
@@ -129,7 +128,7 @@ std::vector<OpCase> NormCases() {
       {.x = {4, 2, 8, 8}, .low = 30},  // a mean far from 0
       {.x = {3, 5, 7, 7}},             // 49: three vectors and a tail
       {.x = {2, 17, 9, 9}, .attrs = {{"momentum", 0.5}, {"epsilon", 1e-3}}},
-      {.x = {8, 6}},  // behind a fully connected layer
+      {.x = {8, 6}},  // after a fully connected layer
       {.x = {2, 3, 20}},
       {.x = {1, 2, 1, 1}},  // one sample
       {.x = {2, 2, 3, 4, 5}},
@@ -140,10 +139,10 @@ std::vector<OpCase> NormCases() {
       {.x = {2, 32, 4, 4}, .attrs = {{"data_layout", std::string("nChw16c")}, {"is_test", true}}},
       {.x = {2, 5, 3, 4}, .attrs = last},
       {.x = {3, 48, 6, 6}, .low = 30, .attrs = last},
-      {.x = {2, 8, 5, 5}, .attrs = last},  // a whole number of 16 bytes in 16 bits, too
+      {.x = {2, 8, 5, 5}, .attrs = last},  // a multiple of 16 bytes, in 16 bits too
       {.x = {2, 24, 3, 4}, .attrs = last},
       {.x = {2, 40, 3, 4}, .attrs = last},
-      {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},  // three blocks of rows, channels and a tail
+      {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},  // three blocks of rows; channels and a tail
       {.x = {2, 20, 4, 4}, .attrs = {{"data_layout", std::string("NHWC")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},
       {.x = {16, 64, 32, 32}, .bench = true, .attrs = last},

@@ -1,4 +1,4 @@
-// The vector loop of normal numbers, with which parameters begin.
+// The vectorised loop for normal random numbers, which initialise parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Times every implementation of the rows that are worth it, beside what the machine can do.
+// Times every implementation of the rows with `bench`, and compares with the peak of the machine.
 #include <gflags/gflags.h>
 #include <omp.h>
 
@@ -22,7 +22,7 @@ DEFINE_int32(time_ms, 30, "shortest time to repeat a kernel for");
 namespace tandem::optest {
 namespace {
 
-// Seconds of one call: the best of three series that last long enough. `finish` waits for all.
+// Seconds per call: the best of three series that last long enough. `finish` waits for all calls.
 double SecondsOf(const std::function<void()>& work, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   const double shortest = FLAGS_time_ms / 3000.0;
@@ -44,7 +44,7 @@ double SecondsOf(const std::function<void()>& work, const std::function<void()>&
   return best;
 }
 
-// `device` and no peak, or a peak alone.
+// Either `device` and no peak, or only a peak.
 void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
           const std::vector<Value>& want, const MachinePeak* peak, Device* device) {
   auto made = KernelRun::Make(c, inputs, device);
@@ -54,7 +54,7 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
                               device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
   if (status.code() == StatusCode::kUnimplemented) return;
   if (status.ok()) status = run.Run();
-  if (!status.ok()) {  // the other rows may tell more
+  if (!status.ok()) {  // the other rows may give more information
     std::printf("WRONG: %-8s %s: %s\n", impl.name, CaseName(c).c_str(), ToString(status).c_str());
     return;
   }
@@ -73,7 +73,7 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
               wrong.empty() ? "" : "  WRONG: ", wrong.c_str());
 }
 
-// The rows asked for, with the implementations that `impls` gives for an operator.
+// The requested rows, with the implementations that `impls` returns for an operator.
 void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>& impls,
               const MachinePeak* peak, Device* device) {
   for (const OpCase& c : AllCases()) {
@@ -85,7 +85,7 @@ void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>
 }
 
 int BenchCuda() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // it may be stopped
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the program may be stopped before its end
   const auto module = OpenCudaModule();
   StatusOr<std::unique_ptr<Device>> device = module.status();
   if (module.ok()) device = (*module)->make_device(0, {});

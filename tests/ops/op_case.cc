@@ -89,7 +89,7 @@ Value DrawAny(const Draw& d, uint64_t key, std::span<const Value> before) {
   return value;
 }
 
-// A number that the type has.
+// A number that the type can represent.
 Value DrawOne(const Draw& d, uint64_t key, std::span<const Value> before) {
   Value value = DrawAny(d, key, before);
   if (d.desc.dtype != DType::kF16 && d.desc.dtype != DType::kBF16) return value;

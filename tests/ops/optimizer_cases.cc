@@ -49,7 +49,7 @@ void AddOptimizers(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
        .tolerance = kDifference});
 }
 
-// Parameters that begin, and gradients that were never seen: 0 / (0 + epsilon) is 0, not NaN.
+// First steps without any gradient yet: 0 / (0 + epsilon) is 0, not NaN.
 void AddFirstSteps(std::vector<OpCase>& cases) {
   const Draw p = F32({20}), zero = F32({20}, 0, 0), lr = F32({1}, 0.1, 0.2);
   cases.push_back({.op = "momentum",

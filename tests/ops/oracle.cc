@@ -60,9 +60,9 @@ Values Matmul(const OracleArgs& a) {
                   Rounded(a, "alpha"))};
 }
 
-// ---- Element by element -------------------------------------------------------------------------
+// ---- Elementwise --------------------------------------------------------------------------------
 
-// For each element of X, the element of Y it meets.
+// For each element of X, the corresponding element of Y.
 std::vector<size_t> Partners(const OracleArgs& a) {
   const Shape &x = a.shape(0), &y = a.shape(1);
   int64_t axis = a.Get<int64_t>("axis");
@@ -245,7 +245,7 @@ Values CheckFiniteAndUnscale(const OracleArgs& a) {
   return out;
 }
 
-// The flow chart of Paddle 2.0's update_loss_scaling_op.h.
+// Follows the flow chart of Paddle 2.0's update_loss_scaling_op.h.
 Values UpdateLossScaling(const OracleArgs& a) {
   Value scale = a.in[1], good = a.in[2], bad = a.in[3];
   if (a[0][0] == 0) {
@@ -397,7 +397,7 @@ std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
   CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
   std::vector<Value> outputs = oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // Operators with 16-bit rows have one variable a slot.
+    // Operators with 16-bit rows have one variable per slot.
     if (outputs[i].desc.dtype == DType::kF32) outputs[i].desc.dtype = OutputType(c, i);
   }
   return outputs;

@@ -1,5 +1,5 @@
-// What every operator computes, as plain loops in double precision written from the definitions
-// (docs/reference/operators.md) and not from the kernels.
+// The results of every operator, as plain loops in double precision that follow the definitions
+// (docs/op_support.md), not the kernels.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace tandem::optest {
 
-// An operator as the oracle sees it. Absent inputs are empty Values (rank 0, no element).
+// Arguments of an oracle. Absent inputs are empty Values (rank 0, no element).
 struct OracleArgs {
   const AttrMap& attrs;
   std::string_view op;
@@ -22,7 +22,7 @@ struct OracleArgs {
   bool Has(size_t i) const { return i < in.size() && !in[i].v.empty(); }
   const Shape& shape(size_t i) const { return in[i].desc.shape; }
   const std::vector<double>& operator[](size_t i) const { return in[i].v; }
-  // The attribute or its default in the definition.
+  // The attribute, or its default in the definition.
   template <typename T>
   T Get(std::string_view name) const {
     return std::get<T>(Find(name));
@@ -30,21 +30,20 @@ struct OracleArgs {
   const Attr& Find(std::string_view name) const;
 };
 
-// Every output position, also of those nobody needs.
+// Returns every output position, including outputs that are not needed.
 using Oracle = std::vector<Value> (*)(const OracleArgs&);
 
-// nullptr when the operator has no oracle.
+// nullptr if the operator has no oracle.
 Oracle FindOracle(std::string_view op);
 
-// Positions of tensors, and the layout (kernels/ops/core/image_layout.h) in which each lies.
+// Positions of tensors, and the layout (kernels/ops/core/image_layout.h) of each.
 using Layouts = std::vector<std::pair<size_t, std::string>>;
-// What `oracle`, which knows NCHW alone, gives for inputs of which `in` lie otherwise; `out` of its
-// results do.
+// Runs `oracle`, which knows only NCHW, with inputs `in` and outputs `out` in other layouts.
 std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const Layouts& in,
                                  const Layouts& out);
 std::vector<Value> OracleReorder(const OracleArgs& a);
 
-// Image operators, kept apart for their length (oracle_image.cc).
+// Image operators, in a separate file because of their length (oracle_image.cc).
 std::vector<Value> OracleConv2d(const OracleArgs& a);
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
 std::vector<Value> OracleConv2dRelu(const OracleArgs& a);
@@ -111,7 +110,7 @@ std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a);
 std::vector<Value> OracleDgcCompress(const OracleArgs& a);
 std::vector<Value> OracleDgcUpdate(const OracleArgs& a);
 
-// An attribute as the f32 that state kept from step to step (Beta2Pow) is.
+// The attribute rounded to f32, because state from earlier steps (Beta2Pow) is f32.
 inline double Rounded(const OracleArgs& a, const char* name) {
   return static_cast<float>(a.Get<double>(name));
 }

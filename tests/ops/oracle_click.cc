@@ -64,7 +64,7 @@ std::vector<Value> OracleSigmoidXent(const OracleArgs& a) {
   Value sigmoid = Zeros(a.shape(0)), loss = Zeros(a.shape(0));
   for (size_t i = 0; i < loss.v.size(); ++i) {
     sigmoid.v[i] = 1 / (1 + std::exp(-a[0][i]));
-    // -log of the probability of the label, of which the sigmoid of +x or -x is the value.
+    // -log of the probability of the label; the probability is the sigmoid of +x or -x.
     loss.v[i] = std::log1p(std::exp(a[1][i] == 1 ? -a[0][i] : a[0][i]));
   }
   return {sigmoid, loss};
@@ -76,7 +76,7 @@ std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a) {
   return {gx};
 }
 
-// The share of pairs (positive, negative) in the right order; pairs of one bucket count half.
+// The share of pairs (positive, negative) in the right order; pairs in one bucket count half.
 std::vector<Value> OracleAuc(const OracleArgs& a) {
   Value pos = a.in[2], neg = a.in[3];
   const auto columns = static_cast<size_t>(a.shape(0)[1]);

@@ -21,7 +21,7 @@ double Activated(const OracleArgs& a, double x) {
   return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
 }
 
-// The derivative, of gelu at x, of the others at their result.
+// The derivative: for gelu from x, for the others from their result.
 double Slope(const OracleArgs& a, double at) {
   if (a.op.starts_with("sigmoid")) return at * (1 - at);
   if (a.op.starts_with("tanh")) return 1 - at * at;
@@ -34,7 +34,7 @@ double Slope(const OracleArgs& a, double at) {
   return 0.5 * std::erfc(-at / std::numbers::sqrt2) + at * density;
 }
 
-// How many elements row `r` of a softmax keeps.
+// The number of elements that row `r` of a softmax uses.
 size_t Kept(const OracleArgs& a, size_t r) {
   const Shape& x = a.shape(0);
   const auto n = static_cast<size_t>(x[x.rank() - 1]);
@@ -52,7 +52,7 @@ Rows RowsOf(const OracleArgs& a) {
   return {static_cast<size_t>(x.numel(0, axis)), static_cast<size_t>(x.numel(axis, x.rank()))};
 }
 
-// For each element of X, the element of the reduced result it belongs to.
+// For each element of X, its element of the reduced result.
 std::vector<size_t> Targets(const OracleArgs& a, Shape* out) {
   const Shape& x = a.shape(0);
   const auto dims = a.Get<std::vector<int64_t>>("dim");

@@ -1,4 +1,4 @@
-// Fused operators: what they stand for, one after another.
+// Fused operators: runs the operators that they replace, one after another.
 #include <algorithm>
 #include <map>
 
@@ -10,7 +10,7 @@ using Values = std::vector<Value>;
 
 namespace {
 
-// relu or scale of x, and its factor on the gradient where its result is `out`.
+// relu or scale of x, and the factor on the gradient for the result `out`.
 double Act(const OracleArgs& a, double x) {
   const bool relu = a.Get<std::string>("functors").find("relu") != std::string::npos;
   return relu ? std::max(x, 0.0) : a.Get<double>("scale") * x;

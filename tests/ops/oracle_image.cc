@@ -20,7 +20,7 @@ Shape ConvOutShape(const OracleArgs& a) {
   const auto dilation = a.Get<Ints>("dilations");
   Shape out{x[0], w[0], 0, 0};
   for (int d = 0; d < 2; ++d) {
-    // The last position is where the kernel's last element still lies inside the padded plane.
+    // At the last position the kernel's last element is still inside the padded plane.
     const int64_t span = dilation[d] * (w[2 + d] - 1);
     for (int64_t at = 0; at + span < x[2 + d] + 2 * pad[d]; at += stride[d]) ++out[2 + d];
   }
@@ -117,7 +117,7 @@ size_t ArgMax(const std::vector<double>& x, const std::vector<size_t>& window) {
   return best;
 }
 
-// An element of Input as the filter sees it.
+// An element of Input as the filter reads it.
 double Seen(const OracleArgs& a, size_t i) {
   return a.Get<bool>("fuse_relu_before_depthwise_conv") ? std::max(a[0][i], 0.0) : a[0][i];
 }
@@ -174,7 +174,7 @@ std::vector<Value> Pool2dGrad(const OracleArgs& a) {
   return {gx};
 }
 
-// Where the element of channel c and pixel p of image n lies in the layout.
+// Index of the element of channel c and pixel p of image n in the layout.
 size_t PlaceOf(const std::string& layout, const Shape& s, int64_t n, int64_t c, int64_t p) {
   const int64_t plane = s[2] * s[3], image = n * s[1] * plane;
   if (layout == "nChw16c") return static_cast<size_t>(image + (c / 16 * plane + p) * 16 + c % 16);

@@ -36,8 +36,8 @@ int Axis(const OracleArgs& a, const Shape& shape) {
   return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
 }
 
-// The window of `whole` that begins at `begin` and has the description of `part`; `into`: part is
-// written there, else read.
+// The window of `whole` that begins at `begin` and has the shape of `part`. `into`: writes part
+// there, else reads it.
 void CopyWindow(Value& whole, Value& part, const Shape& begin, bool into) {
   ForEachIndex(part.desc.shape, [&](Shape index, size_t flat) {
     for (int d = 0; d < index.rank(); ++d) index[d] += begin[d];
@@ -58,7 +58,7 @@ Ints Sections(const OracleArgs& a, int64_t n) {
   return sections.empty() ? Ints(static_cast<size_t>(num), n / num) : sections;
 }
 
-// Begin of slice's window, and its shape.
+// Begin and shape of slice's window.
 std::pair<Shape, Shape> Window(const OracleArgs& a) {
   const Shape& x = a.shape(0);
   Shape begin = At(x, -1, 0), shape = x;
@@ -186,7 +186,7 @@ Values OracleCast(const OracleArgs& a) {
   }
   Value out = a.in[grad ? 1 : 0];
   out.desc.dtype = dtype;
-  // Nothing to round: what finite differences moved stays moved.
+  // If the types are equal there is nothing to round, so that finite differences are not lost.
   const bool same = dtype == a.in[grad ? 1 : 0].desc.dtype;
   for (double& v : out.v) v = same ? v : AsType(dtype, v);
   return {out};

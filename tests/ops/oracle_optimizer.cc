@@ -1,4 +1,4 @@
-// The optimizers as their papers write them, in double precision.
+// The optimizers as in their papers, in double precision.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ Values Momentum(const OracleArgs& a) {
   return {p, v};
 }
 
-// Algorithm 1 of Kingma and Ba, with the corrected moments written out; AdamW's line 12.
+// Algorithm 1 of Kingma and Ba, with explicit corrected moments; line 12 of AdamW.
 Values Adam(const OracleArgs& a) {
   const double b1 = Rounded(a, "beta1"), b2 = Rounded(a, "beta2"), lr = a[6][0];
   const double epsilon = Rounded(a, "epsilon"), decay = Rounded(a, "weight_decay");
@@ -188,7 +188,7 @@ Value Dense(const OracleArgs& a, size_t rows) {
   return g;
 }
 
-// The results where a row of the gradient is, what was there before elsewhere.
+// The results in rows of the gradient, the previous values elsewhere.
 void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   const auto dim = static_cast<size_t>(a.shape(0)[1]);
   std::vector<bool> touched(static_cast<size_t>(a.shape(0)[0]));
@@ -204,7 +204,7 @@ void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   }
 }
 
-// The penalty of the gradient's own rows.
+// The penalty only in rows of the gradient.
 Values PickRows(const OracleArgs& a, const Values& dense) {
   Value out = a.in[1];
   const auto dim = static_cast<size_t>(a.shape(0)[1]);

@@ -23,7 +23,8 @@ Shape OutShape(const OracleArgs& a) {
   return out;
 }
 
-// Every element of Input paints the filter, times itself, on Output: fn(output, filter, input).
+// Every element of Input adds the filter, multiplied by the element, to Output: fn(output, filter,
+// input).
 void ForEachStroke(const OracleArgs& a, const Shape& out,
                    const std::function<void(size_t, size_t, size_t)>& fn) {
   const Shape &x = a.shape(0), &w = a.shape(1);

@@ -9,11 +9,11 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Numbers drawn one after the other.
+// A sequence of random numbers.
 class Dice {
  public:
   explicit Dice(uint64_t key) : key_(key) {}
-  int64_t In(int64_t low, int64_t high) {  // both included
+  int64_t In(int64_t low, int64_t high) {  // both inclusive
     const auto span = static_cast<double>(high - low + 1);
     return low + static_cast<int64_t>(span * static_cast<double>(UniformAt(key_, at_++)));
   }

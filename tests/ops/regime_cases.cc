@@ -14,16 +14,16 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
     int64_t first;
   };
   const Row rows[] = {
-      {2.5, 0.1, 0, 0, 1, 4},        // the first: there is no base yet
-      {2.5, 0.1, 2.5, 0.1, 7, 9},    // as at first: 3
+      {2.5, 0.1, 0, 0, 1, 4},        // the first call: there is no base yet
+      {2.5, 0.1, 2.5, 0.1, 7, 9},    // same as the first call: 3
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss: 3
       {0.5, 0.1, 2.5, 0.1, 7, 9},    // 2
       {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the rate: 6
       {2.5, 1e-9, 2.5, 0.1, 7, 9},   // at most 16
       {1e-9, 0.1, 2.5, 0.1, 7, 9},   // at least 1
-      {2.5, 0, 2.5, 0.1, 7, 9},      // no learning: 16
-      {-1, 0.1, 2.5, 0.1, 7, 9},     // no root: as before
-      {2.5, 0, 0, 0, 7, 9},          // no base with a rate of 0: as before
+      {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16
+      {-1, 0.1, 2.5, 0.1, 7, 9},     // no root: unchanged
+      {2.5, 0, 0, 0, 7, 9},          // no base with a rate of 0: unchanged
       {3e38, 3e38, 1e-38, 1e-30, 7, 16},
   };
   for (const Row& r : rows) {
@@ -56,8 +56,8 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
                 .bench = bench};
     cases.push_back(c);
     if (bench || n < 2) continue;
-    c.attrs["capacity"] = n;                                    // more room than is needed
-    for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many are alike
+    c.attrs["capacity"] = n;                                    // more room than needed
+    for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many equal values
     c.attrs["mu"] = 0.5;
     cases.push_back(c);
   }

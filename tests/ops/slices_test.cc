@@ -1,5 +1,5 @@
-// A parameter that is cut into slices gets the same bits from its optimizer as the whole: the
-// reason why pservers may hold slices.
+// An optimizer gives the same bits for a parameter that is split into slices as for the whole one.
+// Therefore pservers may hold slices.
 #include <gtest/gtest.h>
 
 #include "tests/ops/kernel_run.h"

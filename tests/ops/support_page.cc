@@ -81,7 +81,7 @@ std::string Slots(const std::vector<SlotDef>& slots, const std::vector<std::stri
   return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
 }
 
-// "Out over X": what may share memory.
+// "Out over X": the slots that may share memory.
 std::string Inplace(const OpDef& def) {
   const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
     const auto name = [](const std::vector<SlotDef>& slots, int i) {

@@ -1,5 +1,4 @@
-// docs/reference/operators.md: what every operator is and where it runs, written from the
-// definitions.
+// docs/op_support.md: every operator and where it runs, generated from the definitions.
 #pragma once
 
 #include <set>
@@ -10,17 +9,18 @@
 
 namespace tandem::optest {
 
-// Why an operator has no CUDA kernel, or what it has instead; "" for those that need one.
+// The reason why an operator has no CUDA kernel, or what replaces it; "" for operators that need a
+// kernel.
 std::string WithoutCudaKernel(std::string_view op);
 
-// The page. `cuda`: operators with CUDA kernels.
+// The text of the page. `cuda`: operators with CUDA kernels.
 std::string SupportPage(const std::set<std::string>& cuda);
 
-// Operators in the kernel table of a CUDA module; no device is needed. UNAVAILABLE when the module
-// at `path` cannot be opened.
+// Operators in the kernel table of a CUDA module; needs no device. UNAVAILABLE: the module at
+// `path` cannot be opened.
 StatusOr<std::set<std::string>> CudaOps(const std::string& path);
 
-// The CUDA column of an earlier page: for machines that did not build the module.
+// The CUDA column of an earlier page, for machines that did not build the module.
 std::set<std::string> CudaOpsOfPage(const std::string& page);
 
 }  // namespace tandem::optest

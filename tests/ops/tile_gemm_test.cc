@@ -1,4 +1,4 @@
-// Products on AMX tiles: as exact as f32, and the same bits however the work is cut.
+// Products on AMX tiles: as exact as f32, and the same bits for any partition of the work.
 #include "kernels/ops/cpu/tile_gemm.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ StatusOr<std::vector<float>> Multiply(const Product& p, bool with_bias = true) {
 
 bool NoTiles() { return AmxTileLoops() == nullptr; }
 
-// The largest error, as a share of the sum of |a b| and |bias|.
+// The largest error, relative to the sum of |a b| and |bias|.
 double WorstError(const Product& p, const std::vector<float>& c) {
   const auto& s = p.s;
   double worst = 0;
@@ -69,14 +69,14 @@ TEST(TileGemm, IsAsExactAsF32) {
   struct Size {
     int64_t m, n, k;
   };
-  // Whole panels, parts of them in each direction, and more than one block of k.
+  // Whole panels, partial panels in each direction, and more than one block of k.
   for (const Size& size : {Size{96, 160, 128}, {97, 161, 131}, {128, 79, 2050}}) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         const Product p = Draw({size.m, size.n, size.k, trans_a, trans_b});
         const auto c = Multiply(p);
         ASSERT_TRUE(c.ok()) << c.status();
-        // Rounding each of k sums to f32 at random would leave about 2^-24 * 3.
+        // Random rounding of each of k sums to f32 would leave about 2^-24 * 3.
         EXPECT_LT(WorstError(p, *c), 2e-7)
             << size.m << " x " << size.n << " x " << size.k << ' ' << trans_a << trans_b;
       }
@@ -95,7 +95,7 @@ TEST(TileGemm, BitsDependOnNothingButK) {
     ASSERT_TRUE(more.ok()) << more.status();
     EXPECT_EQ(*one, *more) << threads << " threads";
   }
-  p.s.m = 77;  // the first rows alone
+  p.s.m = 77;  // only the first rows
   const auto rows = Multiply(p);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(std::vector<float>(one->begin(), one->begin() + 77 * 300), *rows);

@@ -190,7 +190,7 @@ class EventFile(unittest.TestCase):
                 self.assertTrue((numpy.diff(limits) > 0).all())
                 self.assertEqual(limits[-1], values.max())
                 edges = numpy.concatenate([[values.min()], limits])
-                # Values on a limit may count on either side of it.
+                # A value on a bin edge may count on either side of it.
                 expected, _ = numpy.histogram(values, edges)
                 self.assertLessEqual(abs(counts - expected).sum(), 4, name)
                 self.assertEqual(counts.sum(), values.size)

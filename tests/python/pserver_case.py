@@ -17,7 +17,7 @@ from tandem_pserver import PserverError  # pylint: disable=wrong-import-position
 
 F32 = numpy.float32
 SHAPES = {"fc.w": (300, 40), "fc.b": (40,), "scale": (1,)}
-SMALL_BLOCKS = {"min_block_size": 1000}  # fc.w is cut
+SMALL_BLOCKS = {"min_block_size": 1000}  # fc.w is split
 
 
 def first_values():

@@ -281,7 +281,7 @@ class Refusals(Test):
         grad["fc.b"][17] = numpy.inf
         self.fails("INVALID_ARGUMENT", "fc.b", client.push, 0, 1.0, grad)
         params = first_values()
-        client.push_pull(0, 1.0, gradients(0, 0), params)  # nothing was taken of the first
+        client.push_pull(0, 1.0, gradients(0, 0), params)  # nothing of the first one was applied
 
     def test_another_step(self):
         client = self.configured()
@@ -348,7 +348,7 @@ class Refusals(Test):
                        [f"unix:{folder}/pserver-0"], start_timeout=0.5)
 
     def test_nothing_crosses_a_network_in_the_clear(self):
-        address = "192.0.2.1:7000"  # nobody's: RFC 5737
+        address = "192.0.2.1:7000"  # unassigned: RFC 5737
         self.fails("PERMISSION_DENIED", "[TD6023]", tandem_pserver.Client, [address])
         self.fails("UNAVAILABLE", "[TD4001]", tandem_pserver.Client, [address], start_timeout=0.5,
                    insecure_allow_network=True)

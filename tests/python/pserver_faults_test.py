@@ -34,7 +34,7 @@ class Faults(Test):
         client = self.client(servers)
         client.configure(SHAPES, mode="a_sync")
         client.init_or_fetch(first_values())
-        for step in range(50):  # of 48 kB
+        for step in range(50):  # pushes of 48 kB
             client.push(step, 1.0, gradients(0, step))
             self.assertLess(client._calls.kept.bytes, 1 << 20)  # pylint: disable=protected-access
         self.assertGreater(client.status()[0].checkpoint_version, 0)
@@ -77,7 +77,7 @@ class Faults(Test):
         params = {name: numpy.zeros(shape, F32) for name, shape in shapes.items()}
         grads = {name: numpy.ones(shape, F32) for name, shape in shapes.items()}
         client.init_or_fetch(params)
-        client.push(0, 1.0, {"one": grads["one"]})  # that server alone has done the step
+        client.push(0, 1.0, {"one": grads["one"]})  # only that server has done the step
         self.assertIn("steps that differ", self.ask(servers, "save").stderr)
         client.push(0, 1.0, {"other": grads["other"]})
         refused = self.ask(servers, "restore")
@@ -139,7 +139,7 @@ class Faults(Test):
 
         def push():
             nonlocal step
-            some = slice(step % 5, None, 3)  # not those of every server
+            some = slice(step % 5, None, 3)  # not every server has some of these ids
             grad = numpy.full((ids[some].size, 4), step % 9 + 1, F32)
             want[some] -= grad
             for name, values in gradients(0, step % 9).items():
@@ -164,7 +164,7 @@ class Faults(Test):
         self.assertGreater(client.status()[2].elements, 0)
         numpy.testing.assert_array_equal(client.pull_rows("emb", ids, step), want)
         self.assertIn("serves nothing any more", while_training("drain", "--pserver=2"))
-        self.assertEqual(len(client.status()), 2)  # without the one that gave everything away
+        self.assertEqual(len(client.status()), 2)  # without the one that moved everything away
         stored, values = client.pull_table("emb")
         numpy.testing.assert_array_equal(stored, ids)
         numpy.testing.assert_array_equal(values, want)

@@ -26,7 +26,7 @@ class Job:
     def __init__(self, sync, late):
         self.sync, self.late = sync, late
         self.mutex = threading.Lock()
-        self.moved = False  # all rows of server 1 to server 0
+        self.moved = False  # whether all rows of server 1 have moved to server 0
         self.counted = []   # ids of gradients that made an update
 
 

@@ -101,12 +101,12 @@ class Timeline(unittest.TestCase):
         for rank in (0, 1):
             for server in (0, 1):
                 self.assertGreaterEqual(len([w for w in ways if w[:2] == (rank, server)]), STEPS - 1)
-        # What both trainers waited for is there once, and both have arrows to it.
+        # Updates for which both trainers waited appear once, and both trainers have arrows to them.
         versions = [(u["pid"], u["args"]["version"]) for u in trace.updates()]
         self.assertEqual(len(versions), len(set(versions)))
         shared = {w[1:] for w in ways if w[0] == 0} & {w[1:] for w in ways if w[0] == 1}
         self.assertGreaterEqual(len(shared), 2 * (STEPS - 2))
-        # Kernels of both ranks are there too, and threads have one thing at a time.
+        # Kernels of both ranks are there too, and each thread has one slice at a time.
         for rank in (0, 1):
             self.assertTrue(any(s["name"] == "conv2d" for s in trace.slices[rank, 0]))
         for (pid, _), track in trace.slices.items():

@@ -10,7 +10,7 @@ import script
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
 STEPS, BATCH, RATE, MU = 150, 128, 0.05, 0.9
-RELATIVE = 1e-3  # largest difference of a parameter, of the largest one
+RELATIVE = 1e-3  # largest difference of a parameter, relative to the largest one
 
 script.need_modules("grpc", "numpy", "torch", package="python3-grpcio, python3-torch")
 script.need_file(FASHION_MNIST, "dataset-fashion-mnist")
@@ -84,7 +84,7 @@ def main():
     import tandem_pserver  # pylint: disable=import-outside-toplevel
 
     images, labels = samples("train", 128 * 50)
-    models = [network(), network()]  # here: threads share torch's random numbers
+    models = [network(), network()]  # here, because threads share torch's random numbers
     done = [False, False]
     with Servers(script.BUILD, 2, trainers=2) as servers:
         threads = [threading.Thread(target=train_on_pservers, args=(

@@ -1,4 +1,4 @@
-// Messages as one piece of memory.
+// Copies encoded messages into one contiguous string.
 #pragma once
 
 #include <string>

@@ -15,12 +15,12 @@ struct SimCarrier::Shared {
   const std::vector<SimServer*> servers;
   const int retries;
   std::map<uint64_t, std::shared_ptr<OneCall>> open;  // in the order of their start
-  std::map<uint64_t, std::function<void()>> pauses;   // what comes behind each
+  std::map<uint64_t, std::function<void()>> pauses;   // continuation after each pause
   uint64_t made = 0;
   bool closing = false;
 };
 
-// One call with its attempts. Only the present attempt's answer counts.
+// One call with its attempts. Only the reply to the current attempt counts.
 struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   void Attempt() {
     if (done) return;
@@ -32,19 +32,19 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
         process->node(), server, [self = shared_from_this(), attempt] { self->Arrive(attempt); });
     if (!carried) Break(attempt);
   }
-  // The connection is found to be broken, some time later.
+  // The broken connection is detected some time later.
   void Break(int attempt) {
     process->After(process->world().Between(milliseconds(1), milliseconds(400)),
                    [self = shared_from_this(), attempt] {
                      self->End(attempt, Unavailable("the connection was lost"), "");
                    });
   }
-  // At the server; it may be the second time.
+  // The request is at the server, possibly for the second time.
   void Arrive(int attempt) {
     SimServer& to = *shared->servers[static_cast<size_t>(server)];
     SimWorld& world = process->world();
     if (!to.alive()) {
-      // A call waits for a server that is not there.
+      // A call waits for a server that is down.
       if (world.Now() < retries.deadline() && !process->dead()) {
         world.After(milliseconds(20),
                     [self = shared_from_this(), attempt] { self->Arrive(attempt); });
@@ -61,7 +61,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
                 self->Answer(attempt, status, std::move(answer));
               });
   }
-  // At the server, on its way back.
+  // The reply leaves the server.
   void Answer(int attempt, const Status& status, std::string answer) {
     const auto back = [self = shared_from_this(), attempt, status, answer = std::move(answer)] {
       self->process->Post([self, attempt, status, answer] { self->End(attempt, status, answer); });

@@ -1,5 +1,5 @@
 // Carries the calls of a PsClient through a SimNetwork to SimServers, with the product's rules for
-// calls that are made again.
+// retries.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace tandem {
 // Not thread-safe.
 class SimCarrier final : public PsChannel {
  public:
-  // Server i is node i of the network. `retries`: PsOptions::retries.
+  // Server i is node i of the network. `retries`: see PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
              std::vector<SimServer*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
@@ -25,14 +25,14 @@ class SimCarrier final : public PsChannel {
   void Call(int server, const char* method, EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
-  // All that there are have numbers of their own.
+  // All servers have numbers from the beginning.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
   void Abandon(int server) override;
   void Close() override;
 
  private:
   struct OneCall;
-  struct Shared;  // what calls have in common
+  struct Shared;  // state that all calls share
   std::shared_ptr<SimProcess> process_;
   std::shared_ptr<Shared> shared_;
 };

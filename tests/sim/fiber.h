@@ -1,5 +1,5 @@
-// A function on a stack of its own that can stop in its midst and go on later: so the blocking code
-// of many clients runs on one thread.
+// A function with a separate stack that can suspend itself and continue later. With fibers the
+// blocking code of many clients runs on one thread.
 #pragma once
 
 #include <ucontext.h>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Not thread-safe. Whoever destroys a fiber has seen it end, or never resumed it.
+// Not thread-safe. Destroy a fiber only after it ended, or if it was never resumed.
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);
@@ -18,9 +18,9 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body until it suspends itself or ends. REQUIRES: called from outside, not ended.
+  // Runs the body until it suspends itself or ends. REQUIRES: called outside the body, not ended.
   void Resume();
-  // Back to whoever resumed it. REQUIRES: called from the body.
+  // Returns control to the caller of Resume. REQUIRES: called from the body.
   void Suspend();
   bool ended() const { return ended_; }
   bool running() const { return running_; }

@@ -15,9 +15,9 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr uint64_t kStartsMax = 200;  // of a trainer; more than any mischief causes
+constexpr uint64_t kStartsMax = 200;  // starts of one trainer; more than any fault plan causes
 
-// A call that was begun.
+// A call in progress.
 struct Waiting {
   std::unique_ptr<PsEvent> ended;
   Status status;
@@ -53,7 +53,7 @@ std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PullCo
 
 }  // namespace
 
-// Steps that everybody must have pushed when this trainer has pushed `done`.
+// Number of steps that every trainer must have pushed when this trainer has pushed `done` steps.
 uint64_t SimJob::StepBound(uint64_t done) const {
   if (plan_.staleness < 0) return 0;
   return done - std::min(done, static_cast<uint64_t>(plan_.staleness));
@@ -88,7 +88,7 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
   options.partition.min_block_size = 1;
-  // Outlive the client, which may still send them.
+  // They outlive the client, which may still send them.
   SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
@@ -102,10 +102,10 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
                          .status());
   TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batches[0].Parameters()));
   const auto steps = static_cast<uint64_t>(plan_.steps);
-  // A sync job goes on where its servers are. Else a push that was begun is not begun again,
-  // whatever became of it: not by this trainer, nor by one that took its place.
+  // A sync job continues at the step of its servers. In the other modes a push is never begun
+  // twice, whatever its fate: neither by this trainer nor by its replacement.
   const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
-  std::shared_ptr<Waiting> rows;  // of the next step
+  std::shared_ptr<Waiting> rows;  // rows of the next step
   size_t present = 0;
   const auto pull = [&](uint64_t step, SimBatch& batch) {
     batch.Begin(rank, step);
@@ -143,20 +143,20 @@ void SimJob::StartTrainer(int rank) {
     world_.Note(status.ok() ? "trainer done" : "trainer failed", static_cast<uint64_t>(rank),
                 incarnation);
     t.last_words = ToString(status);
-    // What a dead trainer kept is part of a step that a server asks for: nobody can go on.
+    // A server needs a push of a sync step that only a dead trainer kept. The job cannot continue.
     if (plan_.replayable && status.code() == StatusCode::kAborted) {
       report_.given_up = true;
       const bool replaced = std::any_of(trainers_.begin(), trainers_.end(),
                                         [](const Trainer& any) { return any.incarnation > 1; });
       if (!replaced) Fail("given up while all trainers live: " + t.last_words);
     }
-    // Whatever befalls a job is over long before that.
+    // Faults of a job end long before this deadline.
     if (status.code() == StatusCode::kDeadlineExceeded) {
       Fail(absl::StrFormat("trainer %d waited in vain: %s", rank, t.last_words));
     }
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;
-    // As a launcher does.
+    // A launcher restarts trainers in the same way.
     if (!status.ok() && present) world_.After(Pause(300), [this, rank] { StartTrainer(rank); });
   });
 }
@@ -169,7 +169,7 @@ void SimJob::KillServer(int index) {
   const auto kill = [this, index, &server] {
     const bool power = plan_.power && world_.Chance(0.5);
     server.Kill(power);
-    // What the interval costs at most; and a turn of the log may come 2 ms late.
+    // The maximum loss of the interval, plus 2 ms because a flush of the log may be late.
     if (power && plan_.wal_sync == WalSync::kInterval) {
       ledger_.Forgive(world_.Now() - kSimSyncInterval - milliseconds(2));
     }
@@ -189,7 +189,7 @@ void SimJob::KillTrainer(int rank) {
   world_.After(Pause(200), [this, rank] { StartTrainer(rank); });
 }
 
-// Its last push reaches the servers between which slices move, and not this one.
+// Its last push reaches the servers between which slices move, but not this one.
 void SimJob::TearStep(int rank, int server) {
   StartMover(/*spared=*/server);
   world_.After(Pause(6), [this, rank, server] {
@@ -206,7 +206,7 @@ void SimJob::PauseTrainer(int rank) {
   ++report_.pauses;
   process->Pause();
   world_.After(Pause(800), [process] { process->Continue(); });
-  // Held for dead, it is replaced, and wakes up all the same.
+  // It was assumed dead and is replaced, but then wakes up.
   if (world_.Chance(0.5)) {
     world_.After(Pause(300), [this, rank, process] {
       const Trainer& now = trainers_[static_cast<size_t>(rank)];
@@ -242,7 +242,7 @@ void SimJob::Mischief() {
         servers_[server]->Handle("SaveCheckpoint", "", [](auto&&...) {});
       break;
     case 7:
-      // With an interval a disk that cannot be synced costs more than the interval.
+      // A disk that cannot be synced loses more than one interval if wal_sync=interval.
       if (plan_.power && plan_.wal_sync == WalSync::kInterval) break;
       servers_[server]->disk().FullUntil(world_.Now() + Pause(300));
       break;
@@ -266,7 +266,7 @@ void SimJob::CheckServers() {
     SimServer& server = *servers_[i];
     if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
     const StatusOr<ShardSnapshot> before = server.shard().Image();
-    server.Kill(plan_.power);  // all is long synced, where anything is
+    server.Kill(plan_.power);  // by now everything is synced, if it is synced at all
     StartServer(i);
     const StatusOr<ShardSnapshot> image = server.shard().Image();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));
@@ -279,7 +279,7 @@ void SimJob::CheckServers() {
       if (mark.lost_pushes > 0 && !replaced) Fail("a trainer that lives lost pushes");
     }
     if (!server.wrong().empty()) Fail(server.wrong());
-    // Nobody else knows which of them are lost.
+    // Lost pushes are known only to the server that lost them.
     const bool known = !sync && report_.lost == 0;
     const std::string wrong = known ? CheckOrder(*image, server.disk()) : "";
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
@@ -306,7 +306,7 @@ SimReport SimJob::Run() {
   if (report_.failure.empty() && !report_.given_up) {
     mischief_done_ = plan_.mischief;
     world_.RunUntil(all_up, end);
-    // What is under way comes to its end: trainers that wake up are refused, logs are written.
+    // Completes what is in progress: trainers that wake up are rejected, logs are written.
     world_.RunUntil([] { return false; }, world_.Now() + seconds(5));
     if (plan_.moves) {
       TellAll();

@@ -1,4 +1,4 @@
-// Cuts over all servers of a simulated job, taken by processes that may die.
+// Global snapshots of a simulated job, taken by processes that may die.
 #include "pserver/client/moves/global_snapshot.h"
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/sim_job.h"
@@ -39,7 +39,7 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
     const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {
-      // Newer ones may be everywhere, when word of this one took its time.
+      // Newer snapshots may be complete if the notification for this one was delayed.
       if (cuts.upper_bound(number) == cuts.end()) {
         Fail(absl::StrFormat("cut %d is not on the disk of server %d", number, s.server));
       }
@@ -60,13 +60,14 @@ void SimJob::KillCutter() {
   }
 }
 
-// Each push that was acknowledged is on all servers of a cut or on none, and those that were
-// acknowledged before it was begun are on all.
+// Each acknowledged push is on all servers of a global snapshot or on none. A push acknowledged
+// before the snapshot began is on all.
 void SimJob::CheckCuts() {
   const bool gone = std::find(retired_.begin(), retired_.end(), true) != retired_.end();
   uint64_t newest = 0;
   for (auto& [number, cut] : cuts_) {
-    // Of one whose cutter died nobody has heard: all servers may have it all the same.
+    // A snapshot whose coordinator died is unknown to the test, but may still be complete on all
+    // servers.
     std::vector<ShardSnapshot> images = cut.images;
     bool everywhere = !gone;
     for (size_t i = 0; i < servers_.size() && everywhere; ++i) {
@@ -83,10 +84,10 @@ void SimJob::CheckCuts() {
   if (newest != 0) CheckRestore(newest);
 }
 
-// All servers go back to it, or none does, because rows moved since.
+// All servers restore it, or none does because rows moved since then.
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
-  std::string refused;  // why
+  std::string refused;  // the reason
   TellAll();  // as GlobalSnapshotCoordinator::Restore does: gossip does not outlive a process
   for (size_t i = 0; i < servers_.size(); ++i) {
     SimServer& server = *servers_[i];

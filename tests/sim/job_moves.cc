@@ -1,4 +1,4 @@
-// Buckets of rows and slices that move between the servers of a simulated job.
+// Moves buckets of rows and slices between the servers of a simulated job.
 #include "common/tensor/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
 #include "tests/sim/sim_job.h"
@@ -8,9 +8,9 @@ namespace tandem {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Somebody who moves buckets of one server to another, all of them or some; and back at once, or
-// away from a server that goes then. `spared`: slices alone, and not of or to that server; -1:
-// none.
+// Starts a process that moves all or some buckets from one server to another. It may move them back
+// at once, or drain a server that then leaves. `spared`: move slices only, and not from or to that
+// server; -1: none.
 void SimJob::StartMover(int spared) {
   const auto count = static_cast<uint64_t>(servers_.size());
   const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
@@ -26,7 +26,7 @@ void SimJob::StartMover(int spared) {
                        .back = world_.Chance(0.4),
                        .retire = world_.Chance(0.5),
                        .slices_alone = spared >= 0};
-  // Trainers do not hear what became of their last pushes.
+  // Trainers do not receive the replies to their last pushes.
   if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
     for (int r = 0; r < plan_.trainers; ++r) {
       network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
@@ -57,7 +57,7 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
                         .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
   const auto count = [this](const MoveProgress&) { ++report_.moved; };
-  // Who is to go has something to give.
+  // A server that is to leave must have buckets to move.
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
@@ -70,7 +70,7 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
   if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
   if (!task.retire) return OkStatus();
-  // As `tandem drain` does: the others know what the server that goes had given away.
+  // As in `tandem drain`: the other servers learn which buckets the leaving server had moved.
   TD_RETURN_IF_ERROR(mover.AwaitStep());
   return mover.Where().status();
 }
@@ -90,7 +90,7 @@ void SimJob::KillMover() {
   }
 }
 
-// A server that gave all its buckets away goes for good.
+// A server without buckets leaves permanently.
 void SimJob::Retire(int index) {
   SimServer& server = *servers_[static_cast<size_t>(index)];
   if (!server.alive() || !BucketsOf(index).empty()) return;
@@ -100,7 +100,7 @@ void SimJob::Retire(int index) {
   server.Kill(false);
 }
 
-// What each server knows of moves, to all of them.
+// Sends the knowledge of each server about moves to all of them.
 void SimJob::TellAll() {
   BucketMap all;
   for (int round = 0; round < 2; ++round) {
@@ -112,7 +112,7 @@ void SimJob::TellAll() {
   }
 }
 
-// "" unless two servers serve a bucket (`settled`: or none does).
+// Returns "" unless two servers serve a bucket (`settled`: or no server does).
 std::string SimJob::OwnersAreWrong(bool settled) {
   const int buckets = kRowBuckets + ledger_.slices();
   std::vector<int> owners(static_cast<size_t>(buckets), 0);

@@ -18,7 +18,7 @@ std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
 
-// Shows and clicks, then the values: of a row that is not extended the first alone.
+// Shows and clicks, then the values. A row that is not extended has only the first value.
 using RowMap = std::map<int64_t, std::vector<float>>;
 constexpr size_t kCounts = 2;
 constexpr float kNonclkCoeff = 0.25f, kEmbedxThreshold = 3;
@@ -35,8 +35,8 @@ void AddRows(const RowValues& values, RowMap& rows) {
   }
 }
 
-// The rules of tables in words of their own: what lies behind the first value begins, as 0, behind
-// the update with which the score is high enough.
+// Independent implementation of the table rules. Values after the first one start as 0 after the
+// update that raises the score to the threshold.
 void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& row) {
   if (row.empty()) row.resize(kCounts + 1);
   for (size_t i = 0; i < kCounts; ++i) row[i] += pushed[i];
@@ -55,7 +55,7 @@ RowMap RowsOf(const ShardSnapshot& image) {
   return rows;
 }
 
-// What is offered is somebody else's.
+// Another server owns an offered row.
 bool IsOffered(const ShardSnapshot& image, int64_t id) {
   return image.moves != nullptr &&
          image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
@@ -72,7 +72,7 @@ void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
 }
 
-// Rows and slices that came and went with their buckets, in the recorded order.
+// Rows and slices that moved in and out with their buckets, in the recorded order.
 class RecordedMoves {
  public:
   explicit RecordedMoves(const ShardSnapshot& base) {
@@ -212,7 +212,7 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
     }
   }
-  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // of each number
+  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // a vector for each number
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     std::vector<float>& sums = counts[RowOf(static_cast<int64_t>(slot))];
     sums.resize(kCounts + 1);

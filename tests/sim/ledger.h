@@ -1,5 +1,5 @@
-// What trainers of a simulated job push, what became of it as they know, and what must therefore be
-// on the servers.
+// Records what the trainers of a simulated job push and what they know about the fate of each push.
+// From these records it computes what the servers must hold.
 #pragma once
 
 #include <string>
@@ -15,16 +15,17 @@ namespace tandem {
 inline constexpr int64_t kSimWeights = 8;  // on each server
 inline constexpr int64_t kSimRowDim = 2;
 
-// The trainers' own book: outlives them.
+// The trainers' records, which outlive them.
 class SimLedger {
  public:
   SimLedger(int servers, int trainers, int steps);
 
-  // "ledger" [servers, slots] and "weights" [servers, 8]: a row on each server, at first.
+  // "ledger" [servers, slots] and "weights" [servers, 8]. At first each server has one row of both.
   std::vector<PsVariable> Variables() const;
   int slices() const { return 2 * static_cast<int>(servers_); }
-  // "rows": one for each push, of which the first number counts it and which is shown and clicked
-  // once, and some that all share, whose shows and clicks extend them one day (accessor=ctr).
+  // Table "rows". Each push has its own row: the first value counts the push, which also counts as
+  // one show and one click. All pushes share some other rows, whose shows and clicks extend the row
+  // at some time (accessor=ctr).
   std::vector<PsTable> Tables() const;
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }
@@ -34,23 +35,24 @@ class SimLedger {
 
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
   void Acknowledge(int trainer, uint64_t step, Time now);
-  // What was acknowledged since then, or is under way now, may be gone or not, whatever is heard
-  // of it later.
+  // Pushes acknowledged since `since`, or now in progress, may be lost or not, whatever is known
+  // about them later.
   void Forgive(Time since);
-  // Steps of which this trainer began the push.
+  // Number of steps whose push this trainer has begun.
   uint64_t begun(int trainer) const;
 
-  // What is wrong with the ledger on the servers; "": nothing. A push counts once on each when it
-  // was acknowledged (`all`: in any case), once or not at all when it was begun. Of a trainer so
-  // many may lack as the server says that it lost (TrainerPushState::lost_pushes).
+  // Checks the ledger on the servers; returns "" or the fault. A push counts once on each server if
+  // it was acknowledged (`all`: always), and at most once if it was begun. Each trainer may lack as
+  // many pushes as the servers report lost (TrainerPushState::lost_pushes).
   std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
-  // What is wrong with a cut over all servers that was begun then: a push that was acknowledged, by
-  // now, counts once on each of them or on none; before the cut was begun, once.
+  // Checks a global snapshot that was begun at `begun`; returns "" or the fault. A push that is
+  // acknowledged by now counts once on each server or on none. A push acknowledged before `begun`
+  // counts once.
   std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
-  // `spare`: by trainer, pushes that may lack.
+  // `spare`: by trainer, the number of pushes that may still be missing.
   std::string CheckSlot(size_t slot, float count, bool all, std::vector<uint64_t>& spare) const;
   void Raise(int trainer, uint64_t step, Fate fate);
 
@@ -60,14 +62,14 @@ class SimLedger {
   std::vector<bool> forgiven_;      // by slot
 };
 
-// Parameters and gradients in a trainer's memory.
+// Parameters and gradients in the memory of a trainer.
 class SimBatch {
  public:
   SimBatch(uint64_t seed, const SimLedger& ledger);
-  // Which rows the step needs.
+  // Chooses the rows of the step.
   void Begin(int trainer, uint64_t step);
-  // Gradients of the step begun last: 1 in the slot of the push, and numbers that depend on
-  // trainer, step and the weights as they were pulled.
+  // Computes the gradients of the current step: 1 in the slot of the push; other numbers depend on
+  // trainer, step and the pulled weights.
   void Compute(int trainer, uint64_t step);
   std::vector<PsTensor> Parameters();
   std::vector<PsConstTensor> Gradients() const;
@@ -78,17 +80,17 @@ class SimBatch {
   const uint64_t seed_;
   const SimLedger& ledger_;
   std::vector<float> ledger_values_, weights_, ledger_gradient_, weights_gradient_;
-  std::vector<int64_t> row_ids_;  // of the step
+  std::vector<int64_t> row_ids_;  // ids of the current step's rows
   std::vector<float> rows_, row_gradients_;
 };
 
-// All parameters of a server: slices in their order; and rows with their ids.
+// All parameters of a server: slices in their order, then rows with their ids.
 std::vector<float> SlicesOf(const ShardSnapshot& image);
 std::vector<float> ParametersOf(const ShardSnapshot& image);
-// Slices, and rows with their ids, wherever they are served.
+// Slices, then rows with their ids, from whichever server serves them.
 std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images);
-// Makes the recorded updates once more, by a loop of its own: p = p - 1 * g. "" when the image has
-// these bits.
+// Applies the recorded updates again in a separate loop: p = p - 1 * g. Returns "" if the snapshot
+// has these bits.
 std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// What trainers of a simulated job make of buckets that move, in situations that chance hardly
-// gives.
+// Reactions of the trainers of a simulated job to moving buckets, in situations that random runs
+// hardly reach.
 #include <array>
 #include <set>
 
@@ -45,7 +45,7 @@ class CarrierAround : public PsChannel {
   SimCarrier carrier_;
 };
 
-// Some servers do not hear what it asks them of moves while `deaf` names them.
+// Drops the requests about moves to the servers in `deaf`.
 class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
@@ -62,7 +62,7 @@ class DeafCarrier final : public CarrierAround {
   const std::set<int>& deaf_;
 };
 
-// Before it hears that its first push was refused `meanwhile` happens.
+// Calls `meanwhile` before the client learns that its first push was rejected.
 class LateCarrier final : public CarrierAround {
  public:
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
@@ -85,7 +85,7 @@ class LateCarrier final : public CarrierAround {
   Meanwhile meanwhile_;
 };
 
-// The first time that a server refuses one of its pushes it hears of it late.
+// Delays the first rejection of a push by a server.
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
@@ -155,15 +155,15 @@ class SimMovesTest : public testing::Test {
     if (waiting->ended->WaitUntil(process.world().Now() + seconds(200))) return waiting->status;
     return DeadlineExceeded("a call did not end");
   }
-  // Of this trainer, until the test lets it make the step.
+  // Waits until the test permits this trainer to make the step.
   void AwaitLeave(SimProcess& process, uint64_t step) {
     reached_[static_cast<size_t>(process.node() - kFirstTrainer)] = step;
     while (!process.dead() && step >= allowed_) {
       process.MakeEvent()->WaitUntil(world_.Now() + milliseconds(10));
     }
   }
-  // Pulls a row of the server of its number, and pushes gradients of it and of the weights, until
-  // `kSteps`.
+  // Until `kSteps`, pulls a row of the server with this trainer's number, and pushes gradients for
+  // the row and for the weights.
   Status Train(const std::shared_ptr<SimProcess>& process) {
     PsOptions options;
     options.job = kJob;
@@ -195,7 +195,7 @@ class SimMovesTest : public testing::Test {
     EXPECT_THAT(weights, testing::Each(1.0f + kTrainers * kSteps));
     return client->Complete();
   }
-  // A row of the first bucket of a server.
+  // A row in the first bucket of a server.
   static int64_t RowOf(int server) {
     const int bucket = BucketOf(server);
     int64_t id = 0;
@@ -224,7 +224,7 @@ class SimMovesTest : public testing::Test {
   std::set<int> ended_;  // by node
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
-  std::array<std::set<int>, kTrainers> deaf_;  // servers that do not hear what it asks of moves
+  std::array<std::set<int>, kTrainers> deaf_;  // servers that get no requests about moves
   std::function<std::unique_ptr<PsChannel>(SimCarrier, int trainer)> carrier_ =
       [this](SimCarrier carrier, int trainer) {
         return std::make_unique<DeafCarrier>(std::move(carrier),
@@ -232,16 +232,16 @@ class SimMovesTest : public testing::Test {
       };
 };
 
-// Two moves before one step, each between two of four servers; each trainer has heard of one of
-// them alone when both push that step. Each has its push taken by the servers of the move that it
-// knows, where the step, and so what it pulls, waits for the other one; and is refused by the
-// servers of the other move. It must not wait for the former to mend the latter.
+// Two moves happen before one step, each between two of four servers. When both trainers push that
+// step, each knows one move. The servers of the known move accept the push, but its step, and so
+// the pull, waits for the other trainer. The servers of the other move reject the push. The trainer
+// must repair the rejected parts without waiting for the accepted ones.
 TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   for (int t = 0; t < kTrainers; ++t) {
     Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
   }
   ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved - 1); }));
-  // Both movers choose the step that comes then.
+  // Both movers choose the next step.
   for (int source = 0; source < 2; ++source) {
     Start(kFirstMover + source,
           [this, source](const auto& process) { return Move(process, source, source + 2); });
@@ -251,7 +251,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   ASSERT_TRUE(RunUntil([&] {
     return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
   }));
-  // Each trainer asks for a row of its move, and cannot ask the servers of the other one.
+  // Each trainer requests a row of the move that it knows, and cannot reach the servers of the
+  // other move.
   for (int server = 0; server < kServers; ++server) {
     deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
   }
@@ -264,8 +265,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// Two servers refuse their parts of a step in turn: none of them is sent on while the other one is
-// on its way, and both must meet some time.
+// Two servers alternately reject their parts of a step. A part is not forwarded while the other
+// part is in transit, so both must be repartitioned together at some time.
 TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   carrier_ = [](SimCarrier carrier, int /*trainer*/) {
     return std::make_unique<TurnCarrier>(std::move(carrier), /*server=*/1);
@@ -282,8 +283,8 @@ TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// Versions of asynchronous servers are each server's own: what moved is not waited for until its
-// new one has made as many updates as the old one.
+// Each asynchronous server has its own version. A pull of a moved slice must not wait until the new
+// server has made as many updates as the old one.
 TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   constexpr uint64_t kPushes = 5;
   Start(kFirstTrainer, [this](const auto& process) -> Status {
@@ -326,7 +327,7 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// It did nothing while a server was drained and stopped for good, and heard of nothing.
+// The trainer was idle while a server was drained and stopped, and was not informed.
 TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   Start(kFirstTrainer, [this](const auto& process) -> Status {
     PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
@@ -336,7 +337,8 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
     TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
-    // Nothing of it is for that server, which is told so.
+    // The push contains nothing for the stopped server. The client must inform even that server of
+    // the push.
     const int64_t other = RowOf(1);
     float row = 1;
     TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
@@ -363,11 +365,11 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   const Time begin = world_.Now();
   allowed_ = kSteps;
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // not until the deadlines of its calls
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // it did not wait for the deadlines of its calls
 }
 
-// A server holds new pushes for a moment and refuses one; the same bytes, which were on their way
-// twice, come behind that and are taken; then the bucket moves away.
+// A server pauses new pushes and rejects one. Then a duplicate of the same bytes arrives and is
+// accepted. After that the bucket moves away.
 TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
   Shard& shard = servers_[1]->shard();
   bool late = false;

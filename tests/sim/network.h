@@ -1,4 +1,4 @@
-// A network that delays, loses, repeats and overtakes, and that can be cut.
+// A network that delays, loses, repeats and reorders messages and that can be partitioned.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@ namespace tandem {
 class SimNetwork {
  public:
   struct Habits {
-    double lose = 0, repeat = 0, dawdle = 0;  // of a message; `dawdle`: it takes up to a second
+    double lose = 0, repeat = 0, dawdle = 0;  // per message; `dawdle`: it takes up to a second
   };
   SimNetwork(SimWorld& world, Habits habits) : world_(world), habits_(habits) {}
 
-  // Calls `arrive` when a message has come from one node to the other: mostly once and soon, now
-  // and then late, twice, or never. False: never. Nobody tells the sender.
+  // Calls `arrive` when the message arrives at the other node: usually once and soon, sometimes
+  // late, twice or never. Returns false if the message is lost; the sender must not be told.
   bool Carry(int from, int to, std::function<void()> arrive);
-  // Nothing comes through between the two until then.
+  // Drops all messages between the two nodes until `until`.
   void Cut(int a, int b, Time until);
   void Behave() { habits_ = {}; }
 

@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// The state outlives the event: a wake-up at its deadline may still come.
+// The state outlives the event, because a wake-up at its deadline may still be scheduled.
 struct SimProcess::Event final : PsEvent {
   explicit Event(std::shared_ptr<SimProcess> p) : process(std::move(p)) {}
   void Set() override {

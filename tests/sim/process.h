@@ -12,27 +12,29 @@
 
 namespace tandem {
 
-// Not thread-safe. Make it with std::make_shared.
+// Not thread-safe. Create it with std::make_shared.
 class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(SimWorld& world, int node) : world_(world), node_(node) {}
 
-  // Runs `body` from now on, on a stack of its own.
+  // Runs `body` from now on, on a separate stack.
   void Start(std::function<void()> body);
   int node() const { return node_; }
   bool dead() const { return dead_; }
   bool paused() const { return paused_; }
   bool ended() const { return fiber_ != nullptr && fiber_->ended(); }
 
-  // SIGKILL: nothing leaves it any more. Its code runs to its end, every wait of which fails.
+  // SIGKILL: from now on no message leaves the process. Its code still runs to its end, and each of
+  // its waits fails.
   void Kill();
   // SIGSTOP and SIGCONT.
   void Pause() { paused_ = true; }
   void Continue();
 
-  // What another thread of the process would do now: not when it is dead, later while it is paused.
+  // Runs `what` as another thread of the process would now: never if the process is dead, later if
+  // it is paused.
   void Post(std::function<void()> what);
-  // The same after a pause.
+  // The same, after `pause`.
   void After(Duration pause, std::function<void()> what);
 
   std::unique_ptr<PsEvent> MakeEvent();
@@ -46,7 +48,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   const int node_;
   std::unique_ptr<Fiber> fiber_;
   bool dead_ = false, paused_ = false;
-  std::deque<std::function<void()>> held_;  // while it is paused
+  std::deque<std::function<void()>> held_;  // calls posted while it is paused
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Servers of a simulated job that log the order of pushes alone (durability replayable), in
-// situations that chance hardly gives.
+// Simulated jobs with servers that log only the order of pushes (durability=replayable), in
+// situations that random runs hardly reach.
 #include <array>
 #include <map>
 #include <utility>
@@ -41,7 +41,7 @@ class SimReplayTest : public testing::Test {
     world_.Forget();
   }
 
-  // A trainer that pushes for `steps_`, and then lives on. Each that comes for a rank replaces the
+  // A trainer pushes until `steps_` and then stays alive. Each new process of a rank replaces the
   // last.
   void StartTrainer(int rank) {
     const auto process = std::make_shared<SimProcess>(world_, kFirstTrainer + rank);
@@ -115,9 +115,10 @@ class SimReplayTest : public testing::Test {
   std::map<std::pair<int, uint64_t>, uint64_t> pushed_;  // steps, by rank and incarnation
 };
 
-// All trainers die, and both servers before they have written what was pushed: one of them behind
-// the first successor's call. That one waits at the other server, which waits for the second
-// successor; this one is at the server where nobody but the first can say that its pushes are gone.
+// All trainers die. Both servers die before they have written the pushes, one of them after the
+// call of the first replacement. That replacement now waits at the other server, which waits for
+// the second replacement. The second replacement waits at the first server, where only the first
+// one can report that its pushes are lost.
 TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, 1); }));
@@ -125,7 +126,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   StartAgain(1);
   StartTrainer(0);
   ASSERT_TRUE(RunUntil([&] { return Incarnation(0, 0) == 2; }));
-  // Its answer is on its way; what the server would write at once is not begun.
+  // Its reply is in transit; the server has not begun to write.
   ASSERT_TRUE(
       RunUntil([&, begin = world_.Now()] { return world_.Now() > begin + milliseconds(1); }));
   StartAgain(0);
@@ -135,7 +136,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   const Time begin = world_.Now();
   StartTrainer(1);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(2, 1); }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // not until the deadlines of their calls
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // long before the deadlines of its calls
   for (int server = 0; server < kServers; ++server) {
     const ShardInfo info = Info(server);
     EXPECT_EQ(info.version, 4u);
@@ -143,7 +144,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   }
 }
 
-// It has no call under way in which the server could ask it for what it keeps.
+// The trainer has no call in progress in which the server could request the kept pushes.
 TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   steps_ = kKeptSteps;
@@ -155,7 +156,7 @@ TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   const Time begin = world_.Now();
   ++steps_;
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, steps_); }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 2);  // at the first report, not when chance will have it
+  EXPECT_LT(Seconds(world_.Now() - begin), 2);  // at the first report, not after a random delay
   EXPECT_EQ(Info(1).version, kTrainers * steps_);
 }
 

@@ -19,7 +19,7 @@ namespace tandem {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// One process. Kept alive by its events, which do nothing any more once it is dead.
+// One process. Its events keep it alive; they do nothing once it is dead.
 struct SimServer::Life : std::enable_shared_from_this<Life> {
   Life(int index, uint64_t number, const SimServerOptions& options, SimWorld& w, SimDisk& disk)
       : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
@@ -41,7 +41,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     calls = std::make_unique<TensorCalls>(number, durable->shard(), deadlines);
   }
 
-  // What a thread of the process would do a little later.
+  // Runs `what` a little later, as a thread of the process would.
   void After(Duration pause, std::function<void()> what) {
     world.After(pause, [self = shared_from_this(), what = std::move(what)] {
       if (!*self->dead) what();
@@ -57,7 +57,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
       if (!*dead) TurnLog();
     });
   }
-  // One thread, on which one more may wait.
+  // One thread saves; at most one more save may wait.
   Status SaveLater(std::function<void()> work) {
     if (saves.size() >= 2) return ResourceExhausted("the saver is busy");
     saves.push_back(std::move(work));
@@ -76,7 +76,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   struct EventDeadlines final : Deadlines {
     explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
     void Poke(Time /*deadline*/) override { Look(); }
-    // As pserver/service/deadline_driver.h: while anybody waits, at least that often.
+    // As in pserver/service/deadline_driver.h: checks at least that often while calls wait.
     void Look() {
       const Time next = life.durable->shard().NextDeadline();
       if (looking || next == Time::max()) return;
@@ -95,7 +95,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
 
   SimWorld& world;
   const uint64_t name;
-  // Answers on their way hold it too, and must not hold the process.
+  // Replies in transit hold this flag too; they must not hold the process.
   const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
   Time turn_due = Time::max();
   Metrics metrics;
@@ -124,7 +124,7 @@ Status SimServer::Restore(uint64_t cut) { return life_->durable->Restore(cut).st
 
 Status SimServer::Start() {
   CHECK(!alive());
-  // Server incarnations are numbers that never come twice.
+  // Incarnation numbers of servers are never reused.
   const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 + ++lives_;
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
   const StatusOr<uint64_t> version = life_->durable->Recover();
@@ -142,24 +142,24 @@ void SimServer::Kill(bool power) {
   disk_.Revoke();
   if (power) {
     disk_.LosePower();
-    if (options_.wal_sync != WalSync::kAlways) told_ = 0;  // nothing was promised
+    if (options_.wal_sync != WalSync::kAlways) told_ = 0;  // no durability was promised
   }
   *life_->dead = true;
-  // It may be on the stack now.
+  // Its code may be on the stack now.
   world_.After(Duration::zero(), [life = std::move(life_)] {});
   life_ = nullptr;
   for (auto& told : std::exchange(mourners_, {})) told();
 }
 
-// In sync mode a trainer may ask for the version before.
+// In sync mode a trainer may request the previous version.
 bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
 
 void SimServer::Handle(const std::string& method, const std::string& request, Answer answer) {
-  const std::shared_ptr<Life> life = life_;  // the call may kill it
+  const std::shared_ptr<Life> life = life_;  // the call may kill the process
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
   const Fragments bytes(&piece, 1);
-  // Nobody hears a dead process.
+  // A dead process sends no reply.
   const auto reply = [dead = life->dead, answer = std::move(answer)](
                          const Status& status, const EncodedMessage& message) {
     if (!*dead) answer(status, Flat(message));

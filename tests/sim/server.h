@@ -1,5 +1,5 @@
-// A simulated parameter server: the product's shard, log, checkpoints and calls, with events of a
-// SimWorld in place of threads, and a SimDisk.
+// A simulated parameter server. It uses the product's shard, log, checkpoints and calls. Events of
+// a SimWorld replace the threads, and a SimDisk replaces the disk.
 #pragma once
 
 #include <functional>
@@ -23,42 +23,41 @@ struct SimServerOptions {
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
   ShardBug bug = ShardBug::kNone;
-  bool forget_previous = false;  // SimDisk's
-  bool replayable = false;       // trainers keep what they push
+  bool forget_previous = false;  // see SimDisk
+  bool replayable = false;       // trainers keep their pushes
   uint64_t keep_bytes_max = 0;
 };
 
-// Not thread-safe. A process that dies leaves its disk.
+// Not thread-safe. The disk outlives a process that dies.
 class SimServer {
  public:
   using Answer = std::function<void(const Status&, std::string)>;
 
-  // `index`: which server of the job.
+  // `index`: number of the server in the job.
   SimServer(int index, SimServerOptions options, SimWorld& world);
   ~SimServer();
 
-  // What is said when the state cannot be taken up, or lies behind a version that somebody was
-  // told.
+  // Fails if the state cannot be loaded, or is older than a version that a trainer has received.
   Status Start();
-  // SIGKILL, or with the power of the machine. Nothing that the process began is finished.
+  // SIGKILL, alone or with a power loss of the machine. No operation of the process is completed.
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
-  // A request has come. `answer` is called at most once: not when the process dies first.
+  // Handles a request. `answer` is called at most once; it is not called if the process dies first.
   void Handle(const std::string& method, const std::string& request, Answer answer);
 
   Shard& shard();  // REQUIRES: alive
-  // Goes back to a cut. REQUIRES: alive, and nobody calls.
+  // Restores a global snapshot. REQUIRES: alive, no call in progress.
   Status Restore(uint64_t cut);
   SimDisk& disk() { return disk_; }
-  // What it told that it must not; "": nothing.
+  // A wrong reply that the server gave; "": none.
   const std::string& wrong() const { return wrong_; }
-  // Those who wait for an answer of this process when it dies are told so, as a broken connection
-  // does.
+  // Calls `told` when the process dies, as a broken connection would inform callers that wait for a
+  // reply.
   void OnDeath(std::function<void()> told) { mourners_.push_back(std::move(told)); }
 
  private:
   struct Life;
-  bool Grows();  // what it tells of its version
+  bool Grows();  // whether the reported version only grows
 
   const int index_;
   const SimServerOptions options_;
@@ -66,7 +65,7 @@ class SimServer {
   SimDisk disk_;
   uint64_t lives_ = 0;
   std::string wrong_;
-  uint64_t told_ = 0;           // the highest version in any answer to a push or pull
+  uint64_t told_ = 0;           // highest version in any reply to a push or pull
   std::shared_ptr<Life> life_;  // null: no process
   std::vector<std::function<void()>> mourners_;
 };

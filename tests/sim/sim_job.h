@@ -1,4 +1,4 @@
-// The inside of RunJob: for job*.cc alone.
+// Internals of RunJob, only for job*.cc.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class SimJob {
 
  private:
   struct Trainer {
-    // All that ever were; the last one is the present one. Older ones may be paused.
+    // All processes of this rank; the last one is the current one. Older ones may be paused.
     std::vector<std::shared_ptr<SimProcess>> processes;
     uint64_t incarnation = 0;
     std::string last_words;
@@ -77,13 +77,14 @@ class SimJob {
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
   uint64_t StepBound(uint64_t done) const;
-  // The parameters behind the step go to `next`; `meanwhile` is called once the push has begun.
+  // The parameters after the step are stored in `next`. `meanwhile` is called once the push has
+  // begun.
   Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch, SimBatch& next,
               const std::function<void()>& meanwhile);
   void Mischief();
   struct MoverTask {
     int source, target;
-    int stride;  // of the source's buckets every one, or some
+    int stride;  // every bucket of the source, or every n-th
     bool back, retire, slices_alone;
     bool Retires(int spare) const {
       return source == spare && stride == 1 && !back && retire && !slices_alone;
@@ -94,7 +95,7 @@ class SimJob {
   void KillMover();
   void Retire(int index);
   void TellAll();
-  std::vector<int> BucketsOf(int index) const;  // that it serves
+  std::vector<int> BucketsOf(int index) const;  // buckets that it serves
   std::string OwnersAreWrong(bool settled);
   void StartCutter();
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
@@ -117,13 +118,13 @@ class SimJob {
   SimLedger ledger_;
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
-  std::vector<bool> retired_;  // by server: it is gone for good
+  std::vector<bool> retired_;  // by server: it has left the job
   std::vector<Trainer> trainers_;
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {
     Time begun;
-    std::vector<int> servers;           // that it is of, once its cutter heard of all; else empty
-    std::vector<ShardSnapshot> images;  // theirs
+    std::vector<int> servers;           // its servers, once all of them replied; else empty
+    std::vector<ShardSnapshot> images;  // snapshots of these servers
   };
   std::map<uint64_t, OneCut> cuts_;  // by number
   int mischief_done_ = 0;

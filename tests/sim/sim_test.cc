@@ -1,5 +1,5 @@
-// Jobs in the simulator: whatever happens to servers, trainers and network, a push that was
-// acknowledged counts once. A failure names its seed, which gives the same run again:
+// Runs jobs in the simulator. Whatever happens to servers, trainers and network, an acknowledged
+// push counts once. A failure prints its seed, which repeats the run:
 //   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 
@@ -20,10 +20,10 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 class SimTest : public testing::Test {
  protected:
-  // Failures are what is looked for: the product's own words on each fault would fill the screen.
+  // The test injects faults, and the product's messages about each would fill the screen.
   void SetUp() override { FLAGS_minloglevel = google::GLOG_FATAL; }
 
-  // What is wrong with the run; "": nothing.
+  // Runs the plan; returns "" or what is wrong.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
     if (report.failure.empty() && plan.mode == ShardMode::kSync && !report.given_up) {
@@ -116,8 +116,8 @@ TEST_P(ModeTest, ASeedIsOneRun) {
   }
 }
 
-// A simulator that finds nothing might look at nothing: servers with mistakes must be found.
-// (Sync servers need no marks to know a push: its step says enough.)
+// The simulator must find servers with deliberate bugs; otherwise it might check nothing. (Sync
+// servers need no marks to recognise a push: its step is enough.)
 struct SeededBug {
   const char* name;
   ShardMode mode;

@@ -1,5 +1,5 @@
-// A world on one thread: virtual time, what is going to happen in it, chance from one seed, and a
-// hash of everything that happened.
+// A world on one thread: virtual time, future events, random numbers from one seed, and a hash of
+// all past events.
 #pragma once
 
 #include <functional>
@@ -22,14 +22,15 @@ class SimWorld {
   const Clock& clock() const { return clock_; }
   Time Now() const { return clock_.Now(); }
 
-  // ---- What is going to happen, in the order of its time; what is due at once, as it was said.
+  // ---- Future events ----------------------------------------------------------------------------
+  // They run in order of time; events with equal time run in the order of their registration.
   void At(Time when, std::function<void()> what);
   void After(Duration pause, std::function<void()> what) { At(Now() + pause, std::move(what)); }
-  void Forget() { events_.clear(); }  // nothing more is going to happen
-  // Lets things happen until `done`; false when nothing is left to happen, or `end` has come.
+  void Forget() { events_.clear(); }  // drops all future events
+  // Runs events until `done` returns true. Returns false when no event is left, or at `end`.
   bool RunUntil(const std::function<bool()>& done, Time end);
 
-  // ---- Chance
+  // ---- Random numbers ---------------------------------------------------------------------------
   uint64_t Below(uint64_t n) { return random_() % n; }  // 0 .. n - 1
   bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
   Duration Between(Duration least, Duration most) {
@@ -37,7 +38,8 @@ class SimWorld {
            Duration(static_cast<int64_t>(Below(static_cast<uint64_t>((most - least).count()) + 1)));
   }
 
-  // ---- What happened. Two runs of one seed give the same hash.
+  // ---- Past events ------------------------------------------------------------------------------
+  // Two runs with one seed have the same hash.
   void Note(std::string_view what, uint64_t who = 0, uint64_t details = 0);
   uint64_t trace_hash() const { return hash_; }
   void KeepTrace() { keep_ = true; }
@@ -47,7 +49,7 @@ class SimWorld {
   void Mix(const void* bytes, size_t count);
 
   FakeClock clock_;
-  std::mt19937_64 random_;  // its numbers are the standard's, its distributions are not
+  std::mt19937_64 random_;  // the standard specifies its numbers, not distributions
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
   uint64_t events_made_ = 0;
   uint64_t hash_ = 0xcbf29ce484222325;  // FNV-1a

@@ -1,4 +1,4 @@
-// A program of a builder, as the text of a program file.
+// Writes the program of a ProgramBuilder as the text of a program file.
 #pragma once
 
 #include <string>

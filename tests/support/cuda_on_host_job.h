@@ -1,5 +1,6 @@
-// Jobs with --place=cuda over the CUDA of host memory (tests/cuda_on_host), which is looked for
-// beside the program: the CUDA module's own code, with plain loops for cuBLASLt and cuDNN.
+// Runs jobs with --place=cuda on the CUDA of host memory (tests/cuda_on_host). The tests run the
+// real code of the CUDA module; plain loops replace cuBLASLt and cuDNN. The module is searched for
+// next to the test program.
 #pragma once
 
 #include "tests/support/device_job_test.h"
@@ -17,13 +18,13 @@ class CudaOnHostTest : public DeviceJobTest {
     job_ = Write("normed.pbtxt", kNormed);
   }
 
-  // One trainer on `place`, without a launcher. What CUDA was asked for is in Log(name).
+  // Runs one trainer on `place`, without a launcher. Log(name) returns the CUDA calls that it made.
   JobRun Run(const std::string& name, const std::string& place, Args flags, Env env = {}) const {
     flags.push_back("--place=" + place);
     env["TANDEM_CUDA_ON_HOST_LOG"] = Path(name + ".log");
     return DeviceJobTest::Run(name, flags, env);
   }
-  // What tests/cuda_on_host/notes.h kept of a run.
+  // Returns the log of a run (tests/cuda_on_host/notes.h).
   std::string Log(const std::string& name) const { return ReadWholeFile(Path(name + ".log")); }
 
   static constexpr const char* kNormed = R"(

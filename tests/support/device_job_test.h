@@ -1,5 +1,5 @@
-// Jobs with --place=cuda over the stand-in device (guarded_device_module.cc), which is looked for
-// beside the program, as the stand-in NCCL is.
+// Runs jobs with --place=cuda on the stand-in device (guarded_device_module.cc). The device module
+// and the stand-in NCCL are searched for next to the test program.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ class DeviceJobTest : public JobTest {
     job_ = Write("mlp.pbtxt", kJob);
     ASSERT_TRUE(LinkInto("../tests/guarded_device"));
   }
-  // From now on programs run in `folder`, of build/bin, where their module is found; false where
-  // this build has none.
+  // Makes later programs run in directory `folder` of build/bin, where they find their module.
+  // Returns false if this build has no such module.
   bool LinkInto(const std::string& folder) {
     folder_ = folder;
     const auto there = BinDir() / folder;
@@ -36,14 +36,14 @@ class DeviceJobTest : public JobTest {
     return true;
   }
 
-  // One trainer, without a launcher.
+  // Runs one trainer, without a launcher.
   JobRun Run(const std::string& name, Args args, const Env& env = {}) const {
     args.insert(args.begin(), "--job_file=" + job_);
     args.push_back("--result_json=" + Path(name + ".json"));
     ChildProcess trainer(folder_ + "/tandem-trainer", args, env, Path(name + ".out"));
     return End(name, trainer);
   }
-  // `ranks` trainers of mode collective, on the device where `args` say so.
+  // Runs `ranks` trainers in collective mode; `args` choose the device.
   JobRun RunRanks(const std::string& name, int ranks, const Args& args, const Env& env = {}) const {
     Args all = {"--mode=collective",
                 "--nproc=" + std::to_string(ranks),
@@ -56,7 +56,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
     return End(name, launcher);
   }
-  // Two servers with their slices on `place`, and trainers.
+  // Runs two servers with slices on `place`, and trainers.
   JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
                     const std::string& mode = "pserver", int workers = 2,
                     const Args& launch = {}) const {
@@ -75,7 +75,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess launcher("tandemrun", all, {}, Path(name + ".out"));
     return End(name, launcher);
   }
-  // The same job on the CPU and on the device.
+  // Runs the same job on the CPU and on the device and expects the same bits.
   void ExpectSameBits(const std::string& name, const Args& args) const {
     ExpectSame(name, Run(name + "_cpu", args), Run(name, OnDevice(args)));
   }

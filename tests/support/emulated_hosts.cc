@@ -25,7 +25,7 @@
 namespace tandem {
 namespace {
 
-constexpr uint32_t kNetwork = 0x0a4d0000;  // 10.77.0.0; host h is number h + 1
+constexpr uint32_t kNetwork = 0x0a4d0000;  // 10.77.0.0; host h has the address with number h + 1
 constexpr uint32_t kMask = 0xffffff00;
 constexpr int kHostsMax = 64, kQueuedPackets = 10'000;
 
@@ -44,7 +44,7 @@ Status Failed(const char* what) {
   return rights ? PermissionDenied("%s", text) : Unavailable("%s", text);
 }
 
-// Settings of one interface of the namespace that the thread is in.
+// Configures one interface of the network namespace of the calling thread.
 class Interface {
  public:
   explicit Interface(const char* name) : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -60,7 +60,7 @@ class Interface {
     request_.ifr_mtu = bytes;
     return Do(SIOCSIFMTU, "MTU");
   }
-  // Packets that wait to be read from the other side before some are dropped.
+  // Sets how many packets may wait to be read from the other side; the kernel drops more.
   Status SetQueue(int packets) {
     request_.ifr_qlen = packets;
     return Do(SIOCSIFTXQLEN, "queue");
@@ -80,7 +80,7 @@ class Interface {
   ifreq request_ = {};
 };
 
-// In the namespace of the calling thread.
+// Creates the interface in the network namespace of the calling thread.
 StatusOr<Fd> MakeWire(int host, const HostLink& link) {
   Fd wire(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!wire.valid()) return Failed("/dev/net/tun");
@@ -94,22 +94,23 @@ StatusOr<Fd> MakeWire(int host, const HostLink& link) {
   TD_RETURN_IF_ERROR(own.SetMtu(link.mtu));
   TD_RETURN_IF_ERROR(own.SetQueue(kQueuedPackets));
   TD_RETURN_IF_ERROR(own.Up());
-  // Else a connection that rested for some round trips begins slowly again, which is no property of
-  // the wire. Where it cannot be set, it stays.
+  // By default, TCP resets its congestion window on a connection that was idle for some round
+  // trips. That is not a property of the link, so it is disabled where the kernel allows it.
   std::ofstream("/proc/sys/net/ipv4/tcp_slow_start_after_idle") << 0;
   return wire;
 }
 
 }  // namespace
 
-// What happens to packets, on one thread.
+// Carries packets between the hosts, on one thread.
 class EmulatedHosts::Switch {
  public:
   explicit Switch(EmulatedHosts& net) : net_(net), ports_(net.hosts_.size()), packet_(65536) {}
 
   void Run() {
     SetThreadName("test-switch");
-    // Packets are late when this thread is; where it may not go first, they are sometimes.
+    // Packets are delayed if this thread is delayed, so it asks for real-time priority. Without
+    // that right some packets are late.
     sched_param first = {};
     first.sched_priority = 1;
     ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first);
@@ -133,14 +134,15 @@ class EmulatedHosts::Switch {
     Time due;
     std::vector<std::byte> bytes;
   };
-  // Of one host: when its link is free again, and what is on the way to it.
+  // State of one host: when its link is free again in each direction, and the packets that are in
+  // transit to it.
   struct Port {
     Time out_free = Time::min(), in_free = Time::min();
-    std::deque<Packet> coming;  // by time
+    std::deque<Packet> coming;  // in order of time
     size_t coming_bytes = 0;
   };
 
-  // All that this host has sent.
+  // Receives all packets that this host has sent.
   void Take(size_t from) {
     while (true) {
       const ssize_t n = ::read(net_.hosts_[from]->wire.get(), packet_.data(), packet_.size());
@@ -166,7 +168,7 @@ class EmulatedHosts::Switch {
     net_.hosts_[from]->sent += static_cast<int64_t>(bytes.size());
   }
 
-  // Hands over what is due; how long until something else is.
+  // Delivers the packets that are due. Returns the time until the next packet is due.
   Duration Deliver() {
     const Time now = SteadyNow();
     Duration wait = std::chrono::hours(1);
@@ -174,7 +176,7 @@ class EmulatedHosts::Switch {
       Port& port = ports_[h];
       while (!port.coming.empty() && port.coming.front().due <= now) {
         const auto& bytes = port.coming.front().bytes;
-        // A host that takes no packet loses it.
+        // A host that does not accept a packet loses it.
         [[maybe_unused]] const ssize_t n =
             ::write(net_.hosts_[h]->wire.get(), bytes.data(), bytes.size());
         port.coming_bytes -= bytes.size();
@@ -203,7 +205,7 @@ StatusOr<std::unique_ptr<EmulatedHosts>> EmulatedHosts::Create(int hosts, const 
 Status EmulatedHosts::Add(int host) {
   auto added = std::make_unique<Host>();
   Status status;
-  // A thread of its own, which is left in the new namespace and ends there.
+  // Uses a temporary thread, which moves to the new namespace and ends there.
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0) {
       status = Failed("a network namespace");

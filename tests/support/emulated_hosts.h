@@ -1,6 +1,6 @@
-// Several hosts on one machine: a network namespace each, joined by a switch in user space that
-// limits rates and delays packets (the kernel's netem is not everywhere). Needs the right to make
-// namespaces (root, mostly) and /dev/net/tun.
+// Emulates several hosts on one machine. Each host is a network namespace. A switch in user space
+// connects them, limits rates and delays packets (the kernel's netem is not available everywhere).
+// Needs the right to create namespaces (usually root) and /dev/net/tun.
 #pragma once
 
 #include <atomic>
@@ -15,34 +15,35 @@
 
 namespace tandem {
 
-// Of each host's link, in either direction.
+// Properties of the link of each host, the same in both directions.
 struct HostLink {
-  double bytes_per_second = 125e6;        // of IP packets
-  Duration delay = Duration::zero();      // from host to host, one way
+  double bytes_per_second = 125e6;        // bytes of IP packets
+  Duration delay = Duration::zero();      // one way, from host to host
   int mtu = 9000;                         // bytes of a packet
-  size_t queue_bytes = size_t{64} << 20;  // that wait for one host; what is more is dropped
+  size_t queue_bytes = size_t{64} << 20;  // bytes that may wait for one host; the switch drops more
 };
 
-// Thread-safe but for Start.
+// Thread-safe, except Start.
 class EmulatedHosts {
  public:
-  // PERMISSION_DENIED or UNAVAILABLE saying what is not allowed or not there; nothing is left then.
+  // Errors: PERMISSION_DENIED or UNAVAILABLE: a right or a feature is missing; the message says
+  // which. Nothing is left over after an error.
   static StatusOr<std::unique_ptr<EmulatedHosts>> Create(int hosts, const HostLink& link);
-  ~EmulatedHosts();  // stops the switch; namespaces go with the last thread that is in them
+  ~EmulatedHosts();  // stops the switch; a namespace ends with the last thread in it
 
   int size() const { return static_cast<int>(hosts_.size()); }
-  static std::string Address(int host);  // of IPv4
-  // From now on the calling thread, its new threads and its new sockets are on that host.
+  static std::string Address(int host);  // IPv4
+  // Moves the calling thread to that host, with its later threads and sockets.
   Status Enter(int host) const;
-  // Begins to carry packets, on a thread of this process: fork before.
+  // Starts a thread of this process that carries packets. Fork other processes before this call.
   void Start();
-  // Bytes of IP packets that this host has sent to others since Start.
+  // Bytes of IP packets that this host has sent to other hosts since Start.
   int64_t bytes_sent(int host) const { return hosts_[static_cast<size_t>(host)]->sent; }
 
  private:
   struct Host {
-    Fd space;  // the namespace
-    Fd wire;   // packets that leave it are read here, those for it written
+    Fd space;  // network namespace
+    Fd wire;   // to read packets that leave the host and to write packets for it
     std::atomic<int64_t> sent{0};
   };
   class Switch;

@@ -1,5 +1,5 @@
-// An etcd of a test's own, on ports that it chooses. Debian's package etcd-server; tests are
-// skipped without it.
+// An etcd server for one test, on ports that the test chooses. It comes from Debian's package
+// etcd-server; tests are skipped without it.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ inline constexpr char kEtcdProgram[] = "/usr/bin/etcd";
 
 class EtcdServer {
  public:
-  // With its data and its log in `folder`.
+  // Keeps its data and its log in directory `folder`.
   explicit EtcdServer(const std::string& folder) : folder_(folder), ports_(FreePort(2)) { Start(); }
   static bool Installed() { return std::filesystem::exists(kEtcdProgram); }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(ports_); }
-  // As from a power cut: what it was told stays on its disk.
+  // Kills the server as a power failure would. Acknowledged writes stay on its disk.
   void Kill() { process_.reset(); }
   void Start() {
     const std::string peers = "http://127.0.0.1:" + std::to_string(ports_ + 1);

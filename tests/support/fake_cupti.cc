@@ -1,6 +1,6 @@
-// A stand-in for CUPTI (kernels/exec/cupti_library.h) over the CUDA of host memory, which tells it
-// what it runs (tandem_fake_cupti_ran). TANDEM_FAKE_CUPTI_FAULT=privileges: nothing can be enabled,
-// as where the driver keeps its counters for root.
+// A stand-in for CUPTI (kernels/exec/cupti_library.h) over the CUDA of host memory. That CUDA
+// reports each operation to it (tandem_fake_cupti_ran). With TANDEM_FAKE_CUPTI_FAULT=privileges no
+// activity can be enabled, as if the driver restricted its counters to root.
 #include <time.h>
 
 #include <cstdlib>
@@ -35,7 +35,7 @@ State& TheState() {
 }
 thread_local std::vector<uint64_t> ids;
 
-constexpr size_t kRecord = 256;  // bytes of one in a buffer
+constexpr size_t kRecord = 256;  // bytes of one record in a buffer
 
 uint64_t Now() {
   timespec now{};
@@ -94,7 +94,7 @@ CuptiResult cuptiActivityPopExternalCorrelationId(int, uint64_t* id) {
   return 0;
 }
 
-// Two records in each buffer: what began an operation, and the operation.
+// Each buffer holds two records: the external id that began an operation, and the operation.
 CuptiResult cuptiActivityFlushAll(uint32_t) {
   std::vector<tandem::Ran> ran;
   tandem::State& state = TheState();
@@ -128,11 +128,11 @@ CuptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t used, CuptiRecord
   return 0;
 }
 
-// ---- For the CUDA of host memory ----------------------------------------------------------------
+// ---- Interface for the CUDA of host memory ------------------------------------------------------
 
 uint64_t tandem_fake_cupti_now() { return tandem::Now(); }
 
-// `what`: "kernel", "copy" or "fill"; it ran from `begin` until now.
+// `what`: "kernel", "copy" or "fill". The operation ran from `begin` until now.
 void tandem_fake_cupti_ran(const char* what, uint64_t begin) {
   tandem::State& state = TheState();
   tandem::MutexLock lock(state.mu);

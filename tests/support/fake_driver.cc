@@ -1,5 +1,6 @@
-// A libcuda.so.1 without a device, for libraries that compile kernels and load them: it takes every
-// kernel, and runs none. By its names alone: all else says that there is no driver.
+// A stand-in for libcuda.so.1 without a device, for libraries that compile and load kernels. It
+// accepts every kernel and runs none. Only the functions named here work; all others report that
+// there is no driver.
 namespace {
 
 constexpr int kSuccess = 0, kStub = 34;  // CUresult

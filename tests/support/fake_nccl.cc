@@ -1,13 +1,13 @@
-// A stand-in for libnccl.so.2 that needs no GPU: NCCL's C interface
-// (collective/nccl/nccl_library.h) over memory that the ranks, threads or processes of one host,
-// share by name. Operations run on the streams of the stand-in device (guarded_device_module.cc)
-// and add in the order of the ranks.
+// A stand-in for libnccl.so.2 that needs no GPU. It has NCCL's C interface
+// (collective/nccl/nccl_library.h). The ranks are threads or processes of one host and share named
+// memory. Operations run on the streams of the stand-in device (guarded_device_module.cc) and add
+// in the order of the ranks.
 //
-// The environment says what it writes down and what goes wrong:
-//   TANDEM_FAKE_NCCL_LOG=FILE         a line for each communicator and operation
+// The environment sets the log and the faults:
+//   TANDEM_FAKE_NCCL_LOG=FILE         writes a line for each communicator and operation
 //   TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N  at operation N (from 1) of that rank of a communicator:
-//     hang   it never ends
-//     error  it never ends, and ncclCommGetAsyncError says ncclRemoteError
+//     hang   the operation never ends
+//     error  it never ends, and ncclCommGetAsyncError returns ncclRemoteError
 //     exit   the process ends at once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kSlot = 64 << 10;  // bytes of a rank that are exchanged at a time
+constexpr size_t kSlot = 64 << 10;  // bytes of a rank that are exchanged in one round
 
 void Log(const std::string& line) {
   const char* path = std::getenv("TANDEM_FAKE_NCCL_LOG");
@@ -54,10 +54,11 @@ std::string Variables() {
   return text;
 }
 
-// What the ranks of a communicator share; new memory is zeros. Slots of the ranks lie behind it.
+// Shared memory of the ranks of a communicator. New memory is zero. The slots of the ranks follow
+// it.
 struct Board {
   std::atomic<uint32_t> joined;
-  std::atomic<uint32_t> waiting, round;  // of the barrier
+  std::atomic<uint32_t> waiting, round;  // state of the barrier
 };
 
 struct Fault {
@@ -79,13 +80,14 @@ Fault FaultOfEnvironment() {
   return fault;
 }
 
-// Of messages from one rank to another; behind the slots. One piece of a message at a time.
+// A mailbox for messages from one rank to another, stored after the slots. It holds one piece of a
+// message at a time.
 struct Mailbox {
   std::atomic<uint32_t> bytes_and_1;  // 0: empty
   std::byte data[kSlot];
 };
 
-// Of all communicators on a stream, which stays for as long as the process.
+// Counts the jobs of all communicators on a stream. The counter exists until the process ends.
 std::atomic<int>* JobsOf(void* stream) {
   static Mutex mu;
   static std::map<void*, std::atomic<int>> all;
@@ -106,7 +108,7 @@ class Comm {
     CHECK(at != MAP_FAILED);
     close(fd);
     board_ = static_cast<Board*>(at);
-    // The last one in takes the name away: nothing is left behind, however ranks end.
+    // The last rank that joins removes the name, so no shared memory remains however the ranks end.
     if (board_->joined.fetch_add(1) + 1 == static_cast<uint32_t>(size)) shm_unlink(name);
   }
   ~Comm() { munmap(board_, bytes_); }
@@ -118,14 +120,14 @@ class Comm {
   bool complete() const { return board_->joined.load() == static_cast<uint32_t>(size_); }
   NcclResult error() const { return static_cast<NcclResult>(error_.load()); }
   void Abort() { aborted_.store(true); }
-  // Operations that are on their way on a stream.
+  // Counts the operations in progress on a stream.
   void Count(void* stream, int delta) {
     jobs_ = JobsOf(stream);
     *jobs_.load() += delta;
   }
   bool stream_busy() const { return jobs_.load() != nullptr && *jobs_.load() > 0; }
 
-  // Whether operation `number` is to go on.
+  // Returns whether operation `number` may continue.
   bool GoesOn(uint64_t number) {
     if (fault_.rank != rank_ || number < fault_.at) return true;
     if (fault_.kind == "exit") _exit(3);
@@ -143,7 +145,7 @@ class Comm {
     return all[from * size_ + to];
   }
   bool aborted() const { return aborted_.load(); }
-  // False when the communicator was aborted meanwhile.
+  // Returns false if the communicator was aborted meanwhile.
   bool Meet() {
     const uint32_t round = board_->round.load();
     if (board_->waiting.fetch_add(1) + 1 == static_cast<uint32_t>(size_)) {
@@ -165,7 +167,7 @@ class Comm {
   Board* board_ = nullptr;
   std::atomic<bool> aborted_{false};
   std::atomic<int> error_{0};
-  std::atomic<std::atomic<int>*> jobs_{nullptr};  // of its stream
+  std::atomic<std::atomic<int>*> jobs_{nullptr};  // counter of its stream
   std::atomic<uint64_t> operations_{0};
 };
 
@@ -185,7 +187,7 @@ ReduceOp ReduceOpOf(NcclReduce reduce) {
   LOG(FATAL) << "reduction " << static_cast<int>(reduce);
 }
 
-// One operation: `count` elements of each rank, in pieces that fit a slot.
+// One operation over `count` elements of each rank, in pieces that fit into a slot.
 struct Call {
   const char* name;
   const void* in;
@@ -196,10 +198,10 @@ struct Call {
   int root = 0;
 };
 
-using Elements = std::pair<size_t, size_t>;  // from, count
+using Elements = std::pair<size_t, size_t>;  // begin, count
 
-// Puts in[from...] of everybody into the slots, and gives what `take` makes of them, before anybody
-// writes there again.
+// Copies in[from...] of every rank into the slots and calls `take` to use them. No rank writes to
+// the slots again before all ranks have called `take`.
 bool Exchange(Comm& comm, const Call& call, Elements range, const std::function<void()>& take) {
   const size_t element = SizeOf(DTypeOf(call.type));
   std::memcpy(comm.Slot(comm.rank()),
@@ -220,7 +222,7 @@ bool Carry(Comm& comm, const Call& call) {
   const std::string name = call.name;
   const size_t element = SizeOf(DTypeOf(call.type)), step = kSlot / element;
   auto* const out = static_cast<std::byte*>(call.out);
-  // A reduce-scatter is a reduction of each rank's part.
+  // A reduce-scatter is one reduction for the part of each rank.
   const int parts = name == "reduce_scatter" ? comm.size() : 1;
   for (int part = 0; part < parts; ++part) {
     for (size_t at = 0; at < call.count; at += step) {
@@ -244,7 +246,7 @@ bool Carry(Comm& comm, const Call& call) {
   return true;
 }
 
-// One half of a message.
+// One end of a message.
 struct Message {
   bool sends;
   int peer;
@@ -252,7 +254,7 @@ struct Message {
   size_t bytes;
 };
 
-// Moves a piece if that is possible; true once all has gone.
+// Moves one piece if possible. Returns true when the whole message has been moved.
 bool Advance(const Comm& comm, Message& message) {
   const int own = comm.rank();
   Mailbox& mail = message.sends ? comm.Mail(own, message.peer) : comm.Mail(message.peer, own);
@@ -272,7 +274,8 @@ bool Advance(const Comm& comm, Message& message) {
   return message.bytes == 0;
 }
 
-// All at once, as NCCL does in a group; of one pair in one direction one after another.
+// Moves all messages concurrently, as NCCL does in a group. Messages of one pair of ranks in one
+// direction are moved one after another.
 void CarryMessages(const Comm& comm, std::vector<Message> messages) {
   while (!messages.empty() && !comm.aborted()) {
     for (auto at = messages.begin(); at != messages.end(); ++at) {
@@ -287,15 +290,15 @@ void CarryMessages(const Comm& comm, std::vector<Message> messages) {
   }
 }
 
-// Calls of this thread's group, which begin at its end.
+// Calls of the current group of this thread; they begin when the group ends.
 thread_local int group_depth = 0;
 thread_local std::vector<std::function<void()>> group;
 thread_local std::vector<Message> group_messages;
 
-// Those that this thread aborts.
+// Communicators that this thread aborted.
 thread_local std::vector<std::unique_ptr<Comm>> aborted;
 
-// Memory is given back once the device does nothing, whichever communicator asked it to.
+// Frees memory only when the device is idle, whichever communicator asked for it.
 void FreeAborted() {
   for (const auto& comm : aborted) {
     while (comm->stream_busy()) std::this_thread::yield();
@@ -303,7 +306,7 @@ void FreeAborted() {
   aborted.clear();
 }
 
-// What was collected of messages, as one operation on the stream.
+// Puts the collected messages on the stream as one operation.
 void PutMessages(Comm* comm, void* stream) {
   comm->Count(stream, 1);
   const uint64_t number = comm->NextNumber();

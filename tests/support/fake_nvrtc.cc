@@ -1,7 +1,7 @@
-// A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h) that compiles for the CUDA of host memory
-// (tests/cuda_on_host/compiled_code.cc) with g++. Of the real one it keeps that there are no
-// headers but those it is given, that options must be known, and that what is unlike CUDA does not
-// compile. TANDEM_FAKE_NVRTC_FAULT=compile: nothing compiles.
+// A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h). It compiles with g++ for the CUDA of
+// host memory (tests/cuda_on_host/compiled_code.cc). Like the real NVRTC it accepts only the
+// headers that it is given, rejects unknown options, and rejects code that is not CUDA. With
+// TANDEM_FAKE_NVRTC_FAULT=compile every compilation fails.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -35,7 +35,7 @@ enum : NvrtcResult {
   kCompilation
 };
 
-// CUDA's words in C++; parameters are taken by reference, so that all kernels are of one type.
+// CUDA's keywords in C++. Parameters are passed by reference, so that all kernels have one type.
 constexpr char kPrelude[] = R"text(#include <math.h>
 #include <string.h>
 struct Dims { unsigned x, y, z; };
@@ -56,7 +56,7 @@ extern "C" const unsigned long tandem_on_host_param_bytes;
 const unsigned long tandem_on_host_param_bytes = sizeof(tandem::Table);
 )text";
 
-// Instead of the header of this name, which is written in a device's instructions.
+// Replaces the header of this name, which uses instructions of the device.
 constexpr char kElementsName[] = "kernels/ops/fused/fused_elements.h";
 constexpr char kElements[] = R"text(#pragma once
 #include <cstdint>

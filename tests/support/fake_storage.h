@@ -1,4 +1,4 @@
-// A store in memory that fails when told to.
+// A Storage in memory that can be told to fail.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class FakeStorage final : public Storage {
  public:
   Status append_fails, sync_fails;
   uint64_t room = std::numeric_limits<uint64_t>::max();
-  std::vector<uint64_t> written;  // numbers of entries
+  std::vector<uint64_t> written;  // numbers of log entries
   int syncs = 0;
 
   StatusOr<size_t> Write(const ShardSnapshot& image) override { return image.bytes(); }

@@ -1,7 +1,7 @@
-// A stand-in for libtandem_cuda.so that needs no GPU: a "CUDA device" of host memory that only
-// copies and kernels may touch, and the CPU's kernels to work on it. Whoever else reads or writes
-// it, as the rest of a program must not with a GPU's memory, dies of SIGSEGV. So a job with
-// --place=cuda can be run wherever tests run.
+// A stand-in for libtandem_cuda.so that needs no GPU. It is a "CUDA device" of host memory and runs
+// the CPU's kernels. Only copies and kernels may access that memory. Other code that reads or
+// writes it gets SIGSEGV, because it must not access the memory of a real GPU either. So tests can
+// run jobs with --place=cuda on any machine.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,9 +21,9 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kMemory = size_t{4} << 30;  // address space; never given back
+constexpr size_t kMemory = size_t{4} << 30;  // address space; never returned
 
-// All memory of the device: closed but while somebody is in it.
+// All memory of the device. It is accessible only while a thread is inside a copy or a kernel.
 class GuardedMemory {
  public:
   GuardedMemory()
@@ -32,7 +32,7 @@ class GuardedMemory {
     CHECK(base_ != MAP_FAILED) << "no address space";
   }
 
-  // nullptr when it is used up.
+  // Returns nullptr if the memory is used up.
   std::byte* Take(size_t bytes) {
     MutexLock lock(mutex_);
     constexpr size_t kAlignment = DevicePool::kAlignment;
@@ -82,7 +82,7 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-// Kernels of the device have ended when they have been started, so marks have nothing to say.
+// Kernels of the device run synchronously, so events (marks) need no action.
 class GuardedSideStream final : public SideStream, public GuardedStream {
  public:
   GuardedSideStream() : jobs_(4096), thread_([this] { Loop(); }) {}
@@ -159,7 +159,7 @@ class GuardedDevice final : public Device {
   DevicePool pool_;
 };
 
-// A graph is the kernels that were called while it was recorded.
+// A graph is the list of kernels that were called during recording.
 class GuardedGraph final : public LaunchGraph {
  public:
   Status Launch() override {
@@ -174,7 +174,7 @@ class GuardedGraph final : public LaunchGraph {
   std::vector<std::pair<KernelFn, KernelArgs>> calls_;
 };
 
-thread_local GuardedGraph* recorded = nullptr;  // by this thread
+thread_local GuardedGraph* recorded = nullptr;  // the graph that this thread records
 
 StatusOr<std::unique_ptr<LaunchGraph>> Record(Device&, const DeviceWork& work) {
   auto graph = std::make_unique<GuardedGraph>();
@@ -196,7 +196,7 @@ Status RunInside(Kernel& kernel, const KernelArgs& args) {
   return kernel.run(inner);
 }
 
-// The first of the CPU's kernels that serves.
+// Returns the first CPU kernel that supports the operator.
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
   Status why = Unimplemented("it has none");
   for (const KernelImpl& impl : FindOp(view.op().type)->cpu) {
@@ -215,7 +215,7 @@ StatusOr<int> DeviceCount() { return 1; }
 StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOptions& memory) {
   return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
-// auc has no kernel here: a job that needs it must be refused.
+// auc has no kernel here, so that tests can check that a job that needs it is rejected.
 std::span<const KernelRegistration> Kernels() {
   static const std::vector<KernelRegistration> rows = [] {
     std::vector<KernelRegistration> all;

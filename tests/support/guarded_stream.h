@@ -1,16 +1,16 @@
-// The side streams of the stand-in device (guarded_device_module.cc), as the stand-in NCCL
-// (fake_nccl.cc), a library of its own, sees them.
+// Interface of the side streams of the stand-in device (guarded_device_module.cc) for the stand-in
+// NCCL (fake_nccl.cc), which is a separate library.
 #pragma once
 
 #include <functional>
 
 namespace tandem {
 
-// What SideStream::handle() of the stand-in device points to.
+// The object that SideStream::handle() of the stand-in device points to.
 class GuardedStream {
  public:
-  // Runs `job` behind those given before, on the stream's thread, where the device's memory is
-  // open.
+  // Runs `job` after all earlier jobs, on the thread of the stream. The memory of the device is
+  // accessible there.
   virtual void Put(std::function<void()> job) = 0;
 
  protected:

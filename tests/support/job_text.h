@@ -1,4 +1,4 @@
-// A job file that uses most of what job files may hold, and pieces of such files, for fuzz tests.
+// A job file that uses most features of job files, and fragments of job files, for fuzz tests.
 #pragma once
 
 namespace tandem {

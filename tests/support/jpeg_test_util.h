@@ -1,4 +1,4 @@
-// JPEG files made up for tests and benchmarks.
+// Makes JPEG files for tests and benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// `pixels` [height, width, channels] as a JPEG file with chroma in half the resolution.
+// Encodes `pixels` [height, width, channels] as a JPEG file whose chroma has half the resolution.
 inline std::string EncodeJpeg(const std::vector<uint8_t>& pixels, int width, int height,
                               int channels, int quality, bool progressive = false) {
   jpeg_compress_struct info;
@@ -41,7 +41,7 @@ inline std::string EncodeJpeg(const std::vector<uint8_t>& pixels, int width, int
   return file;
 }
 
-// A red image (label 1) or a blue one (0), with noise that depends on `number`.
+// Makes a red image (label 1) or a blue one (label 0), with noise that depends on `number`.
 inline std::string RedOrBlueJpeg(int number, int label, int width, int height) {
   std::vector<uint8_t> pixels;
   for (int p = 0; p < width * height; ++p) {

@@ -1,4 +1,4 @@
-// Parameters that jobs saved, and how far two sets of them are apart.
+// Reads the parameters that a job saved, and computes the distance between two sets of parameters.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tandem {
 
-// The parameters of the checkpoint in folder `dir`, in memory of `device`. Fails the test when
-// there is none.
+// Loads the parameters of the checkpoint in directory `dir` into memory of `device`. Fails the test
+// if there is no checkpoint.
 TensorMap SavedParams(const std::string& dir, Device& device);
 
-// |a - b| / |b|, over all parameters. Fails the test when the two have not the same ones.
+// |a - b| / |b| over all parameters. Fails the test if their names differ.
 double Distance(const TensorMap& a, const TensorMap& b);
 
 }  // namespace tandem

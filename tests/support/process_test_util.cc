@@ -27,7 +27,7 @@ extern char** environ;
 namespace tandem {
 namespace {
 
-// What tells a trainer its rank (trainer/job/rank_env.h) must come from the test alone.
+// Variables that tell a trainer its rank (trainer/job/rank_env.h) must be set by the test alone.
 bool SpeaksOfRanks(const std::string& entry) {
   for (const char* prefix :
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
@@ -121,7 +121,7 @@ bool ChildProcess::WaitForText(const std::string& text, int seconds_max) {
   bool found = false;
   WaitUntil(
       [&] {
-        const bool ended = Ended();  // before reading: what it wrote last counts
+        const bool ended = Ended();  // checked before the read, so that the last output is included
         found = Output().find(text) != std::string::npos;
         return found || ended;
       },
@@ -140,7 +140,8 @@ bool WaitUntil(const std::function<bool()>& done, int seconds_max) {
 
 namespace {
 
-// Sends, and reads until the other side hangs up or the time is over; nullopt when nobody listens.
+// Sends `bytes` and reads until the peer closes the connection or `limit` has passed. Returns
+// nullopt if no server listens.
 std::optional<std::string> Exchange(int port, const std::string& bytes, Duration limit) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(port);
@@ -186,7 +187,7 @@ std::string HttpGet(int port, const std::string& path) {
 std::string ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  text << file.rdbuf();  // of a process that ends meanwhile: what could be read
+  text << file.rdbuf();  // if the process ends meanwhile: the text read so far
   return text.str();
 }
 
@@ -206,8 +207,8 @@ void JobTest::SetUp() {
                                 "eval_every_epochs: 0\nlog_every_steps: 10\n");
 }
 
-// Who was killed a moment ago, or dies with its parent, may still remove files of its own, which
-// then are not there when they are looked for.
+// A process that was just killed, or that dies with its parent, may still remove its own files.
+// Such files may disappear while this function removes the directory.
 void JobTest::TearDown() {
   constexpr int kTries = 100;
   std::error_code error;

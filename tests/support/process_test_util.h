@@ -1,5 +1,6 @@
-// Programs of build/bin run as a user runs them, for tests: each in a process group of its own,
-// with its output in a file, a deadline on every wait, and nothing left when the test ends.
+// Runs programs of build/bin as a user does. Each program runs in a separate process group and
+// writes its output to a file. Every wait has a deadline, and no process is left when the test
+// ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,11 +16,11 @@
 
 namespace tandem {
 
-// Debian's package dataset-fashion-mnist.
+// From Debian's package dataset-fashion-mnist.
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 inline constexpr int kProcessSecondsMax = 300;
 
-// A small job with batch normalisation: ResNet-18 on synthetic images, in steps of 16.
+// A small job with batch normalisation: ResNet-18 on synthetic images, batches of 16.
 inline constexpr char kResNet18Job[] = R"(
 name: "resnet18"
 model {
@@ -40,22 +41,23 @@ eval_every_epochs: 0
 // One running program. Not thread-safe.
 class ChildProcess {
  public:
-  // `program`: a name in build/bin, or an absolute path. `env`: added to this process's
-  // environment, from which other launchers' words on ranks are taken out. Both output streams go
+  // `program`: a name in build/bin, or an absolute path. `env`: added to the environment of this
+  // process, from which the rank variables of other launchers are removed. Both output streams go
   // to `output_file`.
   ChildProcess(const std::string& program, const std::vector<std::string>& args,
                const std::map<std::string, std::string>& env, std::string output_file);
-  ~ChildProcess();  // kills the group and collects the program
+  ~ChildProcess();  // kills the process group and waits for the program
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int number) const;  // to the program alone
+  void Signal(int number) const;  // to the program, not to its group
   bool Ended();
-  // Exit code, or 128 + signal. Past the deadline the test fails, the program is killed: -1.
+  // Returns the exit code, or 128 + signal. After the deadline the test fails, the program is
+  // killed and the result is -1.
   int Wait(int seconds_max = kProcessSecondsMax);
   std::string Output() const;
-  // False when the program ended, or the deadline passed, without having written `text`.
+  // Returns false if the program ends, or the deadline passes, before it writes `text`.
   bool WaitForText(const std::string& text, int seconds_max = kProcessSecondsMax);
 
  private:
@@ -65,25 +67,26 @@ class ChildProcess {
   std::string output_file_;
 };
 
-// Looks every 5 ms; false past the deadline.
+// Calls `done` every 5 ms until it returns true; returns false after the deadline.
 bool WaitUntil(const std::function<bool()>& done, int seconds_max = kProcessSecondsMax);
 
-// The first of `count` ports in a row of 127.0.0.1 that were free a moment ago.
+// Returns the first of `count` consecutive ports of 127.0.0.1 that were free at the time of the
+// call.
 int FreePort(int count = 1);
-// Connects to 127.0.0.1:port, sends the bytes and reads until the other side hangs up or a second
-// has passed. False when nobody listens.
+// Connects to 127.0.0.1:port, sends the bytes and reads until the peer closes the connection or one
+// second has passed. Returns false if no server listens.
 bool SendBytes(int port, const std::string& bytes);
-// Body of the answer to GET http://127.0.0.1:port/path; "" when nobody answers.
+// Returns the body of the reply to GET http://127.0.0.1:port/path; "" if there is no reply.
 std::string HttpGet(int port, const std::string& path);
 
-std::string ReadWholeFile(const std::string& path);  // "" when absent
+std::string ReadWholeFile(const std::string& path);  // "" if the file does not exist
 
-// What a job's rank 0 says at the end (--result_json).
+// The results that rank 0 of a job writes at the end (--result_json).
 struct JobResult {
   double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
   std::string params_sha256;
-  std::map<std::string, double> counts;  // trainer/session/run_counts.h
+  std::map<std::string, double> counts;  // see trainer/session/run_counts.h
 };
 
 struct JobRun {
@@ -92,34 +95,35 @@ struct JobRun {
   JobResult result;
 };
 
-// Gives each test a folder of its own and runs jobs in it.
+// Gives each test a separate directory and runs jobs in it.
 class JobTest : public ::testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
 
-  // Writes a file of the test's folder and returns its path.
+  // Writes a file into the directory of the test and returns its path.
   std::string Write(const std::string& name, const std::string& text) const;
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
-  // Children of a process that run `program` of build/bin, in no particular order.
+  // Child processes of `parent` that run `program` of build/bin, in no particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
 
-  // The process of a trainer of a launcher; 0: none runs now.
+  // Process id of the launcher's trainer with this rank; 0: no such trainer runs now.
   static pid_t TrainerOf(const ChildProcess& launcher, int rank);
-  // The last step in its output; 0: none. Where one run has several steps, not all of them appear,
-  // and others behind a kill.
+  // Number of the last step in the launcher's output; 0: none. If one run makes several steps, some
+  // of them do not appear, or appear only after a kill.
   static int StepOf(const ChildProcess& launcher);
-  // A number of this process's environment.
+  // Reads a number from the environment of this process.
   static int FromEnvironment(const char* name, int otherwise);
 
-  // tandemrun LAUNCH job -- ARGS --result_json=name.json, logs in name.log/, output in name.out.
+  // Starts `tandemrun LAUNCH job -- ARGS --result_json=name.json`, with logs in name.log/ and
+  // output in name.out.
   std::unique_ptr<ChildProcess> StartJob(const std::string& name,
                                          const std::vector<std::string>& launch,
                                          const std::vector<std::string>& args) const;
-  // StartJob, to its end.
+  // Calls StartJob and waits for the end of the job.
   JobRun RunJob(const std::string& name, const std::vector<std::string>& launch,
                 const std::vector<std::string>& args) const;
-  JobResult ResultOf(const std::string& name) const;  // fails the test when there is none
+  JobResult ResultOf(const std::string& name) const;  // fails the test if there is no result
 
   std::string dir_;
   std::string job_;  // path of the job file; SetUp writes LeNet on Fashion-MNIST

@@ -1,4 +1,4 @@
-// A program file with a loss, and pieces of such files, for fuzz tests.
+// A program file with a loss, and fragments of program files, for fuzz tests.
 #pragma once
 
 #include <string>
@@ -99,7 +99,7 @@ inline StatusOr<Program> ParseProgram(const std::string& text) {
   return FromProto(def, 8, "net.pbtxt");
 }
 
-// As a trainer does before it plans memory.
+// Builds a program as a trainer does before it plans memory.
 inline Status BuildProgram(const std::string& text, Program* program) {
   TD_ASSIGN_OR_RETURN(*program, ParseProgram(text));
   TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, AppendBackward(*program, 1.0f));

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kIgnoredLabel = -100;  // of what is not to be found (trainer/reader/text.h)
+constexpr int64_t kIgnoredLabel = -100;  // not to be predicted (trainer/reader/text.h)
 
 LineReading FormatReading() { return {.threads = 1, .bad_records_max = kFormatBadMax}; }
 

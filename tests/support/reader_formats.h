@@ -1,4 +1,4 @@
-// Formats of data files, for tests that hand damaged files to every reader.
+// Formats of data files, for tests that give damaged files to every reader.
 #pragma once
 
 #include <string>
@@ -8,25 +8,25 @@
 
 namespace tandem {
 
-inline constexpr int64_t kFormatBadMax = 3;  // bad_records_max of every reader here
+inline constexpr int64_t kFormatBadMax = 3;  // bad_records_max of every reader in these tests
 
 struct ReaderFormat {
   const char* name;
-  std::string valid;                // a file
-  std::vector<const char*> pieces;  // that mutations put in
+  std::string valid;                // a file of this format
+  std::vector<const char*> pieces;  // fragments that mutations insert
   StatusOr<TrainAndTest> (*open)(const std::string& path);
 };
 
-// criteo, libsvm, csv; tfrecord and recordio with messages whose features are x and label.
+// The formats criteo, libsvm and csv; and tfrecord and recordio, whose messages have the features x
+// and label.
 std::vector<ReaderFormat> ReaderFormats();
-// REQUIRES: there is one.
+// REQUIRES: the format exists.
 ReaderFormat ReaderFormatOf(const std::string& name);
 
-// A message as those in the files of records.
+// A message like those in the tfrecord and recordio files.
 std::string ValidExample();
 
-// What a dataset gave that it must not give: "" when every sample is read and within the limits of
-// its fields.
+// Reads every sample of `data` and checks the limits of its fields. Returns "" or the first fault.
 std::string FaultOf(const Dataset& data);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// A folder of a test's own.
+// A temporary directory for one test.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A folder that goes away with the object.
+// A directory that is removed together with the object.
 class TempDir {
  public:
   TempDir() {

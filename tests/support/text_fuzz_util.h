@@ -1,5 +1,5 @@
-// Mutations of text files, for fuzz tests that print their seed and take another by environment:
-// TANDEM_SEED, and TANDEM_FUZZ_RUNS for the number of files.
+// Mutates text files, for fuzz tests that print their seed. Environment: TANDEM_SEED chooses
+// another seed, TANDEM_FUZZ_RUNS the number of files.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ inline FuzzRuns FuzzRunsOf(int64_t usual) {
   return fuzz;
 }
 
-// One to four changes of `text`: a byte, a cut, a piece, a repetition, an end, a row of brackets.
+// Makes one to four changes to `text`. A change alters a byte, removes a part, inserts a fragment,
+// repeats a part, truncates the text or inserts a row of brackets.
 inline std::string MutateText(std::string text, std::span<const char* const> pieces,
                               std::mt19937_64& random) {
   const int edits = 1 + static_cast<int>(random() % 4);

@@ -1,4 +1,5 @@
-// Certificates for tests: an authority in memory, and folders with what it issues.
+// Certificates for tests: an authority in memory, and directories with the certificates that it
+// issues.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@ namespace tandem {
 
 class TestAuthority {
  public:
-  // `dir`: below it lie the folders.
+  // `dir`: parent of the directories with certificates.
   TestAuthority(std::string dir, const std::string& name)
       : dir_(std::move(dir)), authority_(*MakeAuthority(name, 30)) {}
 
-  // In `dir`/`folder`, anew when it is there.
+  // Issues a certificate into `dir`/`folder`; overwrites an existing one.
   TlsFiles Issue(const std::string& folder, const LeafRequest& request) const {
     const StatusOr<CertifiedKey> leaf = IssueCertificate(authority_, request);
     CHECK(leaf.ok()) << leaf.status();
@@ -29,7 +30,7 @@ class TestAuthority {
     return Issue(job + "-" + RoleName(role),
                  {{job, role}, {"127.0.0.1", "localhost"}, /*days=*/30});
   }
-  // One that ended ten days ago.
+  // Issues a certificate that expired ten days ago.
   TlsFiles IssueExpired(const std::string& folder, const std::string& job, PeerRole role) const {
     return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, WallSeconds() - 40 * 24 * 3600});
   }

@@ -1,4 +1,5 @@
-// What a test does once the process logs something: events that nobody tells otherwise.
+// Calls a function of the test when the process logs a given text. This detects events that have no
+// other interface.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 
 namespace tandem {
 
-// While it lives, `then` is called in whichever thread logs a message with `words` in it. `then`
-// must not log.
+// While the object exists, `then` is called for each log message that contains `words`, in the
+// thread that logs it. `then` must not log.
 class WhenLogged final : public google::LogSink {
  public:
   WhenLogged(std::string words, std::function<void()> then)

@@ -110,14 +110,14 @@ CASES = {
              lambda p: O.Adam(p, lr=0.001, weight_decay=1e-5), None),
     "adamw": (["type=adamw", "learning_rate=0.001", "weight_decay=0.1"],
               lambda p: O.AdamW(p, lr=0.001, weight_decay=0.1), None),
-    # Epsilon stands elsewhere in Paddle's formula than in PyTorch's: it is too small to matter.
+    # Paddle's formula has epsilon at a different place than PyTorch's: it is too small to matter.
     "adamax": (["type=adamax", "learning_rate=0.002", "epsilon=1e-20"],
                lambda p: O.Adamax(p, lr=0.002, eps=1e-20), None),
     "adagrad": (["type=adagrad", "learning_rate=0.02", "epsilon=1e-6"],
                 lambda p: O.Adagrad(p, lr=0.02, eps=1e-6), None),
     "decayed_adagrad": (["type=decayed_adagrad", "learning_rate=0.001", "epsilon=1e-6"],
                         lambda p: O.RMSprop(p, lr=0.001, alpha=0.95, eps=1e-6), None),
-    # Under the root, and behind it.
+    # Under the root, and after it.
     "rmsprop": (["type=rmsprop", "learning_rate=0.0005", "epsilon=1e-30", "centered=true",
                  "momentum=0.5"],
                 lambda p: O.RMSprop(p, lr=0.0005, alpha=0.95, eps=1e-15, centered=True,

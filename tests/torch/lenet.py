@@ -53,9 +53,9 @@ class Lenet(nn.Module):
                 fc.bias.copy_(torch.from_numpy(arrays[f"fc_{i}.b"]))
 
 
-# Optimizer of the job, PyTorch's. Small steps: where max pooling or relu stand at a tie, a rounding
-# decides which way a gradient goes, and with SGD at 0.01 PyTorch itself, its parameters moved by
-# 1e-7, is 8e-3 apart after 34 steps.
+# Optimizer of the job, optimizer of PyTorch. The steps are small: if max pooling or relu are at a
+# tie, a rounding decides the way of a gradient. With SGD at 0.01, PyTorch itself differs by 8e-3
+# after 34 steps if its parameters are moved by 1e-7.
 CASES = {
     "sgd": ('type: "sgd" learning_rate: 0.001', lambda p: torch.optim.SGD(p, lr=0.001)),
     "adam": ('type: "adam" learning_rate: 0.0001', lambda p: torch.optim.Adam(p, lr=0.0001)),

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-RELATIVE = 1e-5  # of the largest element
+RELATIVE = 1e-5  # relative to the largest element
 RELATIVE_HALF = 2e-2
 
 

@@ -74,7 +74,7 @@ def bent(reach):
 def apart(dims):
     """No two alike, so that the largest stays the largest."""
     n = int(np.prod(dims))
-    if HALF:  # of the 2048 values of bf16 that are from 2^-8 to 1
+    if HALF:  # one of the 2048 values of bf16 from 2^-8 to 1
         bits = RNG.permutation(2048)[:n].astype(np.uint32)
         sign, rest = (bits & 1) << 31, (bits >> 1) + 0x3b80
         return (sign | rest << 16).view(np.float32).reshape(dims)
@@ -256,7 +256,7 @@ def lookup_table():
     padding = DICE.choice([-1, 0])
     ids = RNG.integers(0, rows, (dim(), dim(2, 5)))
     def want(t):
-        # F.embedding's padding changes the gradient alone; Tandem's result is 0 there too.
+        # The padding of F.embedding changes only the gradient; Tandem's result is 0 there too.
         mask = (torch.from_numpy(ids) != padding)[..., None]
         return {"Out": F.embedding(torch.from_numpy(ids), t["W"]) * mask}
     return Case([("Ids", ids), ("W", real((rows, width)))], want,

@@ -1,11 +1,11 @@
-// Runs programs on given tensors: the side of Tandem in tests/torch/ops.py.
+// Runs programs on given tensors: Tandem's part of tests/torch/ops.py.
 //
 //   program_run DIR [--half]
 //
-// For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors;
-// with a loss the gradients are added; then it runs once. DIR/x.out.safetensors gets every variable
-// the program computes, gradients of parameters as "<parameter>@GRAD", dense. --half: amp is asked
-// to run the first operator in bf16.
+// For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors. If
+// there is a loss, the gradients are added. Then the program runs once. DIR/x.out.safetensors gets
+// every variable that the program computes, with gradients of parameters as "<parameter>@GRAD",
+// dense. --half: amp runs the first operator in bf16.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -44,7 +44,7 @@ Status Feed(const Plan& plan, const TensorMap& tensors) {
   return OkStatus();
 }
 
-// The pass of the product on a program whose first operator is asked to be 16-bit.
+// Applies the amp pass, with the first operator on the list of 16-bit operators.
 Status CastFirst(Program& program) {
   DistributedStrategy strategy;
   strategy.set_amp(true);

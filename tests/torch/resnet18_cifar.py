@@ -27,8 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import peer_torch  # noqa: E402
 
 BATCH, CLASSES, EPOCHS = 16, 10, 5
-# Small steps: roundings grow from step to step where they decide the sign of a relu's input. Measured:
-# 4e-4 apart after 100 steps; at 0.0002 it is 1.4e-3 after 40.
+# Small steps: roundings grow from step to step if they decide the sign of a relu's input. Measured
+# difference: 4e-4 after 100 steps; with 0.0002 it is 1.4e-3 after 40.
 LEARNING_RATE, MOMENTUM = 0.00005, 0.9
 MEAN, STDDEV = [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]
 

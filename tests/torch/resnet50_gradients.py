@@ -35,8 +35,8 @@ except ImportError as error:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 import peer_torch  # noqa: E402
 
-RATIO_MAX = 3.0  # of the distances to f64, median over the parameters
-LEARNING_RATE = 0.01  # of the step whose loss is printed
+RATIO_MAX = 3.0  # ratio of the distances to f64, median over the parameters
+LEARNING_RATE = 0.01  # learning rate of the step with the printed loss
 
 
 def ints(*values):

@@ -19,7 +19,8 @@ import job_run
 BATCH, CLASSES, STEPS = 16, 1000, 3
 BAR = 0.8
 
-# Kept of forward are the outputs of the convolutions; normalisation and relu are computed again.
+# Only the outputs of the convolutions are kept from forward; normalisation and relu are computed
+# again.
 CHECKPOINTS = "".join(f' checkpoints: "conv_{i}.out"' for i in range(53))
 JOB = f"""
 name: "resnet50"

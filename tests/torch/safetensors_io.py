@@ -23,7 +23,7 @@ def read(path):
         if name == "__metadata__":
             continue
         begin, end = entry["data_offsets"]
-        if entry["dtype"] == "BF16":  # numpy has none: the upper half of a f32
+        if entry["dtype"] == "BF16":  # numpy has none: the upper half of an f32
             bits = np.frombuffer(body[begin:end], dtype=np.uint16).astype(np.uint32) << 16
             arrays[name] = bits.view(np.float32).reshape(entry["shape"])
             continue

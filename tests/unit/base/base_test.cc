@@ -143,8 +143,8 @@ bool StayOn(const cpu_set_t& set) {
   return CPU_EQUAL(&now, &set);
 }
 
-// This thread's, where threads are sent away: on a few processors, of a kernel that lets them be
-// chosen.
+// Returns the processors of this thread if there are two to eight of them and the kernel lets
+// threads choose among them; else nullopt.
 std::optional<cpu_set_t> FewProcessors() {
   const cpu_set_t all = ProcessorsOf(pthread_self());
   const int count = CPU_COUNT(&all);
@@ -186,7 +186,7 @@ TEST(LeaderCpuTracker, IsAloneOnOneProcessor) {
   EXPECT_TRUE(StayOn(*all));
 }
 
-// It sends them away before the first piece of work.
+// The pool moves its threads to other processors before the first task.
 TEST(ForkJoin, LetsItsThreadsGoBehindAPiece) {
   const auto all = FewProcessors();
   if (!all) GTEST_SKIP() << "one processor, or many";
@@ -215,7 +215,7 @@ TEST(ThreadPool, FullQueueIsResourceExhausted) {
   gate.Close();
 }
 
-// Known answers of Random123's kat_vectors for philox4x32-10.
+// Known-answer tests from Random123's kat_vectors for philox4x32-10.
 TEST(Rng, PhiloxKnownAnswers) {
   EXPECT_THAT(Philox(0, 0),
               testing::ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));

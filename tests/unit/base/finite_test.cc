@@ -1,4 +1,4 @@
-// The vector loops that look for numbers that are none.
+// The vector loops that search for NaN and infinity.
 #include "common/tensor/finite.h"
 
 #include <gtest/gtest.h>

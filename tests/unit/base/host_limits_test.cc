@@ -1,4 +1,4 @@
-// Limits of the host are named where they are reached, and are no crash.
+// Exceeded limits of the host produce a message that names the limit, not a crash.
 #include "common/base/host_limits.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ void Limit(__rlimit_resource_t resource, rlim_t most) {
   setrlimit(resource, &limit);
 }
 
-// With an exception that nothing catches.
+// Ends the process with an uncaught exception.
 void End(const auto& thrown) {
   std::thread([&thrown] { throw thrown; }).join();
 }

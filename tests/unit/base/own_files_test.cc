@@ -1,4 +1,4 @@
-// Files and folders of other users are refused, those of a user's own are private.
+// Files and directories of other users are rejected; a user's own ones are private.
 #include "common/base/own_files.h"
 
 #include <fcntl.h>
@@ -88,7 +88,7 @@ TEST_F(OwnFiles, OfAnotherUserAreRefused) {
     ExpectRefused(OpenOwnFolder(folder, rule), "(65534), expected root [TD2113]; hint: ");
     ExpectRefused(MakeOwnFolder(folder, rule), "[TD2113]");
   }
-  // What is refused is not emptied before.
+  // A rejected file was not truncated.
   EXPECT_EQ(WriteOwnFile(file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
 }
@@ -118,7 +118,7 @@ TEST_F(OwnFiles, AreMadePrivate) {
   EXPECT_EQ(ModeOf(dir_ / "a/b"), 0700u);
   ASSERT_TRUE(WriteOwnFile(dir_ / "a/b/new", "text").ok());
   EXPECT_EQ(ModeOf(dir_ / "a/b/new"), 0600u);
-  // One of an earlier version was readable by others.
+  // A file of an earlier version was readable by other users.
   const std::string old = File("old", 0644);
   ASSERT_TRUE(WriteOwnFile(old, "text").ok());
   EXPECT_EQ(ModeOf(old), 0600u);
@@ -130,7 +130,7 @@ TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   ExpectRefused(MakeOwnFolder(shared, OwnRule::kUser), "hint: name a folder inside it");
   ExpectRefused(MakeOwnFolder(shared, OwnRule::kGroup), "(mode 777) [TD2113]");
   EXPECT_TRUE(MakeOwnFolder(shared + "/mine", OwnRule::kUser).ok());
-  // A volume of Kubernetes with fsGroup.
+  // A Kubernetes volume with fsGroup.
   const std::string volume = Folder("volume", 02770);
   EXPECT_TRUE(MakeOwnFolder(volume, OwnRule::kGroup).ok());
   ExpectRefused(MakeOwnFolder(volume, OwnRule::kUser), "hint: chmod go-w ");

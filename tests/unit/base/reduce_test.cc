@@ -1,4 +1,4 @@
-// The arithmetic of reductions: each type against scalars, and the order of sums.
+// The arithmetic of reductions: each element type against scalar code, and the order of sums.
 #include "common/tensor/reduce.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 TEST(ReduceTest, MatchesScalarsForEveryType) {
-  const size_t n = 37;  // not a multiple of any vector
+  const size_t n = 37;  // not a multiple of any vector width
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
     const auto expect = [op](auto a, auto b) -> decltype(a) {
       switch (op) {
@@ -82,7 +82,7 @@ TEST(ReduceTest, NotANumberWinsAndOverflowWraps) {
   }
 }
 
-// Each order of adding gives something else; more than one block of elements.
+// Each order of addition gives a different result. There is more than one block of elements.
 TEST(ReduceTest, TreesAddNeighboursFirst) {
   constexpr size_t kElements = 2500;
   const auto value = [](size_t c, size_t i) {
@@ -99,7 +99,7 @@ TEST(ReduceTest, TreesAddNeighboursFirst) {
     std::byte* const out = reinterpret_cast<std::byte*>(sum.data());
     ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, kElements);
     for (size_t i = 0; i < kElements; ++i) {
-      const auto of = [&](auto self, size_t from, size_t size) -> float {  // size: power of two
+      const auto of = [&](auto self, size_t from, size_t size) -> float {  // size: a power of two
         if (size == 1) return value(from, i);
         const float left = self(self, from, size / 2);
         return from + size / 2 < n ? left + self(self, from + size / 2, size / 2) : left;

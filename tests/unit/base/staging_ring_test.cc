@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// A stream that does nothing until it is waited for.
+// A stream that executes nothing before it is waited for.
 class LazyStream {
  public:
   StagingRing::Driver Driver() {
@@ -60,7 +60,7 @@ constexpr int kSlots = static_cast<int>(StagingRing::kSlots);
 
 class StagingRingTest : public ::testing::Test {
  protected:
-  // Copies `value` from memory that is used again at once.
+  // Copies `value` from memory that is reused immediately.
   Status Put(int* to, int value) {
     const Status status = ring_.Copy(to, &value, sizeof(value));
     value = -1;
@@ -72,7 +72,7 @@ class StagingRingTest : public ::testing::Test {
   StagingRing ring_{memory_.data(), stream_.Driver()};
 };
 
-// However far the device is behind, each value arrives, and nobody waits before the ring is full.
+// However far the device lags, each value arrives, and no copy waits before the ring is full.
 TEST_F(StagingRingTest, NoSlotIsWrittenBeforeItIsRead) {
   std::vector<int> there(5 * StagingRing::kSlots);
   int value = 0;

@@ -1,4 +1,4 @@
-// Signals that ask a process to stop.
+// Signals that request the end of a process.
 #include "common/base/stop_request.h"
 
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@
 namespace tandem {
 namespace {
 
-// The signals of a process that leaves them to StopRequests in `run`; how it ended.
+// Runs `run` in a child process that handles signals with StopRequests; returns its exit status.
 template <typename Run>
 int StatusOfChild(const Run& run) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);  // ends it when what it waits for does not come
+    alarm(60);  // ends the child if the expected event does not happen
     BlockStopSignals();
     run();
     _exit(0);
@@ -52,7 +52,7 @@ TEST(StopRequests, ALaterOneIsAnotherRequest) {
 }
 
 TEST(StopRequests, EndsWithoutASignal) {
-  const int status = StatusOfChild([] {  // in less than one tick of the thread
+  const int status = StatusOfChild([] {  // within less than one tick of the thread
     for (int i = 0; i < 20; ++i) StopRequests([](int) { _exit(1); }, [](int) { _exit(2); });
   });
   ASSERT_TRUE(WIFEXITED(status));

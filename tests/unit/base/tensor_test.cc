@@ -49,7 +49,7 @@ TEST(Place, Parses) {
 }
 
 #if defined(__SSE__)
-// As processors do on threads that are told so, for speed.
+// Threads may flush f32 subnormals to zero for speed.
 TEST(HalfTypes, SubnormalsOfF16AreKeptWhereThoseOfF32AreZero) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);

@@ -5,7 +5,7 @@ namespace {
 
 using Params = std::vector<std::tuple<Backend, int>>;
 
-// Two bytes in a pipe and eight in a piece: every path that stops in the middle.
+// Two bytes in a pipe and eight in a piece, so that every path stops in the middle.
 World MakeNarrow(int size) {
   HostCommunicatorConfig config;
   config.rule.direct_bytes_max = 16;

@@ -1,4 +1,4 @@
-// The communicators that the conformance suites run over.
+// The communicators that the conformance suites test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,11 +16,12 @@ struct Backend {
   World (*make)(int size);
 };
 
-// In process, narrow (every path that stops in the middle), TCP and shared memory, of 1 to 9 ranks.
+// In-process, narrow (every path that stops in the middle), TCP and shared memory, with 1 to 9
+// ranks.
 std::vector<std::tuple<Backend, int>> AllBackends();
-// Groups of ranks, in both forms.
+// Groups of ranks, in both forms of hierarchy.
 std::vector<std::tuple<Backend, int>> GroupedBackends();
-// Sums as a tree.
+// Sums along a tree.
 std::vector<std::tuple<Backend, int>> TreeBackends();
 World MakeInproc(int size);
 World MakeTree(int size);

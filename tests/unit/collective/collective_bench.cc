@@ -1,6 +1,6 @@
-// Microseconds per operation (f32, in place) with N ranks, each a thread; the input is rewritten
-// before each timed call. Bytes are those of the whole buffer, which an operation sums, gathers,
-// scatters or exchanges, or sends to the next rank.
+// Microseconds per operation (f32, in place) with N ranks, one thread per rank; the input is
+// rewritten before each timed call. Bytes are those of the whole buffer that an operation sums,
+// gathers, scatters or exchanges, or sends to the next rank.
 //   collective_bench [tcp|inproc|shm] [RANKS] [OPERATION as in Name(CollectiveOp)]
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Of rank `own`, over `count` elements, a multiple of the number of ranks.
+// The call of rank `own` over `count` elements, a multiple of the number of ranks.
 Collective CallOf(CollectiveOp op, int own, int ranks, float* data, size_t count) {
   const size_t part = count / static_cast<size_t>(ranks), at = static_cast<size_t>(own) * part;
   Collective call;
@@ -28,7 +28,7 @@ Collective CallOf(CollectiveOp op, int own, int ranks, float* data, size_t count
   return call;
 }
 
-// What is in the own part afterwards, when rank r had r + 1 everywhere.
+// The values in this rank's part afterwards, if rank r had r + 1 everywhere.
 float Expected(CollectiveOp op, int own, int ranks) {
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   switch (op) {

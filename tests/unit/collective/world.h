@@ -20,14 +20,14 @@ inline Time In(double seconds) {
   return SteadyNow() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// `body(rank)` on a thread per rank; returns when all have.
+// Runs `body(rank)` on one thread per rank and returns when all have returned.
 inline void OnEveryRank(int size, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) threads.emplace_back([&body, r] { body(r); });
   for (std::thread& t : threads) t.join();
 }
 
-// A socket on a free port of this machine.
+// A socket bound to a free port of this machine.
 struct Door {
   int fd = -1;
   int port = 0;
@@ -35,10 +35,10 @@ struct Door {
 };
 Door BindLoopbackSocket();
 
-// A connection of a stranger; blocking.
+// Opens a blocking connection that is not a rank's.
 Fd Dial(int port);
 
-// What all ranks of a small test job share. Rank 0 is given the door's socket.
+// The configuration of a rank of a small test job. Rank 0 gets the socket of `door`.
 WorldConfig TestWorld(const Door& door, int rank, int size);
 
 inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
@@ -46,10 +46,10 @@ inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
   return Connect(world, config, {.carrier = TransportKind::kTcp});
 }
 
-// All ranks of a world of sockets.
+// All ranks of a world over sockets.
 World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {},
                    const ConnectOptions& options = {.carrier = TransportKind::kTcp});
-// All ranks of a world that shares memory, 64 MB of it a rank.
+// All ranks of a world over shared memory, 64 MB for each rank.
 inline World MakeShmWorld(int size, const HostCommunicatorConfig& config = {}) {
   return MakeTcpWorld(size, config, {TransportKind::kSharedMemory, size_t{64} << 20});
 }

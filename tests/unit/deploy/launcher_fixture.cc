@@ -18,7 +18,8 @@ void LauncherTest::SetUp() {
   char name[] = "/tmp/tandem_launch_XXXXXX";
   dir_ = mkdtemp(name);
   std::ofstream(dir_ + "/job.pbtxt") << "name: \"fake\"\n";
-  // Orphans of a killed launcher come to this process, so that it can tell dead ones from living.
+  // This process becomes the parent of a killed launcher's orphans, so that it can tell dead
+  // processes from living ones.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -89,7 +90,7 @@ bool LauncherTest::AllGone(const std::vector<std::string>& pid_files) {
     const std::string text = Read(file);
     if (text.empty()) return false;
     const pid_t pid = std::stoi(text);
-    waitpid(pid, nullptr, WNOHANG);  // collects it if it has become ours
+    waitpid(pid, nullptr, WNOHANG);  // collects it if it has become our child
     if (kill(pid, 0) == 0) return false;
   }
   return true;

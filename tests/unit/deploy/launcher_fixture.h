@@ -20,35 +20,36 @@ class LauncherTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // Writes an executable shell script and returns its path. The scripts see $D, the test's folder.
+  // Writes an executable shell script and returns its path. In scripts, $D is the directory of the
+  // test.
   std::string Script(const std::string& name, const std::string& body);
   // Starts tandemrun with the two scripts, the test's job file and `args`.
   void Launch(const std::vector<std::string>& args);
-  // Starts a program of build/bin with the two scripts given by flags.
+  // Starts a program of build/bin with flags that name the two scripts.
   void StartProgram(const std::string& name, const std::vector<std::string>& args);
   // The started program's exit code, or 128 + signal; fails the test after kWaitMax.
   int WaitForLauncher();
   // Waits until `done` is true; false after kWaitMax. Polls with a 5 ms poll().
   bool WaitUntil(const std::function<bool()>& done);
 
-  std::string Read(const std::string& name) const;  // of the test's folder; "" when absent
+  std::string Read(const std::string& name) const;  // "" if the file does not exist
   bool Exists(const std::string& name) const;
   std::string Out() const { return Read("out"); }
   std::string Err() const { return Read("err"); }
-  // True once no process whose pid stands in the given files of the folder is left.
+  // True once all processes with a pid in the given files of the test's directory have ended.
   bool AllGone(const std::vector<std::string>& pid_files);
 
-  // A pserver that serves until it is told to stop.
+  // A pserver that serves until it is stopped.
   static constexpr char kGoodServer[] =
       "echo serving\n"
       "trap 'echo stopped; exit 0' TERM\n"
       "mkfifo $D/never.$TANDEM_SERVER_INDEX\n"
       "echo $$ > $D/server.$TANDEM_SERVER_INDEX.pid\n"
       "while true; do read -t 1 line <> $D/never.$TANDEM_SERVER_INDEX; done\n";
-  // Waits until the file $1 of the test's folder has something in it.
+  // Waits until the file $1 of the test's directory is not empty.
   static constexpr char kAwait[] =
       "await() { while [ ! -s $D/$1 ]; do read -t 0.01 < <(:); done; true; }\n";
-  // Starts a trainer that waits for ever (one process, so that its pid is the whole story).
+  // Starts a trainer that never ends. It is a single process, so its pid is enough to find it.
   static constexpr char kWaitForEver[] = "echo $$ > $D/trainer.$RANK.pid; exec sleep 1000\n";
 
   std::string dir_;

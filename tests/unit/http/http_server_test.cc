@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A socket that speaks to the server and shows what comes back until the server closes.
+// A socket that sends to the server and shows the reply until the server closes the connection.
 class Peer {
  public:
   explicit Peer(const Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -42,7 +42,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   void Send(const std::string& text) {
-    (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // a server may close early
+    (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // the server may close early
   }
   // One answer with a body of 9 bytes.
   std::string Answer() {
@@ -109,7 +109,7 @@ TEST(HttpServer, RefusesWithASentence) {
   EXPECT_THAT(Ask(*server, "GET /nowhere"),
               testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("there are: / /late")));
   EXPECT_THAT(Ask(*server, "POST /"), StartsWith("HTTP/1.1 405"));
-  // A page of another site whose name was made to point at this machine.
+  // A page of another site whose name was made to resolve to this machine.
   for (const char* host :
        {"evil.example", "evil.example:80", "", "[::1", "127.0.0.1.evil.example"}) {
     EXPECT_THAT(Ask(*server, "GET /", host), StartsWith("HTTP/1.1 421")) << host;
@@ -137,12 +137,12 @@ TEST(HttpServer, GarbageAndExcessCloseThatConnectionOnly) {
 
 TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   HttpServerOptions options;
-  options.timeout = std::chrono::seconds(1);  // also for who asks
+  options.timeout = std::chrono::seconds(1);  // limits clients too
   options.connections_max = 3;
   const auto server = Serve(options);
   std::vector<std::unique_ptr<Peer>> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Peer>(server->endpoint()));
-  silent[0]->Send("GET / HT");  // begun, never ended
+  silent[0]->Send("GET / HT");  // begun but never completed
   for (const auto& peer : silent) EXPECT_EQ(peer->UntilClosed(), "");
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
 }
@@ -216,7 +216,7 @@ bool WaitUntil(const std::function<bool()>& done) {
 
 StatusDocument Document(bool ready) {
   StatusDocument document;
-  document.title = "job \"<b>\" \xff";  // markup, and a byte that is no UTF-8
+  document.title = "job \"<b>\" \xff";  // markup, and a byte that is not UTF-8
   document.ready = ready;
   document.progress = 0.25;
   document.facts = {{"step", "5 of 20"}};

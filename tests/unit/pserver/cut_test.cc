@@ -1,4 +1,4 @@
-// A cut over all servers: what one server does for it, who may coordinate, and what is kept.
+// A global snapshot: the part of one server, the checks of its coordinator, and the stored result.
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Server 0 of two.
+// Server 0 of two servers.
 class CutTest : public ShardFixture {
  protected:
   CutTest() : dir_(testing::TempDir() + "/cut_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
@@ -26,7 +26,7 @@ class CutTest : public ShardFixture {
     std::filesystem::remove_all(dir_);
   }
 
-  // As a trainer says it that sent `sent` messages to this server and to server 1.
+  // The head of a push by a trainer that has sent `sent` messages to this server and to server 1.
   static PushHead Stamped(int trainer, uint64_t sequence, std::vector<uint64_t> sent,
                           std::vector<uint64_t> ended) {
     PushHead head = Head({"job", trainer, kIncarnation}, sequence, sequence);
@@ -35,7 +35,7 @@ class CutTest : public ShardFixture {
   }
   Status PushOnce(const PushHead& head) { return Push(head, 1).status(); }
   StatusOr<PausedState> Hold(uint64_t cut) { return shard_->HoldPushes("job", cut, seconds(2)); }
-  // The answer to TakeCut comes into *answer_.
+  // Stores the reply to TakeCut in *answer_.
   void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->TakeCut(
@@ -56,11 +56,11 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   ASSERT_TRUE(held.ok()) << held.status();
   ASSERT_EQ(held->marks.size(), 2u);
   EXPECT_THAT(held->marks[1].numbers.sent, ElementsAre(1, 4));
-  // New pushes wait; one that was taken is known.
+  // New pushes wait. A push that was accepted is recognised.
   const PushHead second = Stamped(0, 2, {2, 2}, {1, 1}), third = Stamped(0, 3, {3, 3}, {1, 1});
   EXPECT_EQ(PushOnce(second).code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(Stamped(0, 1, {1, 1}, {0, 0}), 1)->duplicate);
-  // Server 1 has the other half of the second push already.
+  // Server 1 already has its half of the second push.
   std::vector<SnapshotFrontier> marks = held->marks;
   marks[0].numbers.sent = {2, 2};
   Take(5, marks);
@@ -79,7 +79,7 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   EXPECT_EQ(Floats(image->slices[0].param, 1)[0], then);
   EXPECT_EQ(image->marks[0].applied.highest(), 2u);
   EXPECT_THAT(image->marks[0].numbers.sent, ElementsAre(2, 2));
-  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // it is over
+  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // the hold is over
 }
 
 TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
@@ -93,9 +93,9 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
   shard_->ExpireWaiters();
   EXPECT_EQ(answer_->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 has not come, or was refused"));
-  // Whoever coordinates it is gone: trainers go on.
+  // The coordinator is gone: trainers continue.
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
-  // What was refused for ever counts as ended once its trainer says so.
+  // A permanently rejected push counts as ended once its trainer reports it so.
   ASSERT_TRUE(Hold(6).ok());
   Take(6, {{0, kIncarnation, false, {{3, 1}, {1, 1}}}});
   EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
@@ -113,7 +113,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   auto held = Hold(5);
   ASSERT_TRUE(held.ok());
   EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("held for cut 5"));
-  // The lease ends, a push comes, the order comes late.
+  // The lease expires, a push arrives, and the request arrives late.
   clock_.Advance(seconds(3));
   ASSERT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
   Take(5, held->marks);
@@ -121,7 +121,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
   EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed on meanwhile"));
-  // An incarnation that others know is known here too, and the older one is refused.
+  // An incarnation that other servers know becomes known here too, and the older one is rejected.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
   held->marks[1].incarnation = kIncarnation + 1;
@@ -138,7 +138,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
 }
 
-// Else an older state would have the higher number.
+// Otherwise an older state would have a higher number.
 TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   auto storage = *OpenRocksdbStorage(dir_);
   Start(Config(1, ShardMode::kASync));
@@ -192,7 +192,7 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
-  EXPECT_EQ((*storage->Read())->version, 4u);  // which removes what nobody needs
+  EXPECT_EQ((*storage->Read())->version, 4u);  // removes old snapshots
   for (const uint64_t cut : {2, 3}) {
     const auto read = storage->ReadCut(cut * 10);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -222,7 +222,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     ASSERT_TRUE(durable->Recover().ok());
     const uint64_t cut = logged ? 20 : 10, before = durable->shard().Info().version;
     EXPECT_EQ(before, logged ? 1u : 0u);
-    // The fixture's words are for shard_.
+    // The functions of the fixture use shard_.
     shard_.reset(&durable->shard());
     if (!logged) Start(Config(1, ShardMode::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
@@ -230,7 +230,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     StatusOr<DurableShard::CutFile> file = Internal("not answered");
     const auto held = Hold(cut);
     ASSERT_TRUE(held.ok()) << held.status();
-    for (int time = 0; time < 2; ++time) {  // the second one gets the same answer
+    for (int time = 0; time < 2; ++time) {  // the second one gets the same reply
       durable->TakeCut("job", {cut, held->marks, 0, seconds(1)}, 0,
                        [&file](const StatusOr<DurableShard::CutFile>& f) { file = f; });
       if (logged) durable->log()->Turn();

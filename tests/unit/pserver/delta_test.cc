@@ -1,4 +1,4 @@
-// Deltas of checkpoints: of tables the rows that changed since the last whole one.
+// Deltas of checkpoints: the table rows that changed since the last full checkpoint.
 #include <fstream>
 #include <random>
 
@@ -20,7 +20,7 @@ struct Kind {
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-// One trainer of a table and a vector.
+// One trainer with a table and a vector.
 class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
  protected:
   static constexpr int64_t kHeight = 4000, kDim = 8;
@@ -50,7 +50,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     const PsTensor tensor = {"w", w.data(), 4};
     ASSERT_TRUE(client_->InitOrFetch({&tensor, 1}).ok());
   }
-  // Steps [from, to): at first all over the table, then in a corner of it.
+  // Steps [from, to): the first ones touch the whole table, later ones only a part of it.
   void Train(uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       std::mt19937 random(static_cast<uint32_t>(step));
@@ -75,7 +75,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
       ASSERT_TRUE(status.ok()) << status;
     }
   }
-  // All that is known of rows and vector.
+  // The complete state of rows and vector.
   struct State {
     PsTableRows table;
     std::vector<float> w = std::vector<float>(4);
@@ -104,7 +104,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     EXPECT_EQ(a.w, b.w);
     EXPECT_EQ(a.slots, b.slots);
   }
-  // Files of values, the oldest first, with their bytes.
+  // Files of values, oldest first, with their sizes in bytes.
   static std::map<int, size_t> Values(const std::string& dir) {
     std::map<int, size_t> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir + "/shard-0")) {
@@ -136,10 +136,10 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
     EXPECT_LT(files.rbegin()->second, files.begin()->second / 2);
   }
   const State then = Now();
-  Serve(dir);  // nothing was saved since
+  Serve(dir);  // nothing was saved since then
   EXPECT_EQ(servers_[0]->restored_version(), 23u);
   ExpectSame(Now(), then);
-  // Of the life before the base is enough.
+  // A delta may refer to a base of an earlier process.
   Train(23, 27);
   ASSERT_EQ(*client_->Save(/*delta=*/true), 27u);
   EXPECT_EQ(Values(dir).begin()->first, files.begin()->first);
@@ -157,7 +157,8 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
   Train(33, 35);
   ASSERT_EQ(*client_->Restore(), 33u);
   ExpectSame(Now(), late);
-  // What changed since the base is known no more; with a log the state went to disk as a whole one.
+  // The changes since the base are not known any more. With a log, the state was written as a full
+  // checkpoint.
   EXPECT_EQ(client_->Save(/*delta=*/true).ok(), GetParam().durability == Durability::kLogged);
 }
 
@@ -169,7 +170,7 @@ TEST_P(DeltaTest, NeedsAWholeOne) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr("wrote no whole one"));
   };
-  // The first values of a server with a log are a whole one.
+  // A server with a log writes its initial values as a full checkpoint.
   if (GetParam().durability == Durability::kNone) refused();
   ASSERT_TRUE(client_->Save().ok());
   ASSERT_TRUE(client_->Save(/*delta=*/true).ok());
@@ -224,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"logged", kAdagrad, "", 0, Durability::kLogged}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Deltas behind each whole one of the checkpoints that a server makes by itself.
+// Deltas follow each full checkpoint among those that a server makes by itself.
 using DeltaShardTest = ShardFixture;
 TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   std::vector<bool> deltas;
@@ -247,7 +248,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   };
   steps(0, 7);
   EXPECT_THAT(deltas, ElementsAre(false, true, true, false, true, true, false));
-  // What was not written is nobody's base.
+  // A checkpoint that was not written is not used as a base.
   kept = false;
   steps(7, 12);
   EXPECT_THAT(deltas, ElementsAre(true, true, false, false, false));

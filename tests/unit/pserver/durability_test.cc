@@ -1,4 +1,4 @@
-// What survives a server, and a trainer that takes the place of another one.
+// The state that survives a server, and a trainer that replaces another one.
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -37,9 +37,9 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
   EXPECT_EQ(model.params, reference.params);
 }
 
-// Server 1 has completed the step in which trainer 1 was killed, server 0 has not: the successor
-// computes it again from the parameters that both had before, and server 1 takes no second
-// gradient.
+// Server 1 has completed the step in which trainer 1 was killed; server 0 has not. The replacement
+// computes the step again from the parameters before it, which both servers still have. Server 1
+// accepts no second gradient.
 TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   StartServers(2);
   const std::vector<PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};  // one on each
@@ -65,7 +65,7 @@ TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   ASSERT_TRUE(PushAndWait(*clients[1], 0, 1.0f, {{"a", &two, 1}, {"b", &two, 1}}).ok());
   ASSERT_EQ(*PullAndWait(*clients[1], 1, tensors(again)), 1u);
   EXPECT_THAT(again, testing::ElementsAre(7, 17));
-  // The step after it counts again.
+  // The next step counts again.
   for (int t : {0, 1}) {
     ASSERT_TRUE(PushAndWait(*clients[t], 1, 1.0f, {{"a", &one, 1}, {"b", &one, 1}}).ok());
   }

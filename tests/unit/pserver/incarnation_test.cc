@@ -1,4 +1,4 @@
-// A trainer that is started again: the number of its start comes from the servers.
+// A trainer that restarts: the servers choose its incarnation number.
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem {
@@ -24,7 +24,7 @@ class IncarnationTest : public PserverTest {
   Model model_;
 };
 
-// The older one's host has a clock that is thousands of years ahead.
+// The clock of the older one's host is thousands of years ahead.
 TEST_F(IncarnationTest, ASuccessorIsAboveWhatAnyClockSaid) {
   StartServers(2);
   const auto older = Join(uint64_t{1} << 62);
@@ -45,7 +45,7 @@ TEST_F(IncarnationTest, CheckpointsKeepTheNumber) {
   EXPECT_TRUE(Push(*Join(0), 1).ok());
 }
 
-// One server knows a newer start than the other.
+// One server knows a newer incarnation than the other.
 TEST_F(IncarnationTest, ItIsAboveWhatAllServersKnow) {
   StartServers(2);
   ASSERT_TRUE(Push(*Join(5), 0).ok());

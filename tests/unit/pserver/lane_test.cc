@@ -1,4 +1,4 @@
-// Pushes and pulls through shared memory: the bits of gRPC, and what faults and strangers do.
+// Pushes and pulls through shm RPC: the same bits as gRPC, faults, and unauthorised clients.
 #include "common/shm_rpc/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
@@ -29,7 +29,7 @@ class PserverLaneTest : public PserverTest {
     PsRows rows{"emb", {}, {}};
     for (int64_t id = 0; id < 1000; ++id) {
       rows.ids.push_back(id);
-      rows.to.push_back(all.data() + 3 * (999 - id));  // each to a place of its own
+      rows.to.push_back(all.data() + 3 * (999 - id));  // each to a separate location
     }
     Answer<StatusOr<uint64_t>> answer;
     client.PullRows({.version = version}, {rows}, answer.Callback());
@@ -37,7 +37,7 @@ class PserverLaneTest : public PserverTest {
     EXPECT_TRUE(got.ok()) << got.status();
     return all;
   }
-  // Of server 0, for what it takes for a trainer's newest incarnation.
+  // Invites a trainer at server 0 as if it were its newest incarnation.
   std::pair<grpc::Status, ShmRpcTicket> Invite(uint32_t trainer) {
     const auto stub = ParameterServer::NewStub(
         grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
@@ -50,13 +50,13 @@ class PserverLaneTest : public PserverTest {
     const grpc::Status status = stub->OpenLane(&context, request, &reply);
     return {status, ShmRpcTicket{reply.socket(), reply.ticket()}};
   }
-  // Dense parameters and rows behind ten steps of two trainers, one after another.
+  // Returns the dense parameters and rows after ten steps of two trainers, one after another.
   std::vector<std::vector<float>> Train(PsMode mode, PsTransport a, PsTransport b) {
     servers_.clear();
     endpoints_.clear();
     StartServers(2);
     Model model;
-    model.variables.push_back({"large", Shape{40000}});  // of a size that is not copied
+    model.variables.push_back({"large", Shape{40000}});  // large enough not to be copied
     model.params.emplace_back(40000, 0.5f);
     std::unique_ptr<PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
                                             *Client(1, 2, {.transport = b})};
@@ -83,7 +83,7 @@ class PserverLaneTest : public PserverTest {
     for (int t : {0, 1}) {
       const bool shm = (t == 0 ? a : b) != PsTransport::kGrpc;
       EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
-      // To two servers: ten pushes, five pulls and that of the first values.
+      // To two servers: ten pushes, five pulls and the pull of the initial values.
       EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
@@ -101,7 +101,8 @@ TEST_F(PserverLaneTest, TheSameBitsByEitherRoad) {
   }
 }
 
-// The client looks while it copies into the lane; what it has looked at the server does not.
+// The client checks values while it copies them into shared memory. The server does not check these
+// again.
 TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) {
   StartServers(1);
   constexpr size_t kNumel = 40000;
@@ -144,7 +145,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   serve.join();
 }
 
-// With a log values outlive the call that brought them.
+// Values outlive the call that sent them if the server has a log.
 TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
   PserverOptions options;
   options.data_dir = dir_;
@@ -169,7 +170,7 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
     ASSERT_TRUE(again.ok()) << again.status();
     servers_.push_back(*std::move(again));
     const uint64_t before = client->lane_calls();
-    push();  // whatever carries it
+    push();  // over any transport
     const Time deadline = SteadyNow() + seconds(60);
     while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
     EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
@@ -211,7 +212,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   EXPECT_GT(old->lane_calls(), 0u);
 }
 
-// As when it is killed between two calls of a trainer's start.
+// As if the server were killed between two calls of the trainer's start.
 TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   StartServers(1);
   Model model;
@@ -234,7 +235,7 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
 }
 
-// What is no push is refused, the server lives, and parameters stay.
+// A message that is not a push is rejected; the server lives, and the parameters stay.
 TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   StartServers(1);
   Model model;

@@ -1,4 +1,5 @@
-// A server that gave everything away, and was stopped for good: its clients ask it no more.
+// A server that moved all its buckets away and was stopped permanently. Its clients stop calling
+// it.
 #include <thread>
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
@@ -66,7 +67,7 @@ class LeftServerTest : public PserverTest {
 
 TEST_F(LeftServerTest, IsNotAskedByWhoKnows) {
   DrainAndStop();
-  Push(1);  // which follows what moved
+  Push(1);  // it learns of the moves
   const Time begin = SteadyNow();
   const auto info = client_->ServerInfo();
   ASSERT_TRUE(info.ok()) << info.status();
@@ -83,7 +84,7 @@ TEST_F(LeftServerTest, WhoDoesNotKnowHearsOfItFromTheOthers) {
   ExpectAllIsWell();
 }
 
-// Before anything else has told this client: the rows are where the others say.
+// This client was not informed in another way: the rows are where the other servers say.
 TEST_F(LeftServerTest, AllRowsAreFound) {
   DrainAndStop();
   const auto rows = client_->PullTable("emb", /*slots=*/false);

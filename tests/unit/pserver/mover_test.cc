@@ -1,4 +1,4 @@
-// Who moves buckets of rows: where they are, a server that is leaving, plans.
+// Moving row buckets: where they are, a server that is leaving, and plans.
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem {
@@ -8,7 +8,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-// Else the source knows alone whose the bucket is, and is drained: it may be stopped for good.
+// Otherwise only the source would know the owner of the bucket, and the source is being drained: it
+// may be stopped permanently.
 TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
   const int bucket = FirstBucket(1, 2);
   for (const int last : {2, 3, 4}) {
@@ -17,7 +18,8 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
     const auto parcel = Freeze(*b, {bucket}, 0);
     ASSERT_TRUE(parcel.ok()) << parcel.status();
     ASSERT_TRUE(a->OfferBuckets("job", *parcel).ok());
-    // In each round 0 is asked, then 1. Whoever moves the bucket tells nobody of the end.
+    // Each round calls server 0, then server 1. The process that moves the bucket announces its end
+    // to no other server.
     ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
       if (call != last) return;
       EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
@@ -31,7 +33,7 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
 
 TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   const auto a = Start(0, 2), b = Start(1, 2);
-  std::array<Shard*, 2> owners = {b.get(), a.get()};  // of the bucket, now and next
+  std::array<Shard*, 2> owners = {b.get(), a.get()};  // owner of the bucket, now and next
   int target = 0;
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
     clock_.Advance(seconds(1));
@@ -46,13 +48,13 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   EXPECT_LE(carrier.calls(), 12);
 }
 
-// A server that is drained may be stopped for good, whoever else moves rows.
+// A drained server may be stopped permanently, whichever other process moves rows.
 TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto early = Freeze(*a, {5}, 1);
   ASSERT_TRUE(early.ok()) << early.status();
   ASSERT_TRUE(b->OfferBuckets("job", *early).ok());
-  // Until nobody can release to it what it was offered before.
+  // Until no server can release to it what was offered before.
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
     if (call == 4) {
       EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
@@ -75,7 +77,7 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
     clock_.Advance(seconds(3));  // the lease is over
   };
   refused(*b);
-  // It does not forget it.
+  // The server does not forget this.
   const auto image = b->Image();
   ASSERT_TRUE(image.ok()) << image.status();
   const auto later = Make(1);
@@ -118,7 +120,7 @@ ServedBuckets Served(int server, int begin, int end) {
   return s;
 }
 
-// Where the buckets are after a plan; each of them must be where the plan takes it from.
+// The buckets of each server after a plan. Each bucket must be where the plan takes it from.
 std::vector<size_t> After(std::vector<ServedBuckets> now, const std::vector<BucketTransfer>& plan) {
   for (const BucketTransfer& t : plan) {
     EXPECT_TRUE(std::is_sorted(t.buckets.begin(), t.buckets.end()));
@@ -150,7 +152,7 @@ TEST(MoverPlanTest, RebalancesWithFewMoves) {
   EXPECT_TRUE(PlanRebalance(even).empty());
 }
 
-// A server with slices of these many bytes, which are buckets from `first` on.
+// A server with slices of these sizes in bytes, which are buckets from `first` on.
 ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
   ServedBuckets s{.server = server, .address = "", .buckets = {}};
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -187,7 +189,7 @@ TEST(MoverPlanTest, SlicesGoByTheirBytes) {
   EXPECT_EQ(BytesAfter(now, PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
   const auto plan = PlanRebalance(now);
   EXPECT_EQ(BytesAfter(now, plan), (std::vector<uint64_t>{90, 80, 100}));
-  // One that is too large for any other place stays, and what is even stays so.
+  // A slice that is too large for any other server stays, and a balanced state stays balanced.
   EXPECT_TRUE(PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
   EXPECT_TRUE(PlanDrain({now[1]}, 1).empty());
 }

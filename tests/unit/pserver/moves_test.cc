@@ -1,5 +1,5 @@
-// Buckets of rows that move between two shards: rows, slots, marks, leases, what comes back from a
-// log and from a checkpoint, and who is refused.
+// Row buckets that move between two shards: rows, slots, push records, leases, recovery from a log
+// and from a checkpoint, and rejected calls.
 #include <array>
 #include <optional>
 
@@ -43,14 +43,14 @@ TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
   const auto parcel = Freeze(*a, {5}, 1);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   EXPECT_EQ(Push(*a, Head(2, 1), ids).status().code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // others go on
+  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // others continue
   ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
-  // It is not served before it is released: never by both.
+  // The bucket is not served before its release, and never by both servers.
   EXPECT_EQ(Pull(*b, ids).status().code(), StatusCode::kOutOfRange);
   clock_.Advance(seconds(3));
   EXPECT_TRUE(Push(*a, Head(3, 1), ids).ok());
   EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
-  // The next move has another number, and what was offered before counts for nothing.
+  // The next move has another number, and the earlier offer no longer counts.
   const auto rows = *Pull(*a, ids);
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(*Pull(*b, ids), rows);
@@ -80,7 +80,7 @@ TEST_F(MovesTest, APushThatWasRefusedOnceIsRefusedForEver) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(Push(*a, Head(1, 1), ids).status().code(), StatusCode::kOutOfRange);
-  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // it went there
+  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // the push was sent there
   ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
   const auto late = Push(*a, Head(1, 1), ids);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
@@ -94,9 +94,9 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Push(*a, Head(4, 1), ids).ok());
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // a server that is new
+  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // a new server
   const auto rows = *Pull(*c, ids);
-  // Asked again where the bucket is now.
+  // The push is retried at the new owner of the bucket.
   PushHead head = Head(1, 1);
   head.origin_server = 1;
   head.origin_sequence = 4;
@@ -104,14 +104,14 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*Pull(*c, ids), rows);
-  head.origin_sequence = 5;  // was never taken
+  head.origin_sequence = 5;  // was never accepted
   asked = Push(*c, head, ids);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);
   EXPECT_NE(*Pull(*c, ids), rows);
 }
 
-// The two tests above look where servers with these mistakes would double a push.
+// The two tests above would detect a server with these bugs, which applies a push twice.
 TEST_F(MovesTest, WithoutGenerationsALatePushIsTakenTwice) {
   bug_ = ShardBug::kOldRowsTaken;
   const auto a = Start(0, 2), b = Start(1, 2);
@@ -161,10 +161,10 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   EXPECT_EQ(Pull(*a2, ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*Pull(*b2, ids), *Pull(*b, ids));
   EXPECT_EQ(Pull(*b2, {IdIn(6)}).status().code(), StatusCode::kOutOfRange);
-  // What was frozen is served again, and a number of a move is never used again.
+  // Frozen buckets are served again, and the number of a move is never reused.
   EXPECT_TRUE(Pull(*a2, {IdIn(6)}).ok());
   EXPECT_EQ(Freeze(*a2, {6}, 1)->moves[0].epoch, 2u);
-  // A server that runs does not go back behind a move: the others would not.
+  // A running server cannot restore a state before a move, because the other servers would not.
   const Status back = a->Restore(*before);
   EXPECT_EQ(back.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(back.message()), HasSubstr("buckets moved between servers"));
@@ -182,7 +182,7 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
   EXPECT_EQ(*Pull(*a, {IdIn(5)}), rows);
 }
 
-// Who caches rows must hear of it, though the versions begin again from lower ones.
+// Clients that cache rows must notice it, although the versions start again from a lower number.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);
   const StatusOr<ShardSnapshot> image = a->Image();
@@ -228,10 +228,10 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_EQ(ab.owner(5, 9), 9);
 }
 
-// With max_staleness trainers wait for one another.
+// Trainers wait for each other because of max_staleness.
 class StaleMovesTest : public MovesTest {
  protected:
-  // What became of it is in answers_[trainer]; nothing yet: it waits.
+  // The result is stored in answers_[trainer]; empty: the call waits.
   void PullBehind(Shard& shard, int trainer, uint64_t min_step, const std::vector<uint64_t>& ids) {
     answers_[trainer].reset();
     PullQuery query{.caller = {"job", trainer, kIncarnation}, .ranges = {}, .at_version = {}};
@@ -246,7 +246,7 @@ class StaleMovesTest : public MovesTest {
 TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));
-  ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // of trainer 0, which asks then
+  ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // a push of trainer 0, which pulls afterwards
   PullBehind(*b, 0, 1, {id});
   EXPECT_FALSE(answers_[0].has_value());
   const auto all = b->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
@@ -258,7 +258,7 @@ TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
 }
 
-// ... since the last one to ask is behind nobody.
+// ... because the last trainer to pull has no others to wait for.
 TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));
@@ -287,7 +287,7 @@ TEST_F(StaleMovesTest, BucketsBringHowFarTrainersAreToAServerThatSawOlderPushes)
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
-// ... and answers who waits there already.
+// ... and replies to the calls that already wait there.
 TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const int bucket = FirstBucket(1, 2);
@@ -299,7 +299,7 @@ TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
-// A trainer that waits at another server says it so, once a second.
+// A trainer that waits at another server reports its step once a second.
 TEST_F(StaleMovesTest, ATrainerSaysHowFarItIsWithoutAPull) {
   const auto a = Start(0, 1);
   const auto say = [&](uint64_t min_step) {

@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A running tandem-pserver whose output (both streams) is read through a pipe.
+// A running tandem-pserver; a pipe receives both of its output streams.
 class Process {
  public:
   Process(std::vector<std::string> args, std::vector<std::string> extra_env = {}) {
@@ -54,12 +54,12 @@ class Process {
     }
     std::fclose(out_);
   }
-  // The next line; "" at the end of the output.
+  // Returns the next line; "" at the end of the output.
   std::string Line() {
     char line[4096];
     return std::fgets(line, sizeof(line), out_) ? line : "";
   }
-  // Lines up to and with the first that contains `text`; all when none does.
+  // Returns the lines up to and including the first that contains `text`; all lines if none does.
   std::string Until(const std::string& text) {
     std::string all;
     for (std::string line = Line(); !line.empty(); line = Line()) {
@@ -75,7 +75,7 @@ class Process {
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // The address in the first line that names one.
+  // Returns the address in the first line that names one.
   std::string Endpoint() {
     const std::string text = Until("listening on ");
     const size_t at = text.find("listening on ");
@@ -160,7 +160,7 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
     ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {}).ok());
     ASSERT_TRUE((*client)->InitOrFetch(std::vector<PsTensor>{{"w", values.data(), 3}}, 42).ok());
     server.Signal(SIGTERM);
-    server.Signal(SIGTERM);  // at once: the same request, as timeout(1) makes it
+    server.Signal(SIGTERM);  // at once: counts as one request, as timeout(1) sends it
     EXPECT_EQ(server.Wait(), 0);
   }
   Process server(args, env);
@@ -175,7 +175,7 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   std::filesystem::remove_all(dir);
 }
 
-// Parameters lie in the values, the update log and RocksDB's own files.
+// The values, the WAL and RocksDB's own files contain parameters.
 TEST(PserverProcessTest, NoFileOfAServerIsReadableByOthers) {
   std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
@@ -214,14 +214,14 @@ TEST(PserverProcessTest, AFolderOfAnotherUserIsExit77) {
         std::vector<std::string>{"--table_memory_mb=1", "--rocksdb_path=" + dir}}) {
     Process server(flags);
     EXPECT_THAT(server.Line(), HasSubstr("folder " + dir + " belongs to user "));
-    server.Signal(SIGTERM);  // one that serves ends then
+    server.Signal(SIGTERM);  // a serving process ends then
     EXPECT_EQ(server.Wait(), 77);
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir));
   std::filesystem::remove_all(dir);
 }
 
-// A limit of the host is named, and is no empty file.
+// The message names the limit of the host; an empty file is not reported instead.
 TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
@@ -230,7 +230,7 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(STDERR_FILENO);  // the lowest descriptor that is free
+  const int next = dup(STDERR_FILENO);  // the lowest free descriptor
   close(next);
   const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);

@@ -121,7 +121,7 @@ class PserverTest : public testing::Test {
   std::vector<std::string> endpoints_;
 };
 
-// What one process would compute: both gradients added, then momentum.
+// Computes the step in one process: adds the gradients of both trainers, then applies momentum.
 inline void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, uint64_t step,
                        float rate) {
   const auto a = model.Gradients(0, step), b = model.Gradients(1, step);
@@ -139,7 +139,7 @@ inline void TrainSync(PsClient* client, Model* model, int trainer, uint64_t from
   *result = [&]() -> Status {
     for (uint64_t step = from; step < to; ++step) {
       const auto g = model->Gradients(trainer, step);
-      // As during backward: one push per variable, last first, all under way at once.
+      // As during backward: one push per variable, last variable first, all in progress at once.
       std::vector<Answer<Status>> pushed(g.size());
       const auto view = model->View(g);
       for (size_t v = g.size(); v-- > 0;) {

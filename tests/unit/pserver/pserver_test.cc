@@ -29,7 +29,7 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   Model models[2], serial;
   std::vector<std::vector<float>> velocity = serial.params;
   for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
-  for (auto& p : models[1].params) std::fill(p.begin(), p.end(), -1.0f);  // replaced by trainer 0's
+  for (auto& p : models[1].params) std::fill(p.begin(), p.end(), -1.0f);  // trainer 0 sends them
   Status results[2];
   std::vector<std::thread> threads;
   for (int t : {0, 1}) {
@@ -57,7 +57,7 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   }
 }
 
-// What the trainer does: gradients out and parameters back in one message to each server.
+// As the trainer does: one message to each server carries gradients there and parameters back.
 TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
   StartServers(2);
   Model models[2], serial;
@@ -141,10 +141,10 @@ TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
   TrainSync(client.get(), &continued, 0, 5, 9, &status);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(continued.params, reference.params);
-  // Back to the checkpoint in place.
+  // Restores the checkpoint in place.
   EXPECT_EQ(*client->Restore(), 5u);
   EXPECT_EQ((*client->ServerInfo())[1].version, 5u);
-  // A trainer's own checkpoint: values, slots and step given to fresh servers.
+  // The trainer's own checkpoint: new servers get its values, slots and step.
   servers_.clear();
   endpoints_.clear();
   StartServers(3);
@@ -181,7 +181,8 @@ TEST_F(PserverTest, DataFolderInUseIsRefused) {
   EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kUnavailable);
 }
 
-// Trainer 1 is later than trainer 0, till that tells, however busy the machine is.
+// Trainer 1 pushes later than trainer 0 in each step, until the reported waiting times show it. So
+// the result does not depend on how busy the machine is.
 TEST_F(PserverTest, ItIsKnownWhoWaits) {
   StartServers(2);
   Model model;
@@ -291,7 +292,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 1 (" + absent + ") ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
 
-  // Who is told to stop meanwhile does.
+  // A client that is told to stop meanwhile does so.
   options.start_timeout = std::chrono::minutes(2);
   options.stop = [] { return true; };
   const Time begin = SteadyNow();

@@ -1,5 +1,5 @@
-// Durability replayable: servers have checkpoints and the order of what came behind them, trainers
-// the values.
+// Durability replayable: servers have checkpoints and the order of later pushes, trainers have the
+// values.
 #include <thread>
 
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -9,14 +9,14 @@ namespace {
 
 class ReplayTest : public PserverTest {
  protected:
-  void TearDown() override { servers_.clear(); }  // before their folder goes
+  void TearDown() override { servers_.clear(); }  // before their directory is removed
   PserverOptions Options() const {
     PserverOptions options;
     options.data_dir = dir_;
     options.durability = Durability::kReplayable;
     return options;
   }
-  // As after a kill: nothing is saved.
+  // Restarts a server as after a kill: it saves nothing first.
   Status StartAgain(PserverOptions options, int index = 0) {
     servers_[index].reset();
     options.index = index;
@@ -56,7 +56,7 @@ TEST_F(ReplayTest, TheStateIsThatOfBefore) {
     EXPECT_EQ(servers_[0]->Info().version, 12u);
   }
   EXPECT_EQ(model.params, reference.params);
-  // Whoever completed is needed no more.
+  // A trainer that completed is no longer needed.
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().version, 12u);
 }
@@ -80,7 +80,7 @@ TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   for (const PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
 }
 
-// What died with its trainer while the server was dead is lost, and counted.
+// A push that was lost with its trainer while the server was down counts as lost.
 TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   StartServers(1, Options());
   Model model;
@@ -99,12 +99,12 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   clients[1] = *Client(1, 2);
   StatusOr<PsState> state;
   std::thread successor([&] { state = Configure(*clients[1], model); });
-  // The successor waits for trainer 0, which is asked when it calls.
+  // The replacement waits for trainer 0, which is asked for its pushes when it calls.
   const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
   successor.join();
   ASSERT_TRUE(state.ok()) << state.status();
   ASSERT_TRUE(version.ok()) << version.status();
-  EXPECT_EQ(*version, 5u);  // those that are lost count, with nothing in them
+  EXPECT_EQ(*version, 5u);  // lost pushes count as steps without content
   const ShardInfo info = servers_[0]->Info();
   EXPECT_EQ(info.trainers[0].lost_pushes, 0u);
   EXPECT_EQ(info.trainers[1].lost_pushes, 2u);
@@ -114,7 +114,7 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   EXPECT_EQ(servers_[0]->Info().trainers[1].lost_pushes, 2u);
 }
 
-// Else those for whom it waits would wait for it.
+// Otherwise the trainers for which it waits would wait for it.
 TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   StartServers(2, Options());
   Model model;
@@ -133,8 +133,8 @@ TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   EXPECT_EQ(servers_[1]->Info().version, 1u);
 }
 
-// A trainer that is replaced while its server lives costs nothing: the server saves at once what
-// the older one had pushed.
+// A trainer that is replaced while its server lives loses nothing: the server saves the pushes of
+// the older one at once.
 TEST_F(ReplayTest, WhoeverIsReplacedIsNeededNoMore) {
   StartServers(1, Options());
   Model model;
@@ -169,7 +169,7 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   const Status none = StartAgain(options);
   EXPECT_EQ(none.code(), StatusCode::kFailedPrecondition) << none;
   EXPECT_THAT(std::string(none.message()), testing::HasSubstr("--durability=replayable"));
-  // With a log of its own it goes on.
+  // The server continues with its own log.
   options.durability = Durability::kLogged;
   ASSERT_TRUE(StartAgain(options).ok());
   EXPECT_EQ(*PullAndWait(*client, 0, model.Tensors()), 1u);

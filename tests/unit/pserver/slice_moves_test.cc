@@ -1,5 +1,5 @@
-// Dense slices that move between two shards, each a bucket by itself: values, optimizer slots,
-// marks, steps, leases, images, and who is refused.
+// Dense slices that move between two shards, each slice as a separate bucket: values, optimizer
+// slots, push records, steps, leases, snapshots, and rejected calls.
 #include "common/codec/tensor_codec.h"
 #include "pserver/service/tensor_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
@@ -18,7 +18,7 @@ SliceSpec SliceOf(int bucket) {
 
 class SliceMovesTest : public MovesTest {
  protected:
-  // With the slices of these buckets, whose parameters are 1, 2, 3 and 4.
+  // Starts a shard with the slices of these buckets, whose parameters are 1, 2, 3 and 4.
   std::unique_ptr<Shard> StartWith(int index, const std::vector<int>& buckets) {
     auto shard = Make(index);
     EXPECT_TRUE(Begin(*shard, buckets).ok());
@@ -40,7 +40,7 @@ class SliceMovesTest : public MovesTest {
     }
     return OkStatus();
   }
-  // Gradients that are others for each step, trainer and element.
+  // Pushes gradients that differ for each step, trainer and element.
   StatusOr<PushOutcome> PushSlices(Shard& shard, uint64_t step, int trainer,
                                    const std::vector<int>& buckets, uint64_t generation = 0,
                                    uint64_t sequence = 0) {
@@ -122,7 +122,7 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
   const auto expected = StateOf(*alone);
   EXPECT_EQ(StateOf(*b)[kFirst], expected.at(kFirst));
   EXPECT_EQ(StateOf(*a), (std::map<int, std::vector<float>>{{kThird, expected.at(kThird)}}));
-  // It is not unknown there: it went.
+  // The slice is not unknown there: it was moved away.
   EXPECT_EQ(PullSlice(*a, kFirst).status().code(), StatusCode::kOutOfRange);
   const auto late = PushSlices(*a, 5, 0, {kFirst}, 1);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
@@ -143,8 +143,8 @@ TEST_F(SliceMovesTest, OfTwoServersNeverBothServeIt) {
   ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
   EXPECT_EQ(PushSlices(*b, 0, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PullSlice(*b, kFirst).status().code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // others go on
-  // Nor a server that was started again meanwhile.
+  EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // others continue
+  // A server that was restarted meanwhile does not, either.
   const auto again = Make(1);
   ASSERT_TRUE(again->Restore(*b->Image()).ok());
   EXPECT_EQ(PullSlice(*again, kFirst).status().code(), StatusCode::kOutOfRange);
@@ -181,7 +181,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   const auto a = StartWith(0, {kFirst}), b = StartWith(1, {kSecond}), c = Make(2);
   ASSERT_TRUE(PushSlices(*a, 0, 0, {kFirst}, 0, 4).ok());
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // a server that is new
+  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // a new server
   EXPECT_EQ(PushSlices(*a, 0, 0, {kFirst}, 0, 5).status().code(), StatusCode::kOutOfRange);
   const auto values = *PullSlice(*c, kFirst);
   PushHead head{{"job", 0, kIncarnation}, 1, 0, 0.5f, {{"w", 0, {DType::kF32, Shape{4}}}}};
@@ -191,7 +191,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*PullSlice(*c, kFirst), values);
-  head.origin_sequence = 5;  // was never taken
+  head.origin_sequence = 5;  // was never accepted
   asked = PushAs(*c, head);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);
@@ -221,7 +221,7 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
   EXPECT_EQ(StateOf(*a2).size(), 2u);
 }
 
-// An image is of the moment at which it was begun, whatever moves before it is copied.
+// A snapshot shows the moment at which it was begun, whatever moves before it is copied.
 TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   std::vector<SnapshotFn> copies;
   const auto a = std::make_unique<Shard>(
@@ -267,7 +267,7 @@ TEST_F(SliceMovesTest, WhoWaitsForASliceThatGoesIsTold) {
   EXPECT_EQ(told[kFirst].code(), StatusCode::kOutOfRange);
 }
 
-// ... and a push that was taken is said to be taken, for it must not be sent elsewhere.
+// ... and an accepted push is reported as accepted, because it must not be sent elsewhere.
 TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   struct NoDeadlines final : Deadlines {
     using Deadlines::Deadlines;
@@ -310,7 +310,7 @@ class StepSliceMovesTest : public SliceMovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Steps 0, 1 and 2 of both, and the third slice moves before step 3, to which both come.
+  // Makes steps 0, 1 and 2 on both, and moves the third slice before step 3, which both reach.
   StatusOr<BucketMigration> OfferBeforeStep3(Shard& a, Shard& b) {
     for (const uint64_t step : {0, 1}) {
       Step(a, step, {kFirst, kThird});
@@ -335,18 +335,18 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   for (const uint64_t step : {0, 1, 2}) Step(*alone, step, {kFirst, kSecond, kThird});
   const auto parcel = OfferBeforeStep3(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
-  // Neither takes pushes, whatever is in them.
+  // Neither accepts pushes, whatever they contain.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*PullSlice(*a, kThird, 3), *PullSlice(*alone, kThird));
   const auto map = a->ReleaseBuckets("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
-  // A trainer that takes another one's place may ask for the step before.
+  // A trainer that replaces another one may request the previous step.
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullSlice(*b, kThird, version, version), *PullSlice(*alone, kThird, 0, version));
   }
-  // What was chosen before is refused by both, for ever.
+  // Both permanently reject pushes that were partitioned before the move.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -359,7 +359,7 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(both, StateOf(*alone));
 }
 
-// The test above looks where a server with this mistake would give nothing, or other weights.
+// The test above would detect a server with this bug, which returns nothing or other weights.
 TEST_F(StepSliceMovesTest, WithoutTheWeightsBeforeTheStepNobodyGivesThem) {
   bug_ = ShardBug::kPreviousStays;
   const auto a = StartWith(0, {kFirst, kThird}), b = StartWith(1, {kSecond});
@@ -398,7 +398,7 @@ TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfThe
   Step(*b, 0, {kSecond});
   ASSERT_TRUE(move(*a, *b, away).ok());
   for (const uint64_t step : {1, 2, 3}) Step(*b, step, {kFirst, kSecond}, 1);
-  // It is at step 1 still, and is not asked.
+  // It is still at step 1, and is not asked.
   const FreezeRequest home = Before(5, 0, {kFirst});
   ASSERT_TRUE(b->FreezeBuckets("job", home).ok());
   Step(*b, 4, {kFirst, kSecond}, 1);

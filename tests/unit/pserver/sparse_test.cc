@@ -14,7 +14,7 @@ const PsVariable kBias = {"b", Shape{4}};
 
 PsTable TableOf() { return {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -1.0f, 1.0f, 5}; }
 
-// Gradient of `trainer` in `step`: some rows, and the dense one.
+// The gradient of `trainer` in `step`: some rows, and the dense variable.
 struct Sparse {
   std::vector<int64_t> ids;
   std::vector<float> values;
@@ -50,7 +50,7 @@ class SparseTest : public PserverTest {
                 {{"emb", g.ids, g.values.data()}});
     return answer.Get();
   }
-  // Every row, held or not.
+  // Every row, stored or not.
   static StatusOr<std::vector<float>> Rows(PsClient& client, PullCondition when) {
     std::vector<float> all(kHeight * kDim);
     PsRows rows{"emb", {}, {}};
@@ -63,7 +63,7 @@ class SparseTest : public PserverTest {
     TD_RETURN_IF_ERROR(answer.Get().status());
     return all;
   }
-  // Both trainers, steps [from, to); what the rows are behind them.
+  // Runs steps [from, to) of both trainers and returns the rows afterwards.
   std::vector<float> Train(std::unique_ptr<PsClient>* clients, uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       for (int t : {0, 1}) {
@@ -188,8 +188,8 @@ TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
   EXPECT_EQ(Train(clients, 4, 7), expected);
 }
 
-// Server 1 has completed the step in which trainer 1 was killed, server 0 has not: its successor
-// finds the rows of the version before on both.
+// Server 1 has completed the step in which trainer 1 was killed; server 0 has not. The replacement
+// finds the rows of the previous version on both.
 TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
   for (const std::string optimizer : {"adagrad", "adam"}) {
     StartServers(2);
@@ -203,7 +203,7 @@ TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
     Connect(clients, 0, optimizer);
     Train(clients, 0, 3);
     ASSERT_TRUE(Step(*clients[0], 0, 3).ok());
-    // All of trainer 1's step that concerns server 1.
+    // The whole part of trainer 1's step that concerns server 1.
     PsOptions only;
     only.trainer = 1;
     only.trainers = 2;

@@ -1,5 +1,5 @@
-// Buckets of rows that move between two shards in sync mode: before a step, which neither begins
-// until it is known whose the rows are.
+// Row buckets that move between two shards in sync mode. The move takes place before a step, which
+// neither server begins until the owner of the rows is known.
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem {
@@ -17,7 +17,7 @@ class StepMovesTest : public MovesTest {
     head.step = step;
     return Push(shard, head, ids, static_cast<float>(step * 3 + static_cast<uint64_t>(trainer)));
   }
-  // Both trainers' pushes of a step.
+  // Pushes of both trainers for a step.
   void Step(Shard& shard, uint64_t step, const std::vector<uint64_t>& ids,
             uint64_t generation = 0) {
     for (const int trainer : {0, 1}) {
@@ -29,7 +29,7 @@ class StepMovesTest : public MovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Asks both, of which neither has begun the step.
+  // Freezes the buckets on both servers, neither of which has begun the step.
   void Ask(Shard& from, Shard& to, const FreezeRequest& order) {
     for (Shard* const shard : {&from, &to}) {
       const auto asked = shard->FreezeBuckets("job", order);
@@ -43,7 +43,7 @@ class StepMovesTest : public MovesTest {
     query.min_version = version;
     return Pull(shard, ids, query);
   }
-  // Of which two lie in bucket 5 and one in bucket 6.
+  // Two of these ids are in bucket 5 and one in bucket 6.
   static std::vector<uint64_t> Ids() {
     std::vector<uint64_t> ids = {IdIn(5), IdIn(5, 1), IdIn(6)};
     std::sort(ids.begin(), ids.end());
@@ -54,7 +54,7 @@ class StepMovesTest : public MovesTest {
     std::erase_if(ids, [bucket](uint64_t id) { return RowBucket(id) != bucket; });
     return ids;
   }
-  // Makes step 0 and offers `to` bucket 5 of `from`.
+  // Makes step 0 and offers bucket 5 of `from` to `to`.
   StatusOr<BucketMigration> OfferBeforeStep1(Shard& from, Shard& to) {
     const FreezeRequest order = Before(1, 1, {5});
     Ask(from, to, order);
@@ -77,11 +77,11 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
   const FreezeRequest order = Before(3, 1, {5});
   Ask(*a, *b, order);
-  Step(*a, 2, Ids());  // up to there all is as ever
+  Step(*a, 2, Ids());  // up to there nothing changes
   Step(*alone, 2, Ids());
   EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
   EXPECT_TRUE(PushStep(*b, 1, 2, {}).ok());
-  // From there neither takes pushes, and both give what they have.
+  // From there on neither accepts pushes, and both return the buckets that they have.
   for (Shard* const shard : {a.get(), b.get()}) {
     const auto held = PushStep(*shard, 0, 3, {});
     EXPECT_EQ(held.status().code(), StatusCode::kOutOfRange);
@@ -97,13 +97,13 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(PullAt(*b, In(5), 3).status().code(), StatusCode::kOutOfRange);
   const auto map = a->ReleaseBuckets("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // it was not told
+  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // not informed
   ASSERT_TRUE(Tell(*b, *map).ok());
-  // A trainer that takes another one's place may ask for the step before.
+  // A trainer that replaces another one may request the previous step.
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullAt(*b, In(5), version), *PullAt(*alone, In(5), version)) << version;
   }
-  // What was chosen before is refused by both, for ever.
+  // Both permanently reject pushes that were partitioned before the move.
   EXPECT_EQ(PushStep(*a, 0, 3, In(6)).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushStep(*b, 0, 3, In(5)).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -117,7 +117,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
 }
 
-// The test above looks where a server with this mistake would give other weights.
+// The test above would detect a server with this bug, which returns other weights.
 TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
   bug_ = ShardBug::kPreviousStays;
   const auto a = Start(0, 2), b = Start(1, 2);
@@ -129,7 +129,7 @@ TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
   EXPECT_NE(*PullAt(*b, In(5), 0), before);
 }
 
-// Rows whose optimizer changes them all with each step lie at places that removals change.
+// If the optimizer changes all rows in each step, removals change the positions of rows.
 TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
   const auto a = Start(0, 2), b = Start(1, 2);
   for (const uint64_t step : {0, 1}) {
@@ -158,7 +158,7 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
     EXPECT_EQ(late.status().code(),
               step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
   }
-  // A target that was not asked, or is at another step, takes nothing.
+  // A target that was not asked, or is at another step, accepts nothing.
   const FreezeRequest order = Before(2, 1, {5});
   ASSERT_TRUE(a->FreezeBuckets("job", order).ok());
   Step(*a, 1, Ids());
@@ -176,11 +176,11 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
-  // The source goes on by itself; the target must not before it knows.
+  // The source continues by itself; the target must not continue before it knows.
   Step(*a, 1, Ids());
   EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
-  const auto restarted = Make(1);  // nor after a restart
+  const auto restarted = Make(1);  // also not after a restart
   ASSERT_TRUE(restarted->Restore(*b->Image()).ok());
   EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
   const auto known = a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
@@ -192,7 +192,7 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   }
 }
 
-// The test above looks where targets would wait for ever.
+// The test above would detect a target that waits forever.
 TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
   bug_ = ShardBug::kNeverTakesBack;
   const auto a = Start(0, 2), b = Start(1, 2);
@@ -204,7 +204,7 @@ TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
 }
 
-// A move that its source forgot, because it was started again, is taken back as well.
+// A move that its source forgot because of a restart is taken back as well.
 TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -219,7 +219,7 @@ TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   Step(*again, 1, Ids());
 }
 
-// What it would give away before that is not what its rows are at the step.
+// The rows that it would transfer before then are not those at the step.
 TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const auto a = Start(0, 3), b = Start(1, 3);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -228,7 +228,7 @@ TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const FreezeRequest order = Before(3, 2, {own});
   auto asked = b->FreezeBuckets("job", order);
   ASSERT_TRUE(asked.ok()) << asked.status();
-  EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is to come
+  EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is still to come
   const auto map = a->ReleaseBuckets("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
@@ -257,7 +257,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   Step(*a, 0, Ids());
   Step(*alone, 0, Ids());
   Step(*b, 0, {});
-  // Whoever waits there for the next step waits in vain, and hears of it.
+  // A call that waits there for the next step cannot succeed, and is told so.
   StatusOr<PullResult> waiting = Internal("not answered");
   PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   query.min_version = 2;
@@ -271,7 +271,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
     Step(*b, step, Ids(), 1);
     Step(*alone, step, Ids());
   }
-  // It is at step 1 still, and is not asked.
+  // It is still at step 1, and is not asked.
   ASSERT_TRUE(b->FreezeBuckets("job", Before(7, 0, {5})).ok());
   Step(*b, 6, Ids(), 1);
   Step(*alone, 6, Ids());

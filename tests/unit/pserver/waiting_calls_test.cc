@@ -1,4 +1,5 @@
-// Calls that wait at a server for others: who goes away waits no more, and all have a deadline.
+// Calls that wait at a server for other trainers. A call ends when its caller dies, and all calls
+// have a deadline.
 #include <thread>
 
 #include "common/rpc/byte_buffer.h"
@@ -25,7 +26,7 @@ class WaitingCallsTest : public PserverTest {
   }
 };
 
-// Its connection breaks: it waits no more, long before the deadline of its call.
+// Its connection breaks: its call ends long before the deadline.
 TEST_F(WaitingCallsTest, WhoDiesWaitingWaitsNoMore) {
   StartServers(1);
   Model model;

@@ -1,4 +1,4 @@
-// Lanes: calls and answers, their order and bounds, and what strangers and the dead do to them.
+// Shm RPC: calls and replies, their order and limits, and faults of hostile and dead clients.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ std::string Text(Fragments pieces) {
 }
 EncodedMessage Message(std::string text) { return {{{std::move(text), nullptr, 0, nullptr}}}; }
 
-// Waits for the answer to one call.
+// Waits for the reply to one call.
 class Reply {
  public:
   ShmRpcClient::Reply Callback() {
@@ -63,7 +63,7 @@ class Reply {
   std::string text_ TD_GUARDED_BY(mu_);
 };
 
-// A client and the thread that serves it.
+// A client and the thread that receives its replies.
 class Served {
  public:
   explicit Served(const ShmRpcTicket& invitation) {
@@ -207,7 +207,7 @@ TEST_F(LaneTest, AnswersComeInAnyOrderFromAnyThread) {
   EXPECT_TRUE(client.Call(kEcho, Message("there is room again")).ok());
 }
 
-// What lies in the server's memory is read where it is.
+// Data in the server's memory are read in place.
 TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
   Served client(*server_->Invite());
   Buffer values = memory_.arena->Allocate(1 << 20);
@@ -222,7 +222,7 @@ TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
   std::string answer;
   ASSERT_TRUE(reply.Get(&answer).ok());
   EXPECT_EQ(answer, "x");
-  // A later call has the server forget the answer, once the client has let go of it.
+  // A later call makes the server free the reply, once the client has released it.
   for (int i = 0; !alive.expired(); ++i) ASSERT_TRUE(i < 99999 && client.Call(kEcho, {}).ok());
 }
 
@@ -274,7 +274,8 @@ TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
   EXPECT_TRUE(LanesBecome(0));
 }
 
-// Wherever files run out, that is told; and there is a lane once there are some again.
+// An exhausted file limit is reported at every place; a connection is possible again once files are
+// available.
 TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -296,7 +297,7 @@ TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   EXPECT_TRUE(client.Call(kEcho, Message("alive")).ok());
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------
+// ---- Hostile clients ----------------------------------------------------------------------------
 
 TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
   int ends[2];
@@ -313,7 +314,7 @@ TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
   EXPECT_FALSE(DrainBells(near.get()));
 }
 
-// A client that does as it likes.
+// A client that can break every rule.
 struct Hostile {
   Hostile(const ShmRpcTicket& invitation, size_t server_bytes) {
     socket = *ConnectAbstract(invitation.socket);
@@ -412,7 +413,7 @@ TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
   EXPECT_FALSE(ShmRpcClient::Connect({"tandem-nobody", good.ticket}, In(10)).ok());
 }
 
-// Each row is one thing that no client does; the lane is closed for it.
+// Each row is one violation of the protocol; the server closes the connection because of it.
 TEST_F(LaneTest, GarbageClosesTheLaneAndNothingElse) {
   Served bystander(*server_->Invite());
   using Do = std::function<void(Hostile&)>;
@@ -472,7 +473,7 @@ TEST_F(LaneTest, RandomMemoryHurtsNobody) {
   EXPECT_GT(calls_, 200);
 }
 
-// Values that change while they are read are other values, and nothing worse.
+// Values that change while they are read give other values, and nothing worse.
 TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
   Hostile hostile(*server_->Invite(), kServerBytes);
   std::atomic<bool> stop = false;

@@ -1,4 +1,5 @@
-// What common/shm is made of: memory that cannot be taken away, and sockets that hand it over.
+// The parts of common/shm: memory that cannot be truncated, and sockets that pass it to another
+// process.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -31,7 +32,7 @@ TEST(ArenaTest, PiecesAreFoundAndGivenBack) {
   b.reset();
   EXPECT_EQ(arena->Allocate(8192).get(), memory + 4096);
   a.reset();
-  c.reset();  // all pieces join
+  c.reset();  // all pieces are joined
   EXPECT_EQ(arena->Allocate(sizeof(memory)).get(), memory);
 }
 
@@ -90,7 +91,7 @@ TEST(UnixSocketTest, HandsOverFileDescriptors) {
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_EQ(std::memcmp(got, "abc", 3), 0);
   EXPECT_TRUE(SealedMemory::Map(std::move((*received)[0]), 4096, Others::kWrite).ok());
-  // Others than were expected: they are closed.
+  // One descriptor instead of two: it is closed.
   ASSERT_TRUE(SendFds(far.get(), std::as_bytes(std::span("abc", 3)), {fds, 1}).ok());
   EXPECT_FALSE(ReceiveFds(near->get(), got, 2, deadline).ok());
   listener->Reset();

@@ -1,4 +1,4 @@
-// The first hint is the right one for the slips that people make.
+// The first hint is the right one for common typing errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

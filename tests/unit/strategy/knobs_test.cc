@@ -1,4 +1,4 @@
-// The list of knobs is whole, and docs/reference/knobs.md is what it says.
+// The list of knobs is complete, and docs/knobs.md is generated from it.
 #include "common/strategy/knobs.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Whether tests/ holds a file of that name.
+// Whether tests/ contains a file of that name.
 bool TestExists(const std::string& stem) {
   const char* root = std::getenv("TANDEM_SOURCE_DIR");
   const std::string tests = std::string(root != nullptr ? root : ".") + "/tests";
@@ -177,7 +177,7 @@ TEST(Knobs, TableAndExplain) {
   EXPECT_EQ(FindKnobs("").status().code(), StatusCode::kNotFound);
 }
 
-// With TANDEM_UPDATE=1 the page is written instead.
+// TANDEM_UPDATE=1 makes the test write the page instead.
 TEST(Knobs, PageIsCurrent) {
   const char* source = std::getenv("TANDEM_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set";

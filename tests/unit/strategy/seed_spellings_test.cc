@@ -1,4 +1,5 @@
-// A strategy as Fleet's guide (PaddlePaddle, 2020) writes it loads; what was rewritten is told.
+// A strategy in the spelling of Fleet's guide (PaddlePaddle, 2020) loads, and the changes are
+// reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,9 +15,9 @@ using ::testing::HasSubstr;
 TEST(SeedSpellings, EachLandsWhereItBelongs) {
   struct Row {
     const char* text;   // inside strategy { }
-    const char* path;   // where it lands
+    const char* path;   // path of the field
     const char* value;  // as EffectiveText prints it
-    bool note;          // whether the rewriting is told
+    bool note;          // whether the change is reported
   };
   const Row rows[] = {
       {"thread_num: 3", "execution_strategy.num_threads", "3", true},
@@ -69,7 +70,7 @@ TEST(SeedSpellings, EachLandsWhereItBelongs) {
   }
 }
 
-// The strategy of the ResNet-50 job in Fleet's guide, all of it.
+// The complete strategy of the ResNet-50 job in Fleet's guide.
 TEST(SeedSpellings, WholeStrategyOfTheResNetJob) {
   const char* text = R"(
     sync_nccl_allreduce: True  nccl_comm_num: 2  fuse_all_reduce_ops: True

@@ -37,7 +37,7 @@ TEST(Precedence, FlagOverEnvironmentOverFileOverDefault) {
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
   EXPECT_EQ(origins.Of("strategy.runtime_flags.rpc_deadline_ms").ToString(),
             "flag --rpc_deadline_ms");
-  // Whatever the order of the calls.
+  // The order of the calls does not matter.
   ApplyEnvironment(&job, {{"FLAGS_rpc_deadline", "4000"}}, &origins, &diagnostics);
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
 }
@@ -46,7 +46,7 @@ TEST(Override, NamesAndValues) {
   struct Row {
     const char* name;
     const char* value;
-    const char* effective;  // "path: value", or "" where it is an error
+    const char* effective;  // "path: value", or "" for an error
     const char* error;
   };
   const Row rows[] = {
@@ -146,14 +146,14 @@ TEST(SaveText, SaveLoadSaveGivesTheSameBytes) {
   const JobConfig again = Parse(once, &origins);
   EXPECT_EQ(SaveText(again), once);
   EXPECT_EQ(again.SerializeAsString(), job.SerializeAsString());
-  // Set fields only, also those set to their default.
+  // Only fields that are set, including those set to their default.
   EXPECT_THAT(once, HasSubstr("a_sync: false"));
   EXPECT_THAT(once, HasSubstr("train_samples_max: 0"));
   EXPECT_THAT(once, ::testing::Not(HasSubstr("nccl_comm_num")));
   EXPECT_EQ(SaveText(JobConfig()), "");
 }
 
-// Every knob, set to something, survives.
+// Every knob keeps its value.
 TEST(SaveText, EveryKnobSurvives) {
   DistributedStrategy strategy;
   std::vector<google::protobuf::Message*> open = {&strategy};

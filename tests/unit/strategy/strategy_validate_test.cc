@@ -1,4 +1,4 @@
-// What a strategy may say, by mode.
+// Which settings a strategy may have in each mode.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(Validate, ReduceWithOneRankIsReported) {
   EXPECT_EQ(Validate(text, TrainMode::kLocal, 2).NoteText(), "");
 }
 
-// Settings of what is switched off would be ignored without a word.
+// Settings of a feature that is off would be ignored silently.
 TEST(Validate, SettingsWithoutTheirSwitchAreReported) {
   for (const auto& [name, field, value] : {std::tuple("localsgd", "k_steps", "4"),
                                            {"adaptive_localsgd", "init_k_steps", "4"},
@@ -79,7 +79,7 @@ TEST(Validate, SettingsWithoutTheirSwitchAreReported) {
     EXPECT_THAT(Validate(absl::StrCat(name, ": true ", configs), TrainMode::kCollective).NoteText(),
                 ::testing::Not(HasSubstr(note)));
   }
-  // Saved strategies of Fleet write out defaults.
+  // Saved strategies of Fleet contain defaults explicitly.
   EXPECT_EQ(Validate("localsgd_configs { k_steps: 1 }", TrainMode::kCollective).NoteText(), "");
   EXPECT_EQ(Validate("a_sync_configs { launch_barrier: false }", TrainMode::kPserver).NoteText(),
             "");
@@ -96,7 +96,7 @@ TEST(Validate, DefaultsAndWhatIsBuiltAreTaken) {
   }
 }
 
-// Set away from its default, each knob that is not built is refused: none is ignored.
+// A knob that is not built is rejected if it differs from its default; no knob is ignored.
 TEST(Validate, NoKnobIsIgnored) {
   for (const KnobInfo& info : ListKnobs()) {
     if (info.built) continue;

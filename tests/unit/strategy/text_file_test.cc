@@ -1,4 +1,4 @@
-// Files with mistakes: every one is told, with its place and what to do.
+// Files with errors: each error is reported with its location and a hint.
 #include "common/strategy/text_file.h"
 
 #include <gmock/gmock.h>
@@ -142,7 +142,7 @@ unknown { deep { deeper: [1, { }] } }
     }
   }
   EXPECT_EQ(p.diagnostics.errors(), static_cast<int64_t>(std::size(rows))) << text;
-  // Told in the order of the file.
+  // Reported in the order of the file.
   EXPECT_LT(text.find("pbtxt:13:"), text.find("pbtxt:14:"));
 }
 

@@ -1,4 +1,5 @@
-// Mutated files neither crash nor hang, and what loads without an error survives saving.
+// Mutated files neither crash nor hang. A file that loads without an error can be saved and loaded
+// again.
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,8 @@ TEST(TextFuzz, MutatedJobs) {
     ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
                      &diagnostics);
     EXPECT_LE(diagnostics.ErrorText().size(), 200'000u);
-    // Half-read messages can be saved and read, too: only set fields with good values are in them.
+    // Partly read messages can be saved and read, too: they contain only set fields with valid
+    // values.
     const std::string once = SaveText(job);
     JobConfig again;
     Diagnostics none;
@@ -43,7 +45,7 @@ TEST(TextFuzz, MutatedJobs) {
               static_cast<long long>(runs), static_cast<double>(runs) / took.count());
 }
 
-// A recursive type: the limit of depth holds, in the file and for what is nested far deeper.
+// A recursive type: the depth limit holds in the file, and for much deeper nesting.
 TEST(TextFuzz, DepthIsLimited) {
   for (int depth : {31, 32, 33, 100, 100000}) {
     std::string text;
@@ -57,7 +59,7 @@ TEST(TextFuzz, DepthIsLimited) {
   }
 }
 
-// 1 MiB of the same piece over and over is read in a moment, whether it is right or wrong.
+// 1 MiB of one repeated fragment is read quickly, whether it is valid or not.
 TEST(TextFuzz, LargeFiles) {
   const std::string_view pieces[] = {"{",
                                      "}",

@@ -1,4 +1,4 @@
-// Folders and files for the trainer's tests.
+// Directories and files for the tests of the trainer.
 #pragma once
 
 #include <zlib.h>
@@ -50,8 +50,8 @@ inline std::vector<uint8_t> Gzip(const std::vector<uint8_t>& bytes) {
   return out;
 }
 
-// The two files of one half of a dataset: `count` images of 2x3 whose pixel p of image i is
-// (7 * i + p) % 256, with label i % 10.
+// Writes the two files of one half of a dataset: `count` images of 2x3. Pixel p of image i is (7 *
+// i + p) % 256, and its label is i % 10.
 inline void WriteTinyMnist(const std::string& dir, const std::string& stem, uint32_t count,
                            bool gz) {
   std::vector<uint8_t> pixels, labels;

@@ -1,4 +1,4 @@
-// CUB's sort of pairs by their keys, as far as kernels/ops uses it; see cuda_runtime.h.
+// CUB's sort of pairs by key, as far as kernels/ops uses it; see cuda_runtime.h.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  // Equal keys stay in order; of each the bits [begin_bit, end_bit) count. Without `temp` it says
-  // how many bytes that needs, and with it refuses less.
+  // Stable sort by the bits [begin_bit, end_bit) of the keys. Without `temp` it returns the needed
+  // bytes; with `temp` it fails if there are fewer.
   template <typename Key, typename Value>
   static cudaError_t SortPairs(void* temp, size_t& bytes, const Key* keys, Key* keys_out,
                                const Value* values, Value* values_out, int64_t n, int begin_bit,

@@ -9,7 +9,7 @@
 namespace cub {
 
 struct DeviceScan {
-  // out[i] = in[0] + ... + in[i - 1]. `temp` as that of the sort.
+  // out[i] = in[0] + ... + in[i - 1]. `temp` as for the sort.
   template <typename T>
   static cudaError_t ExclusiveSum(void* temp, size_t& bytes, const T* in, T* out, int64_t n,
                                   cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// The cost model's walk against hand-computed cases and the formulas of the literature, and who
-// chooses which algorithm.
+// The simulation with the cost model, compared with cases computed by hand and with formulas of the
+// literature; and the choice of algorithms.
 #include "collective/cost/step_simulator.h"
 #include "collective/cost/cost_model.h"
 
@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 
 using enum AllReduceAlgorithm;
 
-// One host, figures that are easy to add up.
+// One host, with numbers that are easy to add.
 CostModel Plain() {
   CostModel model;
   model.thread = {.start = 1, .message = 2, .byte = 0.5, .add_byte = 0.25};
@@ -41,7 +41,7 @@ std::vector<double> PairEnds(const CostModel& model, const RankSkew& starts = {}
 }
 
 TEST(StepSimulatorTest, APairByHand) {
-  // Start 1, send 2 + 8 * 0.5, way 10, receive 2 + 8 * 0.5, add 8 * 0.25.
+  // Start 1, send 2 + 8 * 0.5, latency 10, receive 2 + 8 * 0.5, add 8 * 0.25.
   EXPECT_THAT(PairEnds(Plain()), ElementsAre(25, 25));
 }
 
@@ -51,12 +51,12 @@ TEST(StepSimulatorTest, AWireCarriesOneThingAfterAnother) {
   const auto gather = [](int rank) { return DirectAllGather(rank, 3, 4); };
   const auto ends = Walk(gather, {3, 3}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // Two messages out of each end, two into it: 4 + 4, and the way.
+  // Each rank sends two messages and receives two: 4 + 4, and the latency.
   EXPECT_THAT(*ends, ElementsAre(18, 18, 18));
 }
 
-// Around the ring each step waits for the last; what is for different ranks only queues at the
-// ends.
+// In a ring each step waits for the previous one. Messages to different ranks only queue at the
+// sender and the receiver.
 TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
   CostModel model;
   model.inside = {.latency = 10, .byte = 1};
@@ -76,7 +76,8 @@ TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
 }
 
 TEST(StepSimulatorTest, ASlowRankByHand) {
-  // Rank 1: start 3, send 18, so it is there at 31; rank 0 receives it in 8. Rank 1 in 24 from 21.
+  // Rank 1: start 3, send 18, so the message arrives at 31, and rank 0 receives it in 8. Rank 1
+  // receives in 24, from 21.
   EXPECT_THAT(PairEnds(Plain(), {.slow_rank = 1, .slow_factor = 3}), ElementsAre(39, 45));
 }
 
@@ -88,7 +89,7 @@ TEST(StepSimulatorTest, ThreadsTakeTurnsOnACore) {
   CostModel model = Plain();
   model.inside.latency = 0;
   model.cores = 1;
-  // Both send (6 each) and receive (8 each), on one core from 1 on.
+  // Both ranks send (6 each) and receive (8 each), on one core from time 1 on.
   EXPECT_THAT(PairEnds(model), ElementsAre(29, 21));
   model.cores = 2;
   EXPECT_THAT(PairEnds(model), ElementsAre(15, 15));
@@ -109,7 +110,7 @@ TEST(StepSimulatorTest, TablesThatDoNotFitAreFound) {
   EXPECT_EQ(Walk(both_receive, {2, 2}, Plain()).status().code(), StatusCode::kInternal);
 }
 
-// Per step 2 messages, the way, and its bytes; Thakur et al. 2005.
+// Each step has 2 messages, the latency and its bytes; Thakur et al. 2005.
 TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
   CostModel model = Plain();
   model.inside.byte = 3;
@@ -126,13 +127,13 @@ TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
     const auto halving_ends = Walk(halving, {n, n}, model, {}, 1);
     ASSERT_TRUE(ring_ends.ok() && halving_ends.ok());
     EXPECT_THAT(*ring_ends, Each(DoubleNear(moved + 2 * (n - 1) * alpha, 1e-6))) << n;
-    // The lower of two ranks can pass on its half before it has the other one.
+    // The lower one of two ranks can forward its half before it has the other half.
     const double halved = moved + 2 * std::log2(n) * alpha;
     EXPECT_NEAR(*std::max_element(halving_ends->begin(), halving_ends->end()), halved, 1e-6) << n;
   }
 }
 
-// The ranks of a host send one after another over its one wire.
+// The ranks of a host share one wire and send one after another.
 TEST(StepSimulatorTest, ShardsOfTwoHostsByHand) {
   CostModel model;
   model.inside = {.latency = 1, .byte = 0.5};
@@ -142,8 +143,9 @@ TEST(StepSimulatorTest, ShardsOfTwoHostsByHand) {
   };
   const auto ends = Walk(shards, {4, 2}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // Half of 80 bytes inside (1 + 20), twice a quarter between: 40 on the wire and 1000, the second
-  // rank 40 later; then half inside again. What comes last has all of these behind it.
+  // Half of 80 bytes inside a host (1 + 20). Then twice a quarter between hosts: 40 on the wire and
+  // latency 1000; the second rank is 40 later. Then half inside a host again. The last rank ends
+  // after all of these.
   const double inside = 1 + 20, between = 2 * (40 + 1000) + 40;
   EXPECT_DOUBLE_EQ(*std::max_element(ends->begin(), ends->end()), 2 * inside + between);
 }
@@ -165,7 +167,8 @@ StatusOr<std::vector<double>> WalkAll(AllReduceAlgorithm algorithm, const RankLa
       layout, model);
 }
 
-// One host walked for all gives each rank the time that the walk of all gives it.
+// A simulation of one host for all hosts gives each rank the same time as a simulation of all
+// hosts.
 TEST(StepSimulatorTest, OneHostStandsForAllOfARing) {
   CostModel model = TwoLevels();
   for (const int cores : {0, 1}) {
@@ -265,13 +268,14 @@ TEST(AlgorithmsTest, TheFastestOfEachSize) {
   EXPECT_EQ(choices[0].algorithm, kPair);
   EXPECT_EQ(choices[1].bytes_max, 4000u);
   EXPECT_EQ(choices[1].algorithm, kRing);
-  // Direct needs memory for everybody's buffers.
+  // The direct algorithm needs memory for the buffers of all ranks.
   const AlgorithmCost direct = {kDirect, {{{8, 1}, {1000, 2}}}};
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 400)[0].algorithm, kDirect);
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 399)[0].algorithm, kRing);
 }
 
-// Direct has no line where its scratch has room for one size alone; a line needs two.
+// Direct has no cost line if its scratch memory has room for only one size, because a line needs
+// two points.
 TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
   EXPECT_THAT(ProbeSizes(kDirect, 256, 1 << 20), ElementsAre(8, 64 << 10));
   EXPECT_THAT(ProbeSizes(kDirect, 257, 1 << 20), ElementsAre());
@@ -284,7 +288,7 @@ TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
   }
 }
 
-// All ranks are told the same, of every algorithm that is one for them.
+// All ranks get the same costs for every algorithm that they can use.
 TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   const Door door = BindLoopbackSocket();
   std::vector<std::vector<AlgorithmCost>> costs(4);
@@ -293,7 +297,7 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
     config.rule.group = 2;
     WorldConfig world = TestWorld(door, r, 4);
     if (r == 0) {
-      ::close(door.fd);  // it is joined more than once
+      ::close(door.fd);  // the world is joined more than once
       world.listen_fd = -1;
     }
     auto probed = ProbeAlgorithms(world, config, 4 << 20, std::chrono::milliseconds(8));
@@ -304,7 +308,7 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   for (const AlgorithmCost& cost : costs[0]) algorithms.push_back(cost.algorithm);
   EXPECT_THAT(algorithms, ElementsAre(kDirect, kRing, kHalving, kLeaders, kShards));
   for (size_t a = 0; a < costs[0].size(); ++a) {
-    // Of direct no more than what everybody's buffers leave room for.
+    // For direct, only sizes for which the buffers of all ranks fit.
     EXPECT_EQ(costs[0][a].line.points.size(), algorithms[a] == kDirect ? 3u : 4u);
     for (const auto& others : costs) EXPECT_EQ(others[a].line.points, costs[0][a].line.points);
     EXPECT_GT(costs[0][a].line.Seconds(16 << 20), 0);
@@ -325,7 +329,7 @@ TEST(AlgorithmsTest, AlwaysTheSame) {
   EXPECT_FALSE(Serves(kLeaders, 4, 4));
 }
 
-// What it finds is this machine's affair; that it measures something is not.
+// The result depends on the machine; the test only checks that there is one.
 TEST(CostProbeTest, FitsSomethingThatCosts) {
   const auto model = ProbeTcp(std::chrono::milliseconds(20));
   ASSERT_TRUE(model.ok()) << model.status();
@@ -349,7 +353,7 @@ TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
   EXPECT_GE(cost->Seconds(2 << 20), cost->Seconds(64 << 10));
 }
 
-// What caches do not hold is measured where somebody has such buffers.
+// Sizes beyond the caches are measured if a rank has such buffers.
 TEST(CostProbeTest, LargeBuffersHaveACostOfTheirOwn) {
   auto world = LocalWorld::Join(2, {}, {TransportKind::kSharedMemory, size_t{32} << 20});
   ASSERT_TRUE(world.ok()) << world.status();
@@ -371,7 +375,8 @@ TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
   EXPECT_EQ(model.For(100).thread.byte, 0.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.byte * 400, 100 * 0.5 + 300 * 2.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.add_byte * 400, 100 * 0.25 + 300 * 1.25);
-  // Two ranks exchange 400 bytes: start, a message either way, the way, and each byte twice.
+  // Two ranks exchange 400 bytes: start, one message in each direction, latency, and each byte
+  // twice.
   const auto ends = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, model);
   const auto near = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
   ASSERT_TRUE(ends.ok() && near.ok());

@@ -1,5 +1,5 @@
-// What every communicator says when something goes wrong: aborts, ranks that leave, calls that
-// differ, deadlines and bad arguments.
+// Errors that every communicator must report: aborts, ranks that leave, different calls, deadlines
+// and bad arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ TEST_P(ErrorsTest, AbortInTheMiddleNamesTheReason) {
   OnEveryRank(size(), [&](int r) {
     if (r == culprit) {
       world[r]->Abort("out of data");
-      world[r]->Abort("again");  // the first counts
+      world[r]->Abort("again");  // only the first one counts
     }
     std::vector<float> data(1000);
     const auto work = world[r]->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
@@ -90,7 +90,7 @@ TEST_P(ErrorsTest, DifferentCallsAreReportedOnAllRanks) {
   }
 }
 
-// Rank 0 sends what rank 1 does not expect, or runs a collective meanwhile.
+// Rank 0 sends a message that rank 1 does not expect, or runs a collective meanwhile.
 TEST_P(ErrorsTest, DifferentMessagesAreReportedOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "nobody to differ from";
   for (const bool collective : {false, true}) {

@@ -1,4 +1,4 @@
-// The same suite over every communicator: ranks x sizes x types x in place.
+// The same suite for every communicator: ranks x sizes x types x in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 const DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
 
-// Small whole numbers, which every type holds exactly, in any order of adding.
+// Small integers, which every type represents exactly in any order of addition.
 void Put(DType dtype, std::vector<std::byte>& to, size_t i, int value) {
   std::byte* at = to.data() + i * SizeOf(dtype);
   const auto put = [at](auto v) { std::memcpy(at, &v, sizeof(v)); };
@@ -116,8 +116,8 @@ TEST_P(SumsAndCopiesTest, MaxMinProd) {
   });
 }
 
-// Values whose sum depends on the order: all ranks must have the same bits all the same, and
-// Reduce those of AllReduce.
+// The sum depends on the order. All ranks must nevertheless have the same bits, and Reduce must
+// have the bits of AllReduce.
 TEST_P(SumsAndCopiesTest, SameBitsOnAllRanks) {
   World world = Make();
   for (const size_t count : Counts()) {
@@ -169,7 +169,7 @@ TEST_P(SumsAndCopiesTest, BroadcastAndAllGather) {
   }
 }
 
-// Values whose sum depends on the order, small whole numbers where a type cannot hold them.
+// Values whose sum depends on the order; small integers for types that cannot hold them.
 std::vector<std::byte> Uneven(DType dtype, size_t count, int rank) {
   auto data = Input(dtype, count, rank);
   for (size_t i = 0; i < count && dtype == DType::kF32; ++i) {
@@ -180,7 +180,7 @@ std::vector<std::byte> Uneven(DType dtype, size_t count, int rank) {
   return data;
 }
 
-// Part `index` of `size` equal ones.
+// Part `index` of `size` equal parts.
 std::vector<std::byte> PartOf(const std::vector<std::byte>& all, int index, int size) {
   const size_t bytes = all.size() / static_cast<size_t>(size);
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(index * bytes);
@@ -243,7 +243,7 @@ TEST_P(SumsAndCopiesTest, AllToAll) {
   }
 }
 
-// Around the ring, to the partner in place, and down the line, with collectives between.
+// Around the ring, to the partner in place, and along the line, with collectives in between.
 TEST_P(SumsAndCopiesTest, Messages) {
   if (size() == 1) GTEST_SKIP() << "nobody to send to";
   World world = Make();
@@ -272,7 +272,7 @@ TEST_P(SumsAndCopiesTest, Messages) {
   }
 }
 
-// What passes through caches and pipes many times over. Elements of other types take the same ways.
+// The data passes through caches and pipes many times. Elements of other types use the same paths.
 TEST_P(SumsAndCopiesTest, SixteenMegabytes) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the test's own loops take too long";
@@ -346,12 +346,12 @@ TEST_P(SumsAndCopiesTest, ManyInFlightAndCallbacks) {
     for (const auto& d : data) EXPECT_THAT(d, ::testing::Each(static_cast<float>(size())));
     world[r]->Barrier()->Wait(In(30)).IgnoreError();
   });
-  world.clear();  // joins the threads that call back
+  world.clear();  // joins the threads of the callbacks
   EXPECT_EQ(called.load(), 50 * size());
 }
 
-// For every size of a group, alone and as large as all: each root gets the sum over all ranks, all
-// of them the same bits, and gives its group what it has.
+// For every group size, including 1 and the size of the world: each root gets the sum over all
+// ranks, with the same bits, and broadcasts it to its group.
 TEST_P(SumsAndCopiesTest, ToAndFromTheRootOfEachGroup) {
   World world = Make();
   for (int group = 1; group <= size(); ++group) {
@@ -408,7 +408,7 @@ float SumOfTree(int size, const std::function<float(int)>& value) {
   return sums[0];
 }
 
-// Elements of which each order of adding makes something else.
+// Elements for which each order of addition gives a different sum.
 float Awkward(int rank, size_t i) {
   return 1.0f / static_cast<float>(3 * i + 7 * static_cast<size_t>(rank) + 1) *
          (rank % 3 == 0 ? 1 : -1e3f);

@@ -1,5 +1,5 @@
-// Collectives among hosts: network namespaces whose links are limited and delayed. Skipped where
-// the machine allows no namespaces.
+// Collectives among hosts: network namespaces with limited and delayed links. Skipped if the
+// machine permits no namespaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr int kPort = 4700;
 
 class HostsTest : public ::testing::Test {
  protected:
-  // False: skipped.
+  // Returns false if the test must be skipped.
   bool Make(const HostLink& link) {
     auto made = EmulatedHosts::Create(kHosts, link);
     if (!made.ok()) {
@@ -43,7 +43,7 @@ class HostsTest : public ::testing::Test {
     return join;
   }
 
-  // A world of all ranks, each connected from its own host.
+  // A world of all ranks; each connects from its own host.
   World Connected(const HostCommunicatorConfig& config,
                   TransportKind carrier = TransportKind::kAuto) {
     World world(kRanks);
@@ -63,10 +63,10 @@ class HostsTest : public ::testing::Test {
   std::unique_ptr<EmulatedHosts> net_;
   std::string reason_;
   std::string rendezvous_ = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), kPort);
-  bool listen_ = false;  // where the host is told to, not where it reaches rank 0 from
+  bool listen_ = false;  // whether ranks listen only at the address of their host
 };
 
-// Sums of rank numbers, everywhere.
+// Sums the rank numbers on all ranks.
 void AllReduceAll(World& world, size_t count) {
   OnEveryRank(kRanks, [&](int r) {
     std::vector<float> data(count, static_cast<float>(r + 1));
@@ -82,14 +82,14 @@ void AllReduceAll(World& world, size_t count) {
 TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   if (!Make({})) GTEST_SKIP() << reason_;
   constexpr size_t kCount = 1 << 20, kBytes = 4 * kCount;
-  // Of all hosts together, without headers and acknowledgements.
+  // Bytes sent by all hosts together, without headers and acknowledgements.
   const auto sent = [&](AllReduceAlgorithm algorithm) {
     World world = Connected({.rule = Always(algorithm, kRanksPerHost)});
     const int64_t before = net_->bytes_sent(0) + net_->bytes_sent(1);
     AllReduceAll(world, kCount);
     return static_cast<double>(net_->bytes_sent(0) + net_->bytes_sent(1) - before) / kBytes;
   };
-  // 2 (n-1)/n of the bytes leave each of 2 hosts around the ring, 2 (m-1)/m in a hierarchy.
+  // In a ring 2 (n-1)/n of the bytes leave each of the 2 hosts; in a hierarchy 2 (m-1)/m.
   const double ring = sent(kRing), leaders = sent(kLeaders), shards = sent(kShards);
   EXPECT_GE(ring, 3.0);
   EXPECT_LT(ring, 3.3);
@@ -99,7 +99,7 @@ TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   EXPECT_LT(shards, 2.2);
 }
 
-// Nobody knows beforehand where rank 0 is.
+// The address of rank 0 is not known in advance.
 TEST_F(HostsTest, RanksMeetInASharedFolder) {
   if (!Make({})) GTEST_SKIP() << reason_;
   std::string folder = (std::filesystem::temp_directory_path() / "tandem-hosts-XXXXXX").string();
@@ -112,10 +112,10 @@ TEST_F(HostsTest, RanksMeetInASharedFolder) {
   std::filesystem::remove_all(folder);
 }
 
-// What is fitted among the ranks knows of the way between hosts.
+// Costs that are fitted among the ranks include the latency between hosts.
 TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   HostLink link;
-  link.delay = std::chrono::milliseconds(20);  // beside which what a busy machine adds is little
+  link.delay = std::chrono::milliseconds(20);  // large compared with the noise of a busy machine
   if (!Make(link)) GTEST_SKIP() << reason_;
   std::vector<std::vector<AlgorithmCost>> costs(kRanks);
   OnEveryRank(kRanks, [&](int r) {
@@ -142,7 +142,7 @@ TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {
   if (!Make(link)) GTEST_SKIP() << reason_;
   World world = Connected({.rule = Always(kRing, 1)});
   Time start = SteadyNow();
-  AllReduceAll(world, 4);  // 6 steps around the ring, of which 3 cross
+  AllReduceAll(world, 4);  // 6 steps around the ring; 3 of them cross hosts
   EXPECT_GE(Seconds(SteadyNow() - start), 3 * 0.02);
   start = SteadyNow();
   AllReduceAll(world, 1 << 20);  // 6 MB out of each host

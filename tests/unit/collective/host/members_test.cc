@@ -1,4 +1,4 @@
-// Communicators of some ranks of a world (ConnectOptions::members), all made at the same time.
+// Communicators of some ranks of a world (ConnectOptions::members), all created at the same time.
 #include <thread>
 
 #include "collective/host/connect.h"
@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Of four ranks the even ones and the odd ones: each sums up its own.
+// Four ranks: the even ones and the odd ones compute separate sums.
 std::vector<int32_t> Sums(TransportKind carrier) {
   int port = 0;
   StatusOr<Fd> door = BindLoopbackSocket(&port);

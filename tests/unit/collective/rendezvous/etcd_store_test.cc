@@ -1,4 +1,4 @@
-// An etcd that fails at chosen moments: a server of the test's own with etcd's interface.
+// An etcd that fails at chosen moments: a server of the test with etcd's interface.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
@@ -22,11 +22,11 @@ using ::testing::HasSubstr;
 constexpr char kSecret[] = "the secret of the test";
 const HostPort kAddress = {"127.0.0.1", 4711};
 
-// Keys that go with their leases, which last until Forget.
+// Keys that exist while their leases do. Leases last until Forget.
 class FakeEtcd {
  public:
-  // `before`: asked at every transaction, of which it gets the number, from 0; a code other than OK
-  // is the answer. ALREADY_EXISTS: somebody else has the key.
+  // `before`: called for every transaction with its number, from 0. A code other than OK becomes
+  // the reply. ALREADY_EXISTS: another client has the key.
   explicit FakeEtcd(std::function<grpc::StatusCode(int)> before)
       : before_(std::move(before)), keys_(*this), leases_(*this) {
     grpc::ServerBuilder builder;
@@ -39,7 +39,7 @@ class FakeEtcd {
 
   HostPort address() const { return {"127.0.0.1", static_cast<uint16_t>(port_)}; }
   int transactions() const { return transactions_; }
-  // As after all leases ran out.
+  // Makes all leases expire.
   void Forget() {
     MutexLock lock(mu_);
     granted_.clear();
@@ -117,7 +117,7 @@ std::unique_ptr<RendezvousStore> Store(const FakeEtcd& etcd) {
   return MakeEtcdStore(etcd.address(), "/jobs", "job", kSecret, std::chrono::seconds(1));
 }
 
-// The lease is new and alive, and the key is not there: it is put until it is.
+// The lease is new and alive, and the key does not exist. The put is repeated until it succeeds.
 TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   FakeEtcd etcd([](int transaction) {
     const bool fails = transaction == 1 || transaction == 2;
@@ -132,7 +132,8 @@ TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   EXPECT_EQ(etcd.transactions(), 4);
 }
 
-// A place that is taken is waited for from then on, however long etcd did not answer before.
+// The wait for a taken key begins when etcd reports it as taken, however long etcd did not reply
+// before.
 TEST(EtcdStoreTest, TheWaitForAPlaceBeginsWhenItIsSeenTaken) {
   const Time start = SteadyNow();
   Duration silent = Duration::zero();

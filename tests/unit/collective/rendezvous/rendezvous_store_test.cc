@@ -1,4 +1,5 @@
-// Where ranks learn where rank 0 is: the same promises of a shared folder and of etcd.
+// The store from which ranks learn the address of rank 0. A shared directory and etcd make the same
+// promises.
 #include "collective/rendezvous/rendezvous_store.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +55,7 @@ TEST(AnnouncementTest, IsBelievedWholeAndSignedAlone) {
   const Status guessed = ReadSignedText(text, "job", "a guess").status();
   EXPECT_EQ(guessed.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(Text(guessed), HasSubstr(absl::StrFormat("by process %d of ", getpid())));
-  // Whatever is changed or missing is noticed.
+  // Any changed or missing byte is detected.
   for (size_t i = 0; i < text.size(); ++i) {
     std::string other = text;
     other[i] = other[i] == '1' ? '2' : '1';
@@ -101,7 +102,7 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
     if (!etcd()) return MakeRendezvousStore(*parsed, job, secret);
     return MakeEtcdStore(parsed->address, parsed->path, job, secret, std::chrono::seconds(1));
   }
-  // A process that announces kAddress as rank 0 of "job", until it is killed.
+  // A process that announces kAddress as rank 0 of "job" until it is killed.
   std::unique_ptr<ChildProcess> OtherRankZero(const std::string& secret = kSecret) const {
     auto process = std::make_unique<ChildProcess>(
         "/proc/self/exe",
@@ -128,7 +129,7 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<EtcdServer> server_;
 };
 
-// What OtherRankZero starts.
+// The program that OtherRankZero starts.
 TEST(Program, DISABLED_RankZero) {
   const auto url = ParseRendezvousUrl(std::getenv("TEST_RENDEZVOUS"));
   const std::string secret = std::getenv("TEST_SECRET");
@@ -166,7 +167,7 @@ TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   EXPECT_EQ(second->Find(In(60))->address.port, kAddress.port);
 }
 
-// Also for longer than a lease lives that nobody keeps.
+// The wait may last longer than a lease that is not renewed.
 TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
   auto first = Store();
   const auto second = Store();
@@ -194,7 +195,7 @@ TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
   EXPECT_THAT(Text(denied), HasSubstr("signed with another secret, by process"));
 }
 
-// It lives for longer than a lease, and what it left is gone, or known for what it is.
+// The wait exceeds the lease. The dead rank's announcement is gone, or recognised as stale.
 TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
   const auto store = Store();
   auto process = OtherRankZero();
@@ -244,7 +245,8 @@ TEST_P(RendezvousStoreTest, RanksMeetWhoeverComesFirst) {
   EXPECT_EQ(left.code(), StatusCode::kNotFound) << left;
 }
 
-// A job that died with another secret: its announcement is waited for to go, or overwritten.
+// A job with another secret died: the store waits until its announcement disappears, or overwrites
+// it.
 TEST_P(RendezvousStoreTest, AnEarlierJobIsOutlived) {
   auto earlier = OtherRankZero("another secret");
   earlier.reset();
@@ -286,7 +288,7 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kInvalidArgument);
 }
 
-// Of any rank, however rank 0 is found.
+// This holds for any rank, in every way of finding rank 0.
 TEST_P(RendezvousStoreTest, ListeningOnTheNetworkMustBeAllowed) {
   for (const int rank : {0, 1}) {
     for (const std::string& rendezvous : {url(), std::string("127.0.0.1:4711")}) {
@@ -319,7 +321,7 @@ TEST(FileStoreTest, FolderMustBeThere) {
       HasSubstr("/nowhere/at/all/job.lock cannot be written: No such file or directory [TD3010]"));
 }
 
-// JOB.rank0 cannot be replaced: what was to replace it goes.
+// JOB.rank0 cannot be replaced. The file that was to replace it is removed.
 TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
   if (etcd()) GTEST_SKIP() << "of a folder";
   fs::create_directories(folder_ + "/job.rank0");
@@ -343,14 +345,14 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
   }
 }
 
-// Who waits goes on when etcd is back, and what was announced is there again.
+// A waiting rank continues when etcd is back, and the announcement is there again.
 TEST_P(EtcdStoreTest, EtcdMayComeBack) {
   const auto first = Store();
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const auto other = Store();
   server_->Kill();
   EXPECT_EQ(other->Find(In(1)).status().code(), StatusCode::kUnavailable);
-  fs::remove_all(folder_ + "/etcd");  // with everything that it knew
+  fs::remove_all(folder_ + "/etcd");  // with all its data
   server_->Start();
   EXPECT_TRUE(WaitUntil([&] { return other->Find(In(1)).ok(); }, 30))
       << other->Find(In(1)).status();

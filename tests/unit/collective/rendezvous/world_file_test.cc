@@ -1,4 +1,4 @@
-// Who takes part in an elastic job, as a file says it.
+// The file that lists the ranks of an elastic job.
 #include "collective/rendezvous/world_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Schedules and message headers, without any communicator.
+// Schedules and message headers, without a communicator.
 #include "collective/schedule/ring.h"
 
 #include <gmock/gmock.h>
@@ -44,8 +44,7 @@ TEST(RingTest, SendsTheLowerBound) {
   }
 }
 
-// An allreduce is a reduce-scatter and an all-gather, and the halves cost the same: the lower
-// bound.
+// An allreduce is a reduce-scatter and an all-gather of equal cost: the lower bound.
 TEST(RingTest, HalvesOfAnAllReduce) {
   const int size = 5;
   const size_t count = 1000, part = count * 4 / size;
@@ -66,7 +65,7 @@ TEST(RingTest, HalvesOfAnAllReduce) {
   }
 }
 
-// Every send has its receive, in the same order, on the rank it is for.
+// Every send has its receive on the target rank, in the same order.
 TEST(RingTest, SendsAndReceivesPairUp) {
   const auto check = [](int size, const std::function<Schedule(int)>& make) {
     for (int from = 0; from < size; ++from) {
@@ -114,8 +113,8 @@ TEST(RingTest, SendsAndReceivesPairUp) {
   }
 }
 
-// Between each two ranks one message: part `to` of the one comes to part `from` of the other, in
-// the same step of both.
+// There is one message between each two ranks: part `to` of the sender becomes part `from` of the
+// receiver, in the same schedule step of both.
 TEST(RingTest, AllToAllTransposes) {
   for (int n = 1; n <= 9; ++n) {
     for (int from = 0; from < n; ++from) {
@@ -133,7 +132,7 @@ TEST(RingTest, AllToAllTransposes) {
   }
 }
 
-// With a power of two the lower bound leaves each rank; else at most all bytes twice.
+// Each rank sends the lower bound if the size is a power of two; otherwise at most all bytes twice.
 TEST(HalvingTest, BytesOfEachRank) {
   const size_t count = 6720, bytes = count * 4;
   for (int size = 1; size <= 17; ++size) {
@@ -153,7 +152,7 @@ TEST(HalvingTest, BytesOfEachRank) {
   }
 }
 
-// Bytes that leave a group of `group` ranks, and how many ranks send them.
+// Bytes that leave a group of `group` ranks, and the number of ranks that send them.
 struct Crossing {
   size_t bytes = 0;
   int ranks = 0;
@@ -171,7 +170,7 @@ Crossing CrossingOf(int size, int group, const std::function<Schedule(int)>& mak
   return crossing;
 }
 
-// What hierarchy is for: fewer bytes between the groups, carried by one rank or by all.
+// The purpose of the hierarchy: fewer bytes between the groups, sent by one rank or by all.
 TEST(HierarchyTest, BytesBetweenGroups) {
   constexpr size_t kCount = 4800, kBytes = kCount * 4;
   for (const auto& [groups, group] : {std::pair{2, 4}, {4, 2}, {3, 8}, {8, 8}}) {
@@ -194,7 +193,7 @@ TEST(HierarchyTest, BytesBetweenGroups) {
   }
 }
 
-// Between groups the roots alone send: what an allreduce among them takes.
+// Only the roots send between groups, as many bytes as an allreduce among them needs.
 TEST(HierarchyTest, RootsAloneSendToOtherGroups) {
   constexpr size_t kCount = 4800;
   for (const bool tree : {false, true}) {

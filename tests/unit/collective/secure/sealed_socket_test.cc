@@ -1,5 +1,5 @@
-// Connections between ranks with another program on the way: what it alters, repeats, leaves out or
-// moves is found out, and so is a rank that it leads elsewhere.
+// Connections between ranks with another program in between. Bytes that it alters, repeats, drops
+// or reorders are detected, and so is a redirected connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ std::string Text(const Status& status) { return std::string(status.message()); }
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// Two ends, and what lies between them: whole records as they left the first one.
+// Two ends, and the whole records that have left the first one.
 class SealedSocketTest : public ::testing::Test {
  protected:
   SealedSocketTest() {
@@ -42,7 +42,7 @@ class SealedSocketTest : public ::testing::Test {
     CHECK_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     return {Fd(fds[0]), Fd(fds[1])};
   }
-  // What the first end sends for `text`.
+  // The bytes that the first end sends for `text`.
   std::string Sealed(const std::string& text) {
     EXPECT_EQ(first_.TrySend(Bytes(text), {}).bytes, text.size());
     std::string record(sizeof(RecordHead) + text.size(), '\0');
@@ -54,7 +54,7 @@ class SealedSocketTest : public ::testing::Test {
     EXPECT_EQ(::send(far_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  // What the second end gives out, until it has no more or fails.
+  // The text that the second end receives, until it has no more data or fails.
   std::pair<std::string, End> Received() {
     std::string all;
     while (true) {
@@ -104,11 +104,11 @@ TEST_F(SealedSocketTest, OrderAndDirectionCount) {
     EXPECT_EQ(Received(), std::pair(first, End::kForged));
   };
   fails(one + one, "one");    // repeated
-  fails(one + three, "one");  // one left out
-  fails(two + one, "");       // moved
+  fails(one + three, "one");  // one dropped
+  fails(two + one, "");       // reordered
   fails(one + two + two, "onetwo");
   std::tie(b_, far_) = Pair();
-  second_ = SealedSocket(std::move(b_), keys_);  // sent back to who sent it
+  second_ = SealedSocket(std::move(b_), keys_);  // sent back to the sender
   Deliver(one);
   EXPECT_EQ(Received(), std::pair(std::string(), End::kForged));
 }
@@ -152,10 +152,11 @@ TEST(SessionKeysTest, AreThoseOfOneHandshake) {
 
 // ---- A program between two ranks ----------------------------------------------------------------
 
-// Passes connections on, changed or not, as long as it lives.
+// Forwards connections, changed or unchanged, while the object exists.
 class Relay {
  public:
-  // May change what goes from who dialled to who listens. `at`: how many bytes went before.
+  // May change the bytes from the dialling to the listening side. `at`: number of bytes before
+  // these.
   using Change = std::function<void(size_t at, std::span<char> bytes)>;
 
   Relay(int port, Change change)
@@ -221,7 +222,7 @@ class Relay {
   std::thread thread_;
 };
 
-// Rank 1 is led through the relay; what both say of a sum of `count` elements.
+// Rank 1 connects through the relay. Returns the status of a sum of `count` elements on both ranks.
 std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count) {
   std::vector<Status> said(2);
   OnEveryRank(2, [&](int r) {
@@ -241,7 +242,7 @@ std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count
   return said;
 }
 
-// It sees everything: nothing is encrypted.
+// The relay can read everything: nothing is encrypted.
 TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
   const Door door = BindLoopbackSocket();
   auto relay = std::make_unique<Relay>(door.port, nullptr);
@@ -251,7 +252,7 @@ TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
 
 TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   const Door door = BindLoopbackSocket();
-  const size_t victim = 100'000;  // of the data connection: long after the handshake
+  const size_t victim = 100'000;  // on the data connection, long after the handshake
   Relay relay(door.port, [](size_t at, std::span<char> bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;
   });
@@ -263,7 +264,7 @@ TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   EXPECT_THAT(Text(said[1]), HasSubstr("[TD6025]")) << "a code goes from rank to rank";
 }
 
-// An earlier announcement, put there again, with a relay at its address that leads to the real one.
+// An earlier announcement is put back. A relay at its address forwards to the real rank 0.
 TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
   const std::string folder = ::testing::TempDir() + "/old-announcement-" + std::to_string(getpid());
   std::filesystem::create_directories(folder + "/real");

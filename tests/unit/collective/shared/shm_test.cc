@@ -1,4 +1,4 @@
-// Ranks that share memory: who gets it, buffers in its arena, and what goes wrong there.
+// Ranks that share memory: the setup, buffers in the arena, and faults.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {
             StatusCode::kPermissionDenied);
 }
 
-// A rank that does not see the others' sockets is one that never comes for the memory.
+// A rank that does not see the sockets of the others never joins the shared memory.
 TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
   for (const bool required : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -61,7 +61,7 @@ TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
 
 TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   const Door door = BindLoopbackSocket();
-  std::latch joined(2);  // who leaves before that makes the meeting fail
+  std::latch joined(2);  // a rank that leaves earlier makes the setup fail
   OnEveryRank(2, [&](int r) {
     auto mesh = JoinWorld(TestWorld(door, r, 2));
     joined.arrive_and_wait();
@@ -73,8 +73,7 @@ TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   });
 }
 
-// ---- The same bits as over sockets, wherever the buffers are
-// -------------------------------------
+// ---- The same bits as over sockets, for all locations of the buffers ----------------------------
 
 // Values whose sum depends on the order, and zeros of both signs.
 void Fill(DType dtype, std::byte* to, size_t count, int rank) {
@@ -94,7 +93,7 @@ void Fill(DType dtype, std::byte* to, size_t count, int rank) {
 
 enum class Place { kPrivate, kArena, kMixed };
 
-// Runs every operation once; what each rank has at the end, one behind the other.
+// Runs every operation once. Returns the results of each rank, concatenated.
 std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t count) {
   const size_t size = world.size(), bytes = count * SizeOf(dtype);
   std::vector<std::byte> all(size * bytes * (7 + 2 * size));
@@ -127,7 +126,7 @@ std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t
     if (r != root) at += bytes;
     ASSERT_EQ(comm.Broadcast(in.get(), count, dtype, 0)->Wait(In(30)), OkStatus());
     keep(in, bytes);
-    // Of what differs in each part.
+    // Data that differ in each part.
     for (size_t k = 0; k < size; ++k) {
       Fill(dtype, gathered.get() + k * bytes, count, r + static_cast<int>(k));
     }
@@ -181,8 +180,7 @@ TEST(ShmTest, TreesHaveTheBitsOfTcpToo) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PlacesTest, ::testing::Values(1, 2, 3, 4, 9));
 
-// ---- Calls on the caller's thread
-// ----------------------------------------------------------------
+// ---- Calls on the caller's thread ---------------------------------------------------------------
 
 TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   World world = MakeShmWorld(2);
@@ -205,10 +203,9 @@ TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   });
 }
 
-// ---- Faults
-// --------------------------------------------------------------------------------------
+// ---- Faults -------------------------------------------------------------------------------------
 
-// A rank whose process ends, while the others work in its memory or wait for it.
+// The process of a rank ends while the others work in its memory or wait for it.
 TEST(ShmTest, DeadRankIsNamedByAll) {
   for (const bool idle : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -263,7 +260,7 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      // The same operation: another one is an error of its own.
+      // The same operation; a different one would be a separate error.
       const Status late = (*comm)
                               ->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
                                           ReduceOp::kSum, {.what = "w"})
@@ -274,7 +271,7 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
   });
 }
 
-// A peer that went mad: stray bytes on its connection, or a buffer that is not its own.
+// A faulty peer sends stray bytes on its connection, or announces a buffer outside its memory.
 TEST(ShmTest, GarbageIsNamed) {
   for (const bool posted : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -296,9 +293,9 @@ TEST(ShmTest, GarbageIsNamed) {
             return false;
           }());
           mine->postings[1].header = theirs->postings[1].header;
-          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // and its end behind it
+          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // ends after the arena
           mine->phase.store(1);
-          // Wakes a rank that sleeps by now, as EndPhase of shm_collectives.cc does.
+          // Wakes a rank that may be asleep, as EndPhase of shm_collectives.cc does.
           const std::byte bell{0x5b};
           ASSERT_EQ(mesh->data[0].TrySend({}, {&bell, 1}).bytes, 1u);
         } else {

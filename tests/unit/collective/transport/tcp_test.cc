@@ -1,4 +1,5 @@
-// What only happens between processes: strangers, wrong secrets, missing and dying ranks.
+// Events that only happen between processes: foreign connections, wrong secrets, missing and dying
+// ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -34,7 +35,7 @@ void Send(int fd, std::string_view text) {
 }
 void Send(const Fd& fd, std::string_view text) { Send(fd.get(), text); }
 
-// True once the other side has closed the connection.
+// Returns true once the peer has closed the connection.
 bool Closed(const Fd& fd) {
   char buffer[256];
   const timeval limit = {10, 0};
@@ -98,7 +99,8 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
   OnEveryRank(3, [&](int r) {
     if (r == 1) return;
     WorldConfig world = TestWorld(door, r, 3);
-    // So that rank 2 hears rank 0's answer, and the progress messages come.
+    // Rank 0's limit is shorter, so that rank 2 receives its reply and the progress messages
+    // appear.
     world.timeout = std::chrono::milliseconds(r == 0 ? 2300 : 10000);
     world.progress = [&](const std::string& text) {
       EXPECT_THAT(text, HasSubstr("waiting for rank"));
@@ -113,7 +115,7 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
 }
 
 TEST(RendezvousTest, AbsentRankZeroIsNamed) {
-  Door door = BindLoopbackSocket();  // bound, but nobody listens
+  Door door = BindLoopbackSocket();  // bound, but not listening
   const Fd owner(door.fd);
   WorldConfig world = TestWorld(door, 1, 2);
   world.timeout = std::chrono::milliseconds(200);
@@ -123,7 +125,7 @@ TEST(RendezvousTest, AbsentRankZeroIsNamed) {
   EXPECT_THAT(Text(status), HasSubstr("refused"));
 }
 
-// A rank that must not get in, beside a job that must not notice.
+// A rank that must be rejected, beside a job that must not be disturbed.
 void IntruderIsRefused(const std::function<void(WorldConfig&)>& change, StatusCode code,
                        const std::string& message) {
   const Door door = BindLoopbackSocket();
@@ -164,7 +166,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   std::atomic<int> good{0}, taken{0};
   std::latch one_refused(1);
   OnEveryRank(4, [&](int r) {
-    if (r == 3) one_refused.wait();  // till then the job is not complete
+    if (r == 3) one_refused.wait();  // the job is incomplete until then
     auto comm = ConnectTcp(TestWorld(door, r == 3 ? 2 : r == 2 ? 1 : r, 3));
     if (comm.ok()) {
       EXPECT_EQ(Sum(**comm, 10, "w"), OkStatus());
@@ -182,7 +184,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   EXPECT_EQ(taken.load(), 1);
 }
 
-// Who leaves while others are still missing may come again, and is waited for.
+// A rank that leaves while others are missing may join again, and the others wait for it.
 TEST(RendezvousTest, WhoLeftMayComeAgain) {
   const Door door = BindLoopbackSocket();
   std::latch left(1);
@@ -194,7 +196,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
       EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kCancelled);
       left.count_down();
     }
-    if (r == 2) left.wait();  // till then the job is not complete
+    if (r == 2) left.wait();  // the job is incomplete until then
     auto comm = ConnectTcp(TestWorld(door, r, 3));
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
@@ -202,7 +204,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
   });
 }
 
-// Ranks that have nothing to do with each other leave while a slow one has yet to return.
+// Some ranks leave early while a slow rank has yet to return from its connect.
 TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   for (int slow = 0; slow < 4; ++slow) {
     SCOPED_TRACE("slow rank " + std::to_string(slow));
@@ -219,7 +221,7 @@ TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   }
 }
 
-// The listener is not who it should be.
+// The listener is not rank 0.
 TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
   const Door door = BindLoopbackSocket();
   const Fd listener(door.fd);
@@ -231,7 +233,7 @@ TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
     char buffer[sizeof(Hello) + sizeof(Proof)];
     EXPECT_EQ(::recv(guest.get(), buffer, sizeof(buffer), MSG_WAITALL),
               static_cast<ssize_t>(sizeof(buffer)));
-    Welcome welcome;  // yes, with a proof of nothing
+    Welcome welcome;  // accepted, with an invalid proof
     Send(guest, {reinterpret_cast<const char*>(&welcome), sizeof(welcome)});
     Closed(guest);
   });
@@ -265,14 +267,14 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
     if (r == 2) {
       std::vector<Fd> silent;
       for (int i = 0; i < 40; ++i) silent.push_back(Dial(door.port));  // more than may wait
-      EXPECT_TRUE(Closed(silent[0]));  // the oldest was dropped for the newest
+      EXPECT_TRUE(Closed(silent[0]));  // the oldest connection was dropped for the newest
       const Fd eight = Dial(door.port);
       Send(eight, "\x8f\x11\x02\x93\x5a\x5a\x01\x07");
       EXPECT_TRUE(Closed(eight));
       const Fd http = Dial(door.port);
       Send(http, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
       EXPECT_TRUE(Closed(http));
-      const Fd replay = Dial(door.port);  // a greeting, then nonsense
+      const Fd replay = Dial(door.port);  // a valid greeting, then garbage
       const Hello hello;
       Send(replay, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
       Send(replay, std::string(sizeof(Proof), 'x'));
@@ -286,7 +288,7 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
     if (r == 1) {
-      // Nobody listens any more.
+      // The listening socket is closed.
       Fd late(::socket(AF_INET, SOCK_STREAM, 0));
       EXPECT_FALSE(ConnectTcp([&] {
                      WorldConfig again = TestWorld(door, 1, 2);
@@ -311,14 +313,14 @@ TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
     }
     if (r == 1) dropped.wait();
     WorldConfig world = TestWorld(door, r, 2);
-    if (r == 0) world.handshake_timeout = std::chrono::seconds(1);  // also rank 1's
+    if (r == 0) world.handshake_timeout = std::chrono::seconds(1);  // applies to rank 1 too
     auto comm = ConnectTcp(world);
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ((*comm)->Barrier()->Wait(In(10)), OkStatus());
   });
 }
 
-// A rank whose process ends: its connections close without a word.
+// The process of a rank ends: its connections close without a message.
 TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
   for (const bool idle : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -385,7 +387,7 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
   });
 }
 
-// Stray bytes on a connection that is already trusted.
+// Stray bytes on an authenticated connection.
 TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
   for (const bool control : {false, true}) {
     const Door door = BindLoopbackSocket();

@@ -1,4 +1,4 @@
-// tandem certs, of certificates that others made.
+// tandem certs, with certificates of other authorities.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ class CertsTest : public LauncherTest {
   }
 };
 
-// What a stranger wrote into a certificate is shown, and does nothing.
+// Text of other authorities is shown escaped, and has no effect on the terminal.
 TEST_F(CertsTest, CertificatesOfStrangersAreShownEscaped) {
   const std::string config = Write("config",
                                    "[req]\ndistinguished_name = name\nx509_extensions = more\n"

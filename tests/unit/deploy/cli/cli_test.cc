@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 
 class CliTest : public LauncherTest {
  protected:
-  // Runs `tandem ARGS`; the exit code.
+  // Runs `tandem ARGS` and returns the exit code.
   int Tandem(const std::vector<std::string>& args) {
     StartProgram("tandem", args);
     return WaitForLauncher();
@@ -34,7 +34,7 @@ class CliTest : public LauncherTest {
     std::ofstream(dir_ + "/" + name) << text;
     return dir_ + "/" + name;
   }
-  // A folder that looks as if the dataset were in it.
+  // A directory that looks as if it contained the dataset.
   std::string FakeData() {
     for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
                              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}) {
@@ -52,7 +52,7 @@ class CliTest : public LauncherTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A trainer that takes its result from $1 (a bash expression for the hash).
+  // A trainer that reports a result with the hash $1 (a bash expression).
   std::string FakeTrainer(const std::string& hash) {
     return Script("trainer",
                   "if [ -n \"$PADDLE_PSERVERS_IP_PORT_LIST\" ]; then await server.0.pid; await "
@@ -160,7 +160,7 @@ TEST_F(CliTest, CertsAreMadeShownAndJudged) {
   EXPECT_EQ(json[0]["role"], "trainer");
   EXPECT_EQ(json[0]["not_after"].get<int64_t>() - json[0]["not_before"].get<int64_t>(),
             7 * 86400 + 300);
-  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // the group may
+  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // the group may read
   EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
   ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
   EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);
@@ -206,7 +206,7 @@ TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
                              " build_strategy { fuse_elewise_add_act_ops: true"
                              " enable_inplace: true } }\n");
   EXPECT_EQ(Tandem({"lint", "--memory", job}), 0) << Err();
-  // behind, operators, without reuse, peak, lower bound
+  // columns: after, operators, without reuse, peak, lower bound
   std::map<std::string, std::vector<int64_t>> rows;
   std::istringstream lines(Out());
   for (std::string line; std::getline(lines, line);) {
@@ -253,7 +253,7 @@ TEST_F(CliTest, LintTellsEveryErrorWithItsPlace) {
   EXPECT_EQ(Tandem({"lint", dir_ + "/none"}), kExitUsage);
 }
 
-// What tandem-trainer would refuse, lint refuses.
+// lint rejects everything that tandem-trainer would reject.
 TEST_F(CliTest, LintChecksTheWholeJob) {
   const auto errors = [&](const std::string& text, const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = {"lint", "--type=job", Write("job.pbtxt", text)};
@@ -291,7 +291,7 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("no weight decay"));
 }
 
-// A saved strategy says in its own `mode` what it is for.
+// A saved strategy contains its own `mode`.
 TEST_F(CliTest, LintBelievesTheModeOfAStrategy) {
   const std::string text = "mode: COLLECTIVE\na_sync: true\n";
   EXPECT_EQ(Tandem({"lint", "--type=strategy", Write("s.pbtxt", text)}), kExitUsage);
@@ -321,7 +321,7 @@ TEST_F(CliTest, DoctorNamesWhatItChecked) {
   }
 }
 
-// What is for people can be had for programs too.
+// Output for humans is also available as JSON.
 TEST_F(CliTest, AnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     Tandem(args);
@@ -351,8 +351,8 @@ TEST_F(CliTest, AnswersAsJson) {
   EXPECT_EQ(Tandem({"knobs", "list", "-o", "xml"}), kExitUsage);
 }
 
-// Every command that says something, but completion, which is for shells, and those that a job must
-// run for (tests/e2e/watch_test.cc).
+// Every command that prints something. Exceptions: completion, which is for shells, and commands
+// that need a running job (tests/e2e/watch_test.cc).
 TEST_F(CliTest, EveryCommandAnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     std::vector<std::string> all = args;
@@ -447,7 +447,7 @@ TEST_F(CliTest, DemoWithoutData) {
   EXPECT_THAT(Err(), HasSubstr("hint: --data takes a folder"));
 }
 
-// What the servers of a demo said as they ended is added up over them.
+// The final counts of the servers of a demo are summed.
 TEST_F(CliTest, UpdatesAreCountedByTheServers) {
   const auto end = [&](int server, int version, int repeated) {
     Write("serverlog." + std::to_string(server),

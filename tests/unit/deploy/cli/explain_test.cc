@@ -1,5 +1,5 @@
-// tandem explain: every code has a row, and every example is what the sources say; every number is
-// made somewhere in the product and met by a test.
+// tandem explain: every code has a row, and every example is a message of the sources. Every number
+// is used in the product and covered by a test.
 #include "deploy/cli/errors/explain.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string ReadSource(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
-// The string literals of a file, adjacent ones put together.
+// The string literals of a file; adjacent ones are joined.
 std::vector<std::string> Literals(const std::string& path) {
   const std::string text = std::regex_replace(ReadSource(path), std::regex("\"\\s*\n\\s*\""), "");
   const std::regex literal(R"re("((?:[^"\\\n]|\\.)*)")re");
@@ -41,8 +41,8 @@ std::vector<std::string> Literals(const std::string& path) {
   return found;
 }
 
-// Whether printf's format could have given the text; formats with hardly a word of their own are
-// none. A text without a hint stands for a message with one.
+// Whether the printf format could have produced the text; a format with hardly any fixed words
+// matches nothing. A text without a hint stands for the message with a hint.
 bool Gives(const std::string& whole, const std::string& text) {
   constexpr std::string_view kHint = "; hint: ";
   const bool hint = text.find(kHint) != text.npos;
@@ -79,12 +79,12 @@ TEST(Explain, FindsByNameMessageAndExitCode) {
   ASSERT_TRUE(message.ok()) << message.status();
   EXPECT_EQ((*message)[0].code, StatusCode::kDataLoss);
   EXPECT_EQ(FindCode("65")->size(), 1u);
-  EXPECT_EQ(FindCode("200")->size(), 3u);  // lost peers, in three ways
+  EXPECT_EQ(FindCode("200")->size(), 3u);  // three kinds of lost peers
   for (const char* none : {"0", "64", "", "something"}) EXPECT_FALSE(FindCode(none).ok()) << none;
   EXPECT_THAT(std::string(FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));
 }
 
-// Files below `folders` whose names end so, but for those of the table itself.
+// Files below `folders` with these endings, except those of the table itself.
 std::vector<std::string> FilesOf(const std::vector<std::string>& folders,
                                  const std::set<std::string>& endings) {
   std::vector<std::string> files;
@@ -105,7 +105,7 @@ std::vector<std::string> ProductFiles() {
                  {".cc", ".h", ".cu", ".py"});
 }
 
-// The numbers of all "[TD1001]" of a text.
+// The numbers of all codes like "[TD1001]" in a text.
 std::set<int> Carried(const std::string& text) {
   std::set<int> found;
   const std::regex code(R"(\[TD(\d+)\])");
@@ -190,7 +190,7 @@ TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
   EXPECT_THAT(std::string(FindCode("TD600").status().message()), HasSubstr("did you mean \"TD600"));
 }
 
-// With TANDEM_UPDATE=1 the page is written instead.
+// TANDEM_UPDATE=1 makes the test write the page instead.
 TEST(ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {

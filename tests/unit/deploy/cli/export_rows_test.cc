@@ -1,4 +1,5 @@
-// Which rows of a checkpoint's tables are exported: all, those worth serving, those that changed.
+// Which rows of a checkpoint's tables are exported: all, those worth serving, or those that
+// changed.
 #include "deploy/cli/tools/export_rows.h"
 
 #include <set>
@@ -83,7 +84,7 @@ TEST_F(ExportRowsTest, ThoseWorthServing) {
 
 TEST_F(ExportRowsTest, ThoseThatChanged) {
   RowChoice delta{.mode = Mode::kDelta};
-  // Row 3 had 0.25 less, row 4 a little more than that; row 2 was not there.
+  // Before, row 3 had 0.25 less and row 4 a little more than that; row 2 did not exist.
   delta.since =
       Written(dir_, "before",
               {{1, {0.5f, 0, 0, true}}, {3, {2.5f, 2, 1, false}}, {4, {5.75f, 1, 5, true}}});

@@ -1,4 +1,4 @@
-// tandem bench knobs: its table against the list of knobs, and a run as a user makes it.
+// tandem bench knobs: its table compared with the list of knobs, and a run as a user makes it.
 #include "deploy/cli/knob_bench/knob_bench.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST(KnobBenchTable, EveryBuiltKnobHasARowOrAReason) {
 
 class KnobBenchRun : public ::testing::Test {
  protected:
-  // Runs `tandem bench ARGS`; the exit code.
+  // Runs `tandem bench ARGS` and returns the exit code.
   int Bench(std::vector<std::string> args) {
     args.insert(args.begin(), "bench");
     const std::string file = ::testing::TempDir() + "/bench.out";

@@ -1,7 +1,7 @@
-// Every message of the command line that can be reached is reached, and reads as it is written in
-// tests/messages/*.txt: commands behind "  $ " (they go on behind "  > "), then what they print,
-// then their exit code in brackets unless it is 0. Anything that begins elsewhere is a remark.
-// TANDEM_UPDATE=1 writes the files again: read the difference before it is kept.
+// Checks that every reachable message of the command line reads as in tests/messages/*.txt. These
+// files hold commands after "  $ " (continued after "  > "), then their output, then their exit
+// code in brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1
+// rewrites the files: read the diff before you keep it.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,11 +36,11 @@ global_batch_size: 8
 eval_every_epochs: 0
 )";
 
-// Files whose messages must all be reached, or stand in kElsewhere.
+// Files whose messages must all be reached, or be listed in kElsewhere.
 constexpr const char* kCovered[] = {"deploy/cli",      "deploy/launch",      "common/strategy",
                                     "pserver/main.cc", "pserver/pserver.cc", "trainer/main.cc"};
 
-// Messages that no command reaches in a moment -> why, or who reaches them.
+// Messages that no quick command reaches -> the reason, or the test that reaches them.
 const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kKernel =
       "a call of the system that fails only when it has nothing left";
@@ -110,7 +110,7 @@ const std::map<std::string, std::string>& Elsewhere() {
   return rows;
 }
 
-// Codes that no command reaches in a moment -> why, or who reaches them.
+// Codes that no quick command reaches -> the reason, or the test that reaches them.
 const std::map<StatusCode, std::string>& CodesElsewhere() {
   static const std::map<StatusCode, std::string> rows = {
       {StatusCode::kOutOfRange, "a mistake of Tandem's, by what explain says of it"},
@@ -141,7 +141,7 @@ std::vector<std::string> Transcripts() {
   return paths;
 }
 
-// What differs from run to run.
+// Replaces the parts that differ from run to run.
 std::string Steady(std::string text, const std::string& dir) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -165,7 +165,7 @@ std::string Steady(std::string text, const std::string& dir) {
   return text;
 }
 
-// A folder with a few files, in which commands are run one after another.
+// A directory with a few files, in which commands run one after another.
 class Shell {
  public:
   Shell() {
@@ -177,7 +177,7 @@ class Shell {
   }
   ~Shell() { std::filesystem::remove_all(dir_); }
 
-  // What it prints, indented, with its exit code.
+  // The indented output of a command, with its exit code.
   std::string Run(const std::string& command) const {
     std::ofstream(dir_ + "/.command") << command << "\n";
     const char* const bin = std::getenv("TANDEM_BIN_DIR");
@@ -201,7 +201,7 @@ class Shell {
   std::string dir_;
 };
 
-// The transcript with what the commands print now.
+// The transcript with the current output of the commands.
 std::string Rerun(const std::string& transcript) {
   const Shell shell;
   std::string now;
@@ -246,7 +246,7 @@ std::string FirstDifference(const std::string& now, const std::string& before) {
   }
 }
 
-// What all transcripts say, a message a line: hints are behind "; " as in the sources.
+// The messages of all transcripts, one per line; hints follow "; " as in the sources.
 std::vector<std::string> Said() {
   std::vector<std::string> said;
   for (const std::string& path : Transcripts()) {
@@ -264,14 +264,14 @@ std::vector<std::string> Said() {
   return said;
 }
 
-// A message's format as a pattern of what it prints; "" for one without words of its own.
+// Turns a message's format into a pattern of its output; "" for a format without fixed words.
 std::string PatternOf(const std::string& format) {
   std::string pattern = std::regex_replace(format, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
   pattern = std::regex_replace(pattern, std::regex(R"(%(?:\\\.\d)?[a-z])"), ".*");
   return std::regex_search(pattern, std::regex("[a-z]{3}")) ? pattern : "";
 }
 
-// Formats that a source file makes a Status of.
+// The formats from which a source file makes a Status.
 std::set<std::string> MessagesOf(const std::string& path) {
   const std::string text = std::regex_replace(ReadFile(path), std::regex("\"\\s*\n\\s*\""), "");
   const std::regex maker(
@@ -342,7 +342,7 @@ TEST(Messages, AllThatCanBeReachedAre) {
   for (const std::string& message : unused) ADD_FAILURE() << "reached, or gone: " << message;
 }
 
-// So that `tandem explain` tells more of each.
+// Then `tandem explain` has more about each.
 TEST(Messages, EveryErrorHasANumber) {
   for (const std::string& path : Transcripts()) {
     std::istringstream lines(ReadFile(path));

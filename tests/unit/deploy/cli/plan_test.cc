@@ -1,4 +1,4 @@
-// tandem plan, run as a user does, and the plots that it draws.
+// tandem plan, run as a user does, and its plots.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -23,7 +23,7 @@ class PlanTest : public LauncherTest {
     StartProgram("tandem", args);
     return WaitForLauncher();
   }
-  // LeNet, of which each layer is a bucket.
+  // LeNet with one gradient bucket per layer.
   std::string Job(const std::string& strategy = "fuse_grad_size_in_MB: -1") {
     const std::string path = dir_ + "/job.pbtxt";
     std::ofstream(path) << "name: \"digits\"\nmodel { zoo: \"lenet\" }\ndata { dir: \"" << dir_
@@ -56,7 +56,7 @@ TEST_F(PlanTest, SimulatesFromOneHostToAll) {
   double best_of_each = 0;
   for (const auto& bucket : scale["buckets"]) {
     const auto& seconds = bucket["seconds"];
-    // Half of a ring's 14 steps cross hosts, a millisecond each, and it does so whatever is sent.
+    // Half of the 14 steps of a ring cross hosts, one millisecond each, for any number of bytes.
     EXPECT_GT(seconds["ring"], 7e-3);
     EXPECT_LT(seconds["shards"], seconds["ring"]);
     for (const auto& other : seconds) EXPECT_LE(seconds[bucket["best"]], other);
@@ -175,7 +175,7 @@ TEST(PlotTest, LinesAndDotsLieInTheGrid) {
   plot.series = {{"line", {{1, 10}, {10, 100}, {100, 1000}, {0, 5}}}, {"dots", {{10, 10}}, true}};
   const std::string svg = PlotSvg(plot);
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; &quot;c&quot;"));
-  // From the lower left to the upper right corner; what is not positive is left out.
+  // From the lower left to the upper right corner; values that are not positive are omitted.
   EXPECT_THAT(svg, HasSubstr("points=\"70.0,460.0 380.0,260.0 690.0,60.0 \""));
   EXPECT_THAT(svg, HasSubstr("<circle cx=\"380.0\" cy=\"460.0\""));
 }

@@ -1,6 +1,6 @@
-// What people mistype: letters swapped, left out or doubled, dashes, plurals, words in another
-// order, names half remembered. Each row is typed into the real program, and the first "did you
-// mean" that it answers must be what was meant. At least 95 of 100 must be.
+// Typing errors of users: letters swapped, missing or doubled, dashes, plurals, reordered words,
+// names half remembered. Each row is given to the real program. The first "did you mean" of at
+// least 95 of 100 must be right.
 #include <regex>
 
 #include "absl/strings/str_split.h"
@@ -101,7 +101,7 @@ constexpr Typo kLines[] = {
     {"tandem-trainer --job_file=good.pbtxt --check --checkpont.dir=x", "checkpoint.dir"},
 };
 
-// Lines of a job file, added to a good one.
+// Lines that are added to a good job file.
 constexpr Typo kJobLines[] = {
     {"epoch: 3", "epochs"},
     {"checkpiont { dir: \"x\" }", "checkpoint"},
@@ -134,7 +134,7 @@ constexpr Typo kJobLines[] = {
     {"strategy { determinstic: true }", "deterministic"},
 };
 
-// Of a good job: the first is replaced by the second, which means the first.
+// Replacements in a good job: the first text replaces the second, which is the right one.
 constexpr Typo kJobWords[] = {
     {"sgdd", "sgd"},
     {"lenett", "lenet"},
@@ -149,7 +149,7 @@ constexpr Typo kJobWords[] = {
     {"datta", "data"},
 };
 
-// The same of a program file.
+// The same for a program file.
 constexpr Typo kProgramWords[] = {
     {"softmax_with_crossentropy", "softmax_with_cross_entropy"},
     {"\"acuracy\"", "accuracy"},
@@ -185,14 +185,14 @@ std::string WithoutDashes(const std::string& name) {
   return name.substr(std::min(name.size(), name.find_first_not_of('-')));
 }
 
-// The good job with the program file in place of the zoo's model.
+// The good job with the program file instead of the zoo's model.
 std::string ProgramJob() {
   std::string job = kGoodJob;
   const size_t zoo = job.find("zoo: \"lenet\"");
   return job.replace(zoo, job.find(" }\ndata") - zoo, "program: \"program.pbtxt\"");
 }
 
-// `text` with `typed` where the same stands with `meant` in place of one of its words.
+// `text` in which `typed` replaces one occurrence of `meant`.
 std::string Mistyped(std::string text, const std::string& typed, const std::string& meant) {
   const std::regex word("[A-Za-z_0-9]+");
   for (std::sregex_iterator it(typed.begin(), typed.end(), word), end; it != end; ++it) {
@@ -206,7 +206,8 @@ std::string Mistyped(std::string text, const std::string& typed, const std::stri
 
 class TyposTest : public JobTest {
  protected:
-  // A command line as it is typed, in the test's folder, files named in it too.
+  // Runs a mistyped command line in the test's directory, including the files that it names.
+  // Returns the output.
   std::string Say(const std::string& line) {
     std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
     const std::string program = words[0];
@@ -255,7 +256,7 @@ TEST_F(TyposTest, TheFirstHintIsWhatWasMeant) {
   EXPECT_GE(right_, kShareMin * all_) << wrong_;
 }
 
-// The files that the typos are put into have none of their own.
+// The files without typing errors produce no suggestion.
 TEST_F(TyposTest, WithoutTyposNobodyAsks) {
   Write("program.pbtxt", kSoftmaxProgram);
   for (const std::string& job : {std::string(kGoodJob), ProgramJob()}) {

@@ -1,4 +1,4 @@
-// Secrets of a job end with the process that made them.
+// Secrets of a job end with the process that created them.
 #include "deploy/launch/held_secrets.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A log folder is followed by its owner alone, and says when the job's launcher is gone.
+// Only its owner can follow a log directory. It shows when the launcher of the job has ended.
 #include "deploy/launch/job_record.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// When a process began, as proc(5) says in field 22.
+// Start time of a process, from field 22 of /proc/PID/stat (proc(5)).
 uint64_t StartOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -39,7 +39,7 @@ class JobRecordTest : public LauncherTest {
     StartProgram("tandem", args);
     return WaitForLauncher();
   }
-  // A child that waits to be killed, as this user or another one.
+  // A child process of `user` that waits to be killed.
   pid_t Sleeper(uid_t user) {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
@@ -63,7 +63,7 @@ class JobRecordTest : public LauncherTest {
     }
     LauncherTest::TearDown();
   }
-  // The signal that ended it; 0 while it runs.
+  // The signal that ended the child; 0 while it runs.
   static int EndOf(pid_t child) {
     siginfo_t info{};
     waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
@@ -89,7 +89,7 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   EXPECT_THAT(Err(), HasSubstr(said));
   EXPECT_EQ(Read("victim"), "precious");
 
-  // The folder is their own, and what lies in it is not.
+  // The directory belongs to the user, but its content does not.
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0700), 0);
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
@@ -125,7 +125,7 @@ TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
   record.job = "j";
   record.launcher_pid = Sleeper(geteuid());
   const auto pid = static_cast<pid_t>(record.launcher_pid);
-  record.launcher_start = StartOf(pid) + 1;  // that of an earlier process with the number
+  record.launcher_start = StartOf(pid) + 1;  // belongs to an earlier process with the same pid
   EXPECT_EQ(SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(EndOf(pid), 0);
   record.launcher_start = StartOf(pid);
@@ -172,7 +172,7 @@ TEST_F(JobRecordTest, ALauncherThatIsGoneIsTold) {
   EXPECT_EQ(Tandem({"events", dir_ + "/log"}), 0);
   EXPECT_THAT(Out(), HasSubstr("started"));
   EXPECT_THAT(Err(), HasSubstr(said));
-  // Its folder is free for the next one.
+  // The directory is free for the next job.
   trainer_script_ = Script("trainer", "true");
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();

@@ -1,5 +1,5 @@
-// Command lines of tandemrun with fields of the job, those that the examples show, and what is told
-// before and after processes run.
+// Command lines of tandemrun with fields of the job, those in the examples, and the output before
+// and after processes run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ class LaunchLineTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  // `line`: arguments between spaces; @ stands for the test's folder.
+  // `line`: arguments separated by spaces; @ stands for the test's directory.
   StatusOr<LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const ParsedArgs args,
@@ -51,7 +51,7 @@ TEST_F(LaunchLineTest, FieldsOfTheJobGoToTheTrainer) {
                                                           "--batch_size=8", "--log_format=json"));
 }
 
-// Each command that an example shows is understood by the launcher, and by the trainer.
+// The launcher and the trainer accept each command that an example shows.
 TEST_F(LaunchLineTest, CommandsOfTheExamples) {
   const std::string folder = std::string(std::getenv("TANDEM_SOURCE_DIR")) + "/deploy/examples";
   const std::string trainer = std::string(std::getenv("TANDEM_BIN_DIR")) + "/tandem-trainer";

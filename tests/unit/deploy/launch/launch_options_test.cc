@@ -1,4 +1,4 @@
-// Command lines of tandemrun: what is understood, what is refused and how, and the plan made of it.
+// Command lines of tandemrun: which are accepted, how others are rejected, and the resulting plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ class LaunchOptionsTest : public ::testing::Test {
   void WriteJob(const std::string& name, const std::string& text) {
     std::ofstream(dir_ + "/" + name) << text;
   }
-  // `line`: arguments between spaces; @ stands for the test's folder.
+  // `line`: arguments separated by spaces; @ stands for the test's directory.
   StatusOr<LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const ParsedArgs args,
@@ -51,7 +51,7 @@ class LaunchOptionsTest : public ::testing::Test {
   std::string dir_;
 };
 
-// Hosts that are not this one: 240.0.0.0/4 is given to nobody (RFC 1112).
+// These hosts are not this one: 240.0.0.0/4 is not assigned (RFC 1112).
 
 TEST_F(LaunchOptionsTest, UnderstoodLines) {
   WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
@@ -186,7 +186,7 @@ TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
   EXPECT_EQ(used.size(), 16u);
 }
 
-// On one host pservers need no ports, unless something is asked for that names hosts or ports.
+// On one host pservers need no ports, unless an option names hosts or ports.
 TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   const auto plan = Plan("--servers=2 --workers=2 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -251,7 +251,7 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_TRUE(plan->remote_workers);
 }
 
-// The ranks of an elastic job know where it is said who takes part, and which knob that is.
+// The ranks of an elastic job know the world file and the knob.
 TEST_F(LaunchOptionsTest, RanksThatMayBeLost) {
   const auto plan = Plan("--nproc=2:3 --log_dir=@/log @/job.pbtxt -- --epochs=3");
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -1,4 +1,5 @@
-// tandemrun as a program: what children are given, how failures are told, that nobody is left.
+// tandemrun as a program: the arguments of its children, its failure messages, and that no process
+// is left.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
@@ -35,7 +36,7 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   Launch({"--servers=2", "--workers=2", "--", "--epochs=3"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
 
-  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // the first trainer's alone
+  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // only the first trainer's output
   EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n400\n65\n");
   EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n400\n65\n");
   for (const char* log : {"log/serverlog.0", "log/serverlog.1"}) {
@@ -48,7 +49,7 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
 }
 
-// Nobody may take them for logs of this job, which has no such processes.
+// They must not be mistaken for logs of this job, which has no such processes.
 TEST_F(LauncherTest, LogsOfAnotherJobDoNotStayBesideItsOwn) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script("trainer", std::string(kAwait) + "await server.1.pid");
@@ -135,7 +136,7 @@ TEST_F(LauncherTest, DeathBySignal) {
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["signal"], "SIGSEGV");
 }
 
-// The settings were said at the start; what matters is the error and what to do.
+// The settings were printed at the start; only the error and the action matter now.
 TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   trainer_script_ =
       Script("trainer",
@@ -169,7 +170,7 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
       HasSubstr("it may have met a limit of this host: ulimit -v allows 68719476736 bytes; "));
 }
 
-// As a full disk does it: the job goes on, and says what its logs lack.
+// As on a full disk: the job continues and reports which lines its logs lack.
 TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -200,7 +201,7 @@ TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
 }
 
-// The folder's events say that nobody needs it.
+// The events in the directory say that the pserver is no longer needed.
 TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
   server_script_ = Script("server", "echo > $D/up\nawait drained");
   trainer_script_ = Script("trainer", kWaitForEver);
@@ -238,7 +239,7 @@ TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
                                "checkpoint alone, and no push that came after it\n"));
 }
 
-// The one that waited ends at once, with a consequence; the one that hangs is the cause.
+// The waiting process ends at once, as a consequence; the hanging one is the cause.
 TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   server_script_ =
       Script("server", std::string("echo here pserver 0 > $TANDEM_LAUNCHER\n") + kGoodServer);
@@ -290,7 +291,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
   EXPECT_EQ(Read("servers"), "x\n");
 }
 
-// One that starts has more time, and so has a successor of one that was waited for.
+// A starting process has more time, and so has the replacement of one that was waited for.
 TEST_F(LauncherTest, WhoStartsIsNotTakenForOneThatHangs) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script(
@@ -316,7 +317,7 @@ TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
               HasSubstr("pserver 0 was ended by an error of its storage; starting it again"));
 }
 
-// The server's script never listens: whoever connects reaches the launcher's socket.
+// The server's script never listens, so a connection reaches the launcher's socket.
 TEST_F(LauncherTest, ATcpAddressIsHeldForItsPserver) {
   const auto port = FreePorts("127.0.0.1", 1);
   ASSERT_TRUE(port.ok()) << port.status();
@@ -388,7 +389,7 @@ TEST_F(LauncherTest, KilledLauncherLeavesNobody) {
     return true;
   }));
   EXPECT_FALSE(AllGone(pids));
-  kill(launcher_->pid(), SIGKILL);  // the launcher alone, not its group
+  kill(launcher_->pid(), SIGKILL);  // only the launcher, not its process group
   EXPECT_EQ(WaitForLauncher(), 128 + SIGKILL);
   EXPECT_TRUE(WaitUntil([&] { return AllGone(pids); }));
 }
@@ -412,7 +413,7 @@ TEST_F(LauncherTest, SecondSignalKills) {
                            "while true; do read -t 1 line <> $D/never; done");
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
   ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
-  // At once: the same request, as timeout(1) makes it.
+  // Several signals at once are one request, as timeout(1) sends them.
   for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) kill(launcher_->pid(), signal);
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
   std::this_thread::sleep_for(2 * kSameStopRequest);

@@ -1,5 +1,5 @@
-// Where a step becomes lasting, and that a plan that was asked to leaves everything behind that
-// point alone until all communication has ended.
+// The commit point of a step. With PlanOptions::commit, all operators after that point wait until
+// all communication has ended.
 #include "kernels/exec/commit.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Communication number `fails` ends with an error, all others at once and well.
+// Communication number `fails` ends with an error; all others succeed at once.
 class LosesOne final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return count++; }
@@ -30,7 +30,7 @@ class LosesOne final : public CommHandler {
   int count = 0, fails = -1;
 };
 
-// Images -> batch_norm -> fc -> loss, each gradient reduced on its own, momentum.
+// Images -> batch_norm -> fc -> loss, each gradient reduced separately, momentum.
 Program Network() {
   ProgramBuilder b("net", 4);
   const auto x = b.Data("x", DType::kF32, {3, 2, 2});
@@ -63,8 +63,8 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
   }
 }
 
-// Rows come before the step and leave at its end; a copy of the table is nothing that lasts, and
-// statistics of what came are the rank's own.
+// Rows arrive before the step and are pushed at its end. A copy of the table is not persistent
+// state, and statistics of the rows belong to this rank.
 TEST(Commit, TablesOfServersAreNotTheRanks) {
   ProgramBuilder b("net", 4);
   const auto ids = b.Data("ids", DType::kI64, {1});
@@ -100,7 +100,7 @@ TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
   EXPECT_THAT(FindCommit(program).own, Not(Contains(param)));
 }
 
-// How many parameters a run changes in which one of the communications fails.
+// The number of parameters that a run changes, for each communication that fails.
 std::vector<int> Changed(bool commit, int threads) {
   std::vector<int> changed;
   const Program program = Network();
@@ -137,7 +137,7 @@ std::vector<int> Changed(bool commit, int threads) {
 }
 
 TEST(Commit, ALostCommunicationLeavesEveryParameterAsItWas) {
-  EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));  // else the test shows nothing
+  EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));  // otherwise the test proves nothing
   for (const int threads : {1, 3}) EXPECT_THAT(Changed(true, threads), Each(0)) << threads;
 }
 

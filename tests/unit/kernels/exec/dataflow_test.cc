@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::byte g_memory[64];  // never touched: graphs look at addresses alone
+std::byte g_memory[64];  // never accessed: graphs use only addresses
 
 MemoryAccess Read(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, false}; }
 MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, true}; }
@@ -21,11 +21,11 @@ TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
   StepGraphBuilder graph;
   graph.Add({Write(0)});           // 0
   graph.Add({Read(0), Write(4)});  // 1: reads what 0 wrote
-  graph.Add({Read(0), Write(8)});  // 2: the same, beside 1
-  graph.Add({Read(2), Write(0)});  // 3: half of what 1 wrote; over what 1, 2 read
-  graph.Add({Read(4), Read(8)});   // 4: what 1 and 2 wrote
-  graph.Add({Read(12)});           // 5: what nobody wrote
-  graph.Add({Write(4, 8)});        // 6: over several
+  graph.Add({Read(0), Write(8)});  // 2: the same, parallel to 1
+  graph.Add({Read(2), Write(0)});  // 3: reads half of what 1 wrote, overwrites what 1 and 2 read
+  graph.Add({Read(4), Read(8)});   // 4: reads what 1 and 2 wrote
+  graph.Add({Read(12)});           // 5: reads what no step wrote
+  graph.Add({Write(4, 8)});        // 6: overwrites several
   const StepGraph g = graph.Build();
   EXPECT_THAT(g.followers[0], ElementsAre(1, 2, 3));
   EXPECT_THAT(g.followers[1], ElementsAre(3, 4, 6));
@@ -43,7 +43,7 @@ TEST(StepGraph, ReadersDoNotWaitForEachOther) {
   EXPECT_THAT(graph.Build().waits_for, ElementsAre(0, 0, 1));
 }
 
-// Random programs over a few cells: every run ends with what program order gives.
+// Random programs over a few cells: every run must end with the result of program order.
 class Cells {
  public:
   explicit Cells(uint32_t seed) {

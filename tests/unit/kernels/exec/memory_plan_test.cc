@@ -1,4 +1,4 @@
-// Where temporaries lie: packings, lives, and outputs in the place of inputs.
+// Memory of temporaries: packings, lifetimes, and outputs that reuse the memory of inputs.
 #include "kernels/exec/memory_plan.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ TEST(PackArena, AnyLivesAreApartAndNeverBelowTheBound) {
   }
 }
 
-// No order is best for all: that is why several are tried.
+// No order is best for all programs; therefore several are tried.
 TEST(PackArena, EveryOrderWinsSomewhere) {
   std::mt19937 rng(4);
   std::set<std::string> winners;
@@ -70,7 +70,7 @@ TEST(PackArena, EveryOrderWinsSomewhere) {
   EXPECT_THAT(winners, UnorderedElementsAre("size", "breadth", "lifetime", "area", "first use"));
 }
 
-// ---- Lives --------------------------------------------------------------------------------------
+// ---- Lifetimes ----------------------------------------------------------------------------------
 
 constexpr size_t kX = 8 * 256 * sizeof(float);  // bytes of the values below
 
@@ -130,8 +130,8 @@ TEST(PlanMemory, DeadMemoryIsFreedWhenItHoldsEnough) {
 TEST(PlanMemory, NothingTakesThePlaceOfWhatOthersNeed) {
   Program program = WithData();
   ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());
-  ASSERT_TRUE(AppendOp(program, Unary("tanh", "a", "read_later")).ok());     // a is read again
-  ASSERT_TRUE(AppendOp(program, Unary("sigmoid", "read_later", "b")).ok());  // dies here
+  ASSERT_TRUE(AppendOp(program, Unary("tanh", "a", "read_later")).ok());     // a is read later
+  ASSERT_TRUE(AppendOp(program, Unary("sigmoid", "read_later", "b")).ok());  // its last use
   ASSERT_TRUE(AppendOp(program, Unary("relu", "b", "fetched")).ok());        // b is fetched
   ASSERT_TRUE(
       AppendOp(program,
@@ -153,7 +153,7 @@ TEST(PlanMemory, ACommunicationOnItsWayKeepsItsMemory) {
   EXPECT_NE(plan.offsets.at("g"), plan.offsets.at("a"));
 }
 
-// The gradient of a sum wants the shapes of its terms alone.
+// The gradient of a sum needs only the shapes of its terms.
 TEST(PlanMemory, ShapesKeepNoMemory) {
   Program program = WithData();
   ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());

@@ -20,7 +20,7 @@ constexpr int64_t kBatch = 6, kRows = 12, kDim = 3, kClasses = 4;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
 
-// Two ids a sample, with repetitions; `twice`: the same table is looked up once more.
+// Two ids per sample, with repetitions; `twice`: the same table is looked up twice.
 Program WordNet(bool sparse, bool twice = false) {
   ProgramBuilder b("words", kBatch);
   const auto words = b.Data("words", DType::kI64, {2});
@@ -38,7 +38,7 @@ Program WordNet(bool sparse, bool twice = false) {
 }
 
 struct Trained {
-  std::vector<float> params;  // of all parameters, before and after
+  std::vector<float> params;  // all parameters, before and after
   std::vector<float> before;
   Status status;
 };
@@ -110,7 +110,7 @@ TEST(SparseGradient, ClipsLikeTheDenseOne) {
     const Trained sparse = Train(WordNet(true), spec, 3), dense = Train(WordNet(false), spec, 3);
     ASSERT_EQ(sparse.params.size(), dense.params.size());
     for (size_t i = 0; i < dense.params.size(); ++i) {
-      // Norms are sums in another order.
+      // Norms are sums in a different order.
       ASSERT_NEAR(sparse.params[i], dense.params[i], 1e-7) << i << attrs.begin()->first;
     }
     EXPECT_NE(sparse.params, Train(WordNet(true), {"sgd", {}}, 3).params);
@@ -118,13 +118,13 @@ TEST(SparseGradient, ClipsLikeTheDenseOne) {
 }
 
 TEST(SparseGradient, LazyModeLeavesOtherRowsAlone) {
-  // In the steps from the second on, rows of the first have no gradient but a velocity.
+  // From the second step on, rows of the first step have no gradient but a velocity.
   const Trained lazy = Train(WordNet(true), {"momentum", {{"lazy_mode", true}}}, 4);
   const Trained full = Train(WordNet(true), {"momentum", {}}, 4);
   EXPECT_NE(lazy.params, full.params);
 }
 
-// One reader takes sparse parts, the other gives a whole gradient: the sum is dense.
+// One reader receives sparse parts, the other provides a whole gradient: the sum is dense.
 TEST(SparseGradient, MixedWithADenseOneBecomesDense) {
   ProgramBuilder b("mixed", kBatch);
   const auto words = b.Data("words", DType::kI64, {1});

@@ -37,7 +37,7 @@ Status RunPasses(const DistributedStrategy& strategy, Program& program,
   return status;
 }
 
-// x is read twice, by fc and behind its relu.
+// x is read twice, by fc and after its relu.
 Program Small() {
   ProgramBuilder b("small", 4);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -45,7 +45,7 @@ Program Small() {
   return *b.Finish();
 }
 
-// One line an operator: its type, those of its inputs, "if" with a condition.
+// One line per operator: its type, the types of its inputs, "if" with a condition.
 std::string TypesOf(const Program& program) {
   std::string text;
   for (const Op& op : program.ops) {
@@ -112,7 +112,8 @@ TEST(AmpPass, RefusesWhatHasNo16BitForm) {
   EXPECT_THAT(std::string(RunPasses(strategy, program).message()), HasSubstr("no variable \"y\""));
 }
 
-// sample_image writes what its one reader is cast to; read as f32 too, it is cast.
+// sample_image writes directly in the type to which its only reader casts. If it is also read as
+// f32, there is a cast.
 TEST(AmpPass, SamplesAreMadeWith16Bits) {
   for (const bool read_twice : {false, true}) {
     ProgramBuilder b("samples", 4);
@@ -137,7 +138,7 @@ TEST(AmpPass, SamplesAreMadeWith16Bits) {
   }
 }
 
-// What is printed or minimised is f32, whoever computes it.
+// Printed or minimised values are f32, whichever operator computes them.
 TEST(AmpPass, MetricsStayF32) {
   Program program = Small();
   program.metrics = {program.ops[1].outputs[0][0]};
@@ -145,7 +146,7 @@ TEST(AmpPass, MetricsStayF32) {
   EXPECT_EQ(program.FindVar(program.metrics[0])->desc.dtype, DType::kF32);
 }
 
-// Tables on pservers: rows are pushed behind the check too.
+// Tables on pservers: the push of rows, too, comes after the check.
 TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   ProgramBuilder b("rows", 4);
   const auto ids = b.Data("ids", DType::kI64, {2});
@@ -178,7 +179,7 @@ TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   EXPECT_LT(at("push_rows"), at("push_pull"));
 }
 
-// The layouts that a network of one convolution is computed in, in 16 bits.
+// The layouts in which a network of one convolution is computed, in 16 bits.
 std::vector<std::string> LayoutsOf(const ConvArgs& conv) {
   ProgramBuilder b("images", 2);
   std::string x = b.Data("x", DType::kF32, {3, 8, 8});
@@ -201,7 +202,7 @@ std::vector<std::string> LayoutsOf(const ConvArgs& conv) {
   return layouts;
 }
 
-// 16-bit images lie with their channels last, from the first convolution to the pool.
+// 16-bit images have their channels last, from the first convolution to the pool.
 TEST(AmpPass, ChannelsLast) {
   const std::vector<std::string> six(6, "NHWC");
   EXPECT_EQ(LayoutsOf({.channels = 40, .kernel = 3, .padding = 1}), six);
@@ -209,7 +210,7 @@ TEST(AmpPass, ChannelsLast) {
       << "own kernels have stride 1";
 }
 
-// Few channels have a faster kernel where they lie.
+// For few channels the kernel for the original layout is faster.
 TEST(AmpPass, FewChannelsStayPlain) {
   const std::vector<std::string> layouts = LayoutsOf({.channels = 20, .kernel = 3, .padding = 1});
   EXPECT_EQ(std::count(layouts.begin(), layouts.end(), "NHWC"), 0);
@@ -255,7 +256,7 @@ OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t g
   return out;
 }
 
-// On a device nothing but what comes in is turned, whatever the groups.
+// On a device only the input is transposed, for all group counts.
 TEST(AmpPass, OnADeviceImagesTurnOnce) {
   for (const int64_t groups : {1, 4}) {
     const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, groups);
@@ -270,7 +271,7 @@ TEST(AmpPass, OnADeviceImagesTurnOnce) {
   }
 }
 
-// A convolution and the relu behind it are one operator there.
+// There, a convolution and the following relu are one operator.
 TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
   ProgramBuilder b("relu", 2);
   const ConvArgs conv = {.channels = 4, .kernel = 3, .padding = 1, .act = Act::kRelu};
@@ -296,7 +297,7 @@ TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
   }
 }
 
-// What somebody else reads as well must be there.
+// A value that another operator also reads must exist.
 TEST(AmpPass, AConvolutionThatOthersReadStays) {
   ProgramBuilder b("both", 2);
   const auto x = b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), {.channels = 4, .kernel = 3});

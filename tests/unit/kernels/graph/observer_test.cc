@@ -1,4 +1,4 @@
-// What looks on while a plan runs: profile and check for NaN.
+// Observers of a running plan: the profile and the check for NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two ranks of which the other one sends the same; each operation takes a moment.
+// Two ranks; the other one sends the same data. Each operation takes a moment.
 class SlowEcho final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode& node) override {
@@ -44,7 +44,7 @@ class SlowEcho final : public CommHandler {
   std::vector<CommNode> nodes_;
 };
 
-// Ends a moment after somebody begins to wait.
+// Ends a moment after a thread begins to wait.
 class EndsWhenWaitedFor final : public CommHandler {
  public:
   static constexpr Duration kMoment = std::chrono::milliseconds(20);
@@ -68,7 +68,7 @@ class EndsWhenWaitedFor final : public CommHandler {
 
 class ObserverTest : public ::testing::Test {
  protected:
-  // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with gradients reduced and sgd.
+  // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and sgd.
   std::unique_ptr<Plan> Trained(int threads = 1) { return TrainedWith(comm_, threads); }
   std::unique_ptr<Plan> TrainedWith(CommHandler& comm, int threads) {
     ProgramBuilder b("small", 8);
@@ -105,7 +105,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   const auto plan = Trained();
   Executor executor(*plan);
   Profiler profiler(*plan);
-  ASSERT_TRUE(executor.Run(2).ok());  // nobody looks on
+  ASSERT_TRUE(executor.Run(2).ok());  // no observer
   executor.SetObserver(&profiler);
   const Time begin = SteadyNow();
   ASSERT_TRUE(executor.Run(3).ok());
@@ -127,9 +127,9 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
 
   const ProfileRow* fc = Find(rows, "fc");
   ASSERT_NE(fc, nullptr);
-  EXPECT_EQ(fc->calls, 6);  // two a step
+  EXPECT_EQ(fc->calls, 6);  // two per step
   EXPECT_EQ(fc->flops, 3 * 2.0 * 8 * (6 * 4 + 4 * 2));
-  // Input, weights, bias and output of both.
+  // Input, weights, bias and output of both fc.
   EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
   EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));  // no gradient of x
   EXPECT_EQ(Find(rows, "relu")->flops, 0);
@@ -162,7 +162,7 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
   EXPECT_EQ(ToString(BusyOf(spans)), "");
-  // Two streams at once count once; what is before the first step belongs to none.
+  // Concurrent work of two streams counts once. Work before the first step belongs to no step.
   std::vector<Span> device = spans;
   device.push_back(span("copy", TraceTrack::kDevice, 0, -10, -5));
   device.push_back(span("kernel", TraceTrack::kDevice, 0, 5, 15));
@@ -191,7 +191,7 @@ TEST_F(ObserverTest, CommunicationIsTimedWhenNobodyLooksOnToo) {
     EXPECT_GE(times.exposed, 3 * moment / threads) << "nobody computes meanwhile";
     EXPECT_LE(times.exposed, times.on_way + 1) << threads;
   }
-  // Whoever starts it has nothing to wait for.
+  // The thread that starts it has nothing to wait for.
   const auto plan = Trained();
   Executor executor(*plan);
   ASSERT_TRUE(executor.Run(3).ok());
@@ -242,7 +242,8 @@ TEST_F(ObserverTest, NoShareAboveThePeak) {
   EXPECT_THAT(cached, Not(HasSubstr("measured while")));
 }
 
-// A probe ends within a time slice, so that a busy machine gives it one whole now and then.
+// A probe fits into one time slice, so that even a busy machine sometimes runs one probe without
+// interruption.
 TEST(MachinePeak, OtherProcessesDoNotLowerIt) {
   const MachinePeak before = MeasurePeak(1);
   std::atomic<bool> stop = false;
@@ -292,7 +293,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   ASSERT_TRUE(check.ok()) << check.status();
   executor.SetObserver(check->get());
   EXPECT_TRUE(executor.Run().ok());
-  // A huge weight of the first layer: finite, but not times six.
+  // A large weight of the first layer is finite, but overflows when multiplied by six.
   scope_.Find("fc_0.w")->span<float>()[2] = 3e38f;
   scope_.Find("fc_0.w")->span<float>()[6] = 3e38f;
   Status status = executor.Run();
@@ -300,13 +301,13 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("op #0 fc: check_nan_inf: not finite is fc_0.out[2] of f32[8,4] [TD1210]; "
                         "all inputs are finite"));
-  // What comes from outside is named as such.
+  // The message says that the value is an input of the program.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
   EXPECT_THAT(std::string(status.message()), HasSubstr("so was before x[5] of f32[8,6]"));
 }
 
-// An update lies in the memory of the parameter: what that was before nobody can see any more.
+// An update overwrites the parameter, so its previous value cannot be shown.
 TEST_F(ObserverTest, NanCheckSaysWhatItCannotKnow) {
   const auto plan = Trained();
   Executor executor(*plan);

@@ -29,7 +29,7 @@ Program Residual(int64_t width = 3) {
   return *std::move(program);
 }
 
-// Without the passes that are on by default.
+// A strategy without the passes that are on by default.
 DistributedStrategy Nothing() {
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(false);
@@ -37,7 +37,7 @@ DistributedStrategy Nothing() {
   return strategy;
 }
 
-// Runs the passes of one stage that `strategy` asks for.
+// Runs the passes of one stage that `strategy` requests.
 std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage stage,
                                   Program& program, std::vector<ParamGrad>& grads) {
   PassPipeline pipeline(strategy, nullptr);
@@ -46,7 +46,7 @@ std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage
   return pipeline.TakeReports();
 }
 
-// Forward passes, autodiff, update passes, with this optimizer.
+// A program after the forward passes, autodiff and the update passes, with this optimizer.
 Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer,
                 int64_t width = 3) {
   Program program = Residual(width);
@@ -176,7 +176,7 @@ TEST(Passes, FuseOptimizerBeforeAndAfter) {
   EXPECT_EQ(Train(fused, 5), Train(plain, 5));
 }
 
-// Adam's powers are read by every block of a large parameter and written once.
+// Every block of a large parameter reads Adam's powers; one block writes them.
 TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
   DistributedStrategy strategy;
   int fused = 0;
@@ -266,8 +266,8 @@ TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
   EXPECT_TRUE(Verify(program).ok());
 }
 
-// check_finite_and_unscale as the condition of an update: an overflow leaves out parameter and
-// velocity alike, and the factor follows.
+// check_finite_and_unscale as the condition of an update. An overflow skips the update of parameter
+// and velocity, and the factor follows.
 TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   Program program;
   const TensorDesc one = {DType::kF32, {1}};
@@ -339,7 +339,7 @@ TEST(Draw, AGraphWithEveryOperatorAndValue) {
 
 class ResNet50 {
  public:
-  // The 161 gradients in the order in which they become ready; `amp`: products in 16 bit.
+  // The 161 gradients in the order in which they become ready; `amp`: products in 16 bits.
   ResNet50(int64_t classes, bool amp) : weights_(amp ? DType::kF16 : DType::kF32) {
     Add("fc.w", weights_, 2048 * classes);
     Add("fc.b", weights_, classes);
@@ -462,7 +462,7 @@ TEST(Passes, BlockedLayoutsReachFromTheFirstConvolutionToThePool) {
     if (!op.attrs.contains("data_layout")) continue;
     EXPECT_EQ(std::get<std::string>(op.attrs.at("data_layout")), "nChw16c") << op.type;
   }
-  EXPECT_EQ(reorders, 0) << Dump(program);  // the pool leaves one pixel: both layouts are the same
+  EXPECT_EQ(reorders, 0) << Dump(program);  // one pixel: both layouts are the same
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("input_layout")), "NCHW");
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("output_layout")), "nChw16c");
 }
@@ -483,7 +483,7 @@ TEST(Passes, BlockedValuesAreReorderedForThoseWhoKnowThemPlain) {
   EXPECT_EQ(types[0], "conv2d");
   EXPECT_EQ(types[1], "relu");
   EXPECT_EQ(types[2], "reorder");
-  EXPECT_EQ(std::count(types.begin(), types.end(), "reorder"), 2);  // one each way
+  EXPECT_EQ(std::count(types.begin(), types.end(), "reorder"), 2);  // one in each direction
 }
 
 }  // namespace

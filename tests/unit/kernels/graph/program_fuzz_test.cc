@@ -1,5 +1,5 @@
-// Mutated program files are refused with a message or become a program with gradients and an
-// update; none crashes, hangs, or makes the process grow.
+// A mutated program file is rejected with a message, or becomes a program with gradients and an
+// update. No file crashes the process, hangs, or makes its memory grow.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

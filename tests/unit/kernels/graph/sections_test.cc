@@ -1,4 +1,4 @@
-// Sections of a pipeline and the schedule of their micro batches.
+// Sections (pipeline stages) and the schedule of their micro batches.
 #include "kernels/graph/passes/sections.h"
 
 #include <array>
@@ -29,7 +29,7 @@ Program Mlp(int64_t batch, int layers, int64_t units) {
   return *builder.Finish();
 }
 
-// ---- The schedule -------------------------------------------------------------------------------
+// ---- Schedule -----------------------------------------------------------------------------------
 
 std::string Text(const std::vector<PipelineRow>& rows) {
   std::string text;
@@ -47,8 +47,8 @@ TEST(OneForwardOneBackwardTest, Rows) {
   EXPECT_EQ(Text(OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
 }
 
-// In order, each backward behind its forward, and never more of them between than sections are
-// behind.
+// All run in order, each backward after its forward. The number of micro batches between the two
+// never exceeds the number of following sections.
 TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
   for (int sections = 1; sections <= 6; ++sections) {
     for (int micro = 1; micro <= 9; ++micro) {
@@ -128,8 +128,7 @@ TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
               HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
 }
 
-// ---- Under a device guard
-// ------------------------------------------------------------------------
+// ---- Under a device guard -----------------------------------------------------------------------
 
 TEST(SectionsTest, TheGuardMakesTwoSections) {
   Program program = Mlp(8, 2, 64);
@@ -186,13 +185,13 @@ SectionProgram Rank(Program program, int sections, int section, int micro) {
   return *std::move(made);
 }
 
-// Memory of the temporaries is that of the micro batches that live, whatever their number.
+// The memory of temporaries depends on the micro batches that are alive, not on their total number.
 TEST(UnrollSectionTest, MemoryIsBounded) {
   const auto bytes = [](int section, int micro) {
     const Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
     const auto plan =
         PlanMemory(program, FindCommIntervals(program), {}, {.inplace = true, .reuse = true});
-    size_t data = 0;  // all of the step's data is there from the start
+    size_t data = 0;  // all data of the step exist from the start
     for (const Var& var : program.vars()) {
       if (var.name.starts_with("x@MICRO")) data += var.desc.bytes();
     }
@@ -208,8 +207,8 @@ TEST(UnrollSectionTest, MemoryIsBounded) {
   EXPECT_LT(bytes(2, 8), bytes(1, 8));
 }
 
-// Messages as ranks that wait for each other see them: a send ends when it is received. Nobody
-// waits for ever, whatever waits for a message that was sent (Behind).
+// Simulates messages between ranks that wait for each other: a send ends when the message is
+// received. No rank waits forever, even in a wait for a message that was sent.
 class Rendezvous {
  public:
   Rendezvous(int sections, int micro) {
@@ -221,7 +220,7 @@ class Rendezvous {
     ended_.resize(programs_.size());
   }
 
-  // True when all ranks come to their end.
+  // True if the programs of all ranks end.
   bool Run() {
     bool moved = true;
     while (moved) {
@@ -245,7 +244,7 @@ class Rendezvous {
   };
   int ranks() const { return static_cast<int>(programs_.size()); }
 
-  // The rank's program goes on until it has to wait.
+  // Continues the program of the rank until it has to wait.
   bool Advance(int r) {
     bool moved = false;
     for (; at_[r] < programs_[r].ops.size(); ++at_[r], moved = true) {
@@ -263,7 +262,7 @@ class Rendezvous {
     return moved;
   }
 
-  // What stands first in a lane of rank r meets what stands first in its peer's.
+  // Matches the first call in a lane of rank r with the first call in the lane of its peer.
   bool Meet(int r) {
     bool moved = false;
     for (const int lane : {0, 1}) {

@@ -1,4 +1,4 @@
-// What a client keeps of its pushes when it does not know whether a server took them.
+// The pushes that a client keeps while it does not know whether a server accepted them.
 #include "pserver/client/push_retransmit_buffer.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +16,7 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
   PushRetransmitBuffer kept(1000);
   for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
   kept.Doubtful(0, 1);
-  kept.Answered(0, 2, 7);  // which was under way when the doubt came, and may be the older one
+  kept.Answered(0, 2, 7);  // it was sent before the doubt, and may be the older one
   kept.Checkpointed(0, 7);
   EXPECT_EQ(kept.bytes(), 10u);
   EXPECT_EQ(kept.Of(0)[0]->part.sequence, 1u);

@@ -27,10 +27,10 @@ TEST(PartitionTest, CutsAsTheSeedsDo) {
   EXPECT_THAT(Sizes(Shape{8192 * 2 + 1}, 2), ElementsAre(8193, 8192));
   // ceil(30000 / 3) = 10000 elements, rounded up to 34 rows of 300.
   EXPECT_THAT(Sizes(Shape{100, 300}, 3), ElementsAre(10200, 10200, 9600));
-  // Rounding up to rows leaves fewer blocks than asked for.
+  // Because of the rounding up to rows, there are fewer slices than requested.
   EXPECT_THAT(Sizes(Shape{3, 10000}, 2), ElementsAre(20000, 10000));
   EXPECT_THAT(Sizes(Shape{5, 10000}, 4), ElementsAre(20000, 20000, 10000));
-  // More servers than rows.
+  // There are more servers than rows.
   EXPECT_THAT(Sizes(Shape{2, 40000}, 8), ElementsAre(40000, 40000));
   EXPECT_THAT(Sizes(Shape{20, 30, 10, 10}, 3), ElementsAre(21000, 21000, 18000));
 }
@@ -49,7 +49,7 @@ TEST(PartitionTest, HashIsStable) {
   const auto alone = Partition({{"fc_1.w", Shape{10}}}, options);
   const auto among = Partition({{"a", Shape{10}}, {"fc_1.w", Shape{10}}}, options);
   ASSERT_TRUE(alone.ok() && among.ok());
-  EXPECT_EQ((*alone)[0].server, (*among)[1].server);  // order of variables is of no account
+  EXPECT_EQ((*alone)[0].server, (*among)[1].server);  // the order of the variables does not matter
   std::map<int, int> count;
   for (int i = 0; i < 300; ++i) {
     ++count[(*Partition({{"v" + std::to_string(i), Shape{10}}}, options))[0].server];

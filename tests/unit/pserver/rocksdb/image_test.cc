@@ -1,4 +1,4 @@
-// Images of a shard that are made while pushes go on.
+// Snapshots of a shard that are copied while pushes continue.
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Several times what is copied at once.
+// Several times the amount that is copied at once.
 constexpr int kSlices = 64;
 constexpr int64_t kNumel = 16 << 10, kRows = 32 << 10, kDim = 16;
 
@@ -34,7 +34,7 @@ class ImageTest : public ShardFixture {
     const StatusOr<bool> whole = shard_->InitParams(Rank(0), 0, params_, {}, {rows});
     ASSERT_TRUE(whole.ok() && *whole) << whole.status();
   }
-  // Changes all slices and rows alike.
+  // Changes all slices and rows by the same amount.
   Status PushAll(uint64_t number) {
     head_.sequence = number;
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head_));
@@ -49,7 +49,7 @@ class ImageTest : public ShardFixture {
     }
     return shard_->Push(head_, std::move(ticket)).status();
   }
-  // Whether slices and rows are all of the moment that the image speaks of.
+  // Expects all slices and rows to be from the same moment, the one that the snapshot names.
   static void ExpectOneMoment(const ShardSnapshot& image) {
     const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
     EXPECT_EQ(image.marks[0].applied.highest(), image.version);
@@ -99,14 +99,14 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
   EXPECT_EQ(shard_->Image()->version, uint64_t{kPushes});
 }
 
-// Somebody copies it when he has the time, or never.
+// The copy is made later, or never.
 TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
   std::vector<SnapshotFn> copies;
   Make({.checkpoint_every_steps = 2,
         .on_checkpoint = [&](uint64_t, SnapshotFn copy) { copies.push_back(std::move(copy)); }});
   Begin();
   for (uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(PushAll(n).ok());
-  ASSERT_EQ(copies.size(), 2u);  // the second one while the first is not copied
+  ASSERT_EQ(copies.size(), 2u);  // the second one before the first is copied
   for (size_t i = 0; i < 2; ++i) {
     const StatusOr<ShardSnapshot> image = copies[i]();
     ASSERT_TRUE(image.ok()) << image.status();

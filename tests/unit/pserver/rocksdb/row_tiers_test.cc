@@ -1,4 +1,4 @@
-// A table with a bound on its memory against the same table without one.
+// A table with a memory limit, compared with the same table without one.
 #include "pserver/tables/row_tiers.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64
   return g;
 }
 
-// All that a table says about its rows.
+// Compares everything that a table returns about its rows.
 void ExpectEqual(const RowValues& a, const RowValues& b) {
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.content, b.content);
@@ -107,12 +107,12 @@ class RowTiersTest : public testing::Test {
     return values;
   }
   static size_t InMemory(const SparseTable& table) { return table.rows() - table.Info().cold_rows; }
-  // Random pulls, pushes and looks at everything, on both tables alike.
+  // Random pulls, pushes and complete reads, on both tables alike.
   static void Compare(SparseTable& hot, SparseTable& tiered, uint64_t from, uint64_t to) {
     for (uint64_t version = from; version < to && !HasFailure(); ++version) {
       SCOPED_TRACE("version " + std::to_string(version));
       const auto word = Philox(StreamKey(3, "what"), version);
-      // Most of the time some rows alone are in use.
+      // Most of the time only some rows are in use.
       const uint64_t begin = word[0] % 3 == 0 ? 0 : word[1] % (kHeight - 300);
       const uint64_t end = word[0] % 3 == 0 ? kHeight : begin + 300;
       const Gradient g =
@@ -127,7 +127,7 @@ class RowTiersTest : public testing::Test {
       EXPECT_EQ(tiered.Info().extended, hot.Info().extended);
       std::vector<uint64_t> asked;
       for (uint64_t i = 0; i < 150; ++i) asked.push_back(Philox(word[3], i)[0] % kHeight);
-      asked.insert(asked.end(), g.ids.begin(), g.ids.end());  // some come twice
+      asked.insert(asked.end(), g.ids.begin(), g.ids.end());  // some ids appear twice
       EXPECT_EQ(Rows(tiered, asked), Rows(hot, asked));
       if (keep_previous) {
         EXPECT_EQ(Rows(tiered, asked, true), Rows(hot, asked, true));
@@ -159,8 +159,8 @@ class RowTiersTest : public testing::Test {
       }
     }
   }
-  // A cut of which some buckets at a time are copied, with all that changes rows between, against
-  // an image of the moment at which it began. Ends at another version.
+  // Copies a snapshot a few buckets at a time, with all kinds of changes between, and compares it
+  // with a copy from the moment at which it began. Ends at another version.
   static void CompareCut(SparseTable& table, uint64_t* version, std::optional<uint64_t> since) {
     const auto then = table.Image(*version, since);
     ASSERT_TRUE(then.ok()) << then.status();
@@ -245,7 +245,7 @@ TEST_F(RowTiersTest, ACutHasNothingOfWhatCameBehindIt) {
   }
 }
 
-// A checkpoint of either goes on as either.
+// A checkpoint of either kind of table can be loaded into either.
 TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   const char* rules = "admit_count=2 shrink_every=6 ttl=25 decay=0.9 shrink_score=0.3";
   auto hot = Make("adagrad", rules, 0), tiered = Make("adagrad", rules, 100);
@@ -258,7 +258,7 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
     for (const auto& [bucket, rows] : image->buckets) ASSERT_TRUE(to->SetRows(rows, 40).ok());
   }
   EXPECT_LE(InMemory(*tiered_too), 50u + 64u);
-  // What was counted before stays behind.
+  // Earlier counts stay with the old table.
   const uint64_t removed = hot->Info().removed;
   for (uint64_t version = 40; version < 70; ++version) {
     const Gradient g = RandomGradient(version, 80);
@@ -273,7 +273,7 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   ExpectSameImage(*hot, *tiered_too, 70);
 }
 
-// First values that come for rows that are outside replace them, with what the rules count.
+// New initial values for rows outside memory replace those rows, including the counts of the rules.
 TEST_F(RowTiersTest, RowsThatAreSetAgainAreTheLastOnes) {
   const char* rules = "shrink_every=4 decay=0.5 shrink_score=0.4";
   auto hot = Make("sgd", rules, 0), tiered = Make("sgd", rules, 40);
@@ -313,7 +313,7 @@ TEST_F(RowTiersTest, MemoryIsBoundedAndReadingWritesNothing) {
   EXPECT_GT(tiered->Info().read_seconds, 0);
 }
 
-// The hand passes by those that are used again and again.
+// The clock hand skips rows that are used again and again.
 TEST_F(RowTiersTest, WhatIsInUseStays) {
   auto table = Make("sgd", "", 400);
   const Gradient often = RandomGradient(1, 100, 0, 100);
@@ -334,7 +334,7 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   auto hot = Make("adagrad", rules, 0), tiered = Make("adagrad", rules, 100);
   Compare(*hot, *tiered, 0, 20);
   store_->set_free_bytes_min(uint64_t{1} << 60);
-  // What was acknowledged stays; sooner or later pushes are refused, before they change anything.
+  // Acknowledged pushes stay. Sooner or later pushes are rejected, before they change anything.
   uint64_t version = 20;
   Status refused;
   for (; refused.ok() && version < 60; ++version) {
@@ -347,7 +347,7 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr(dir_ + "/cold"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("bytes free"));
   ExpectSameImage(*hot, *tiered, version);
-  // Steps that were taken before come to their end, and rules remove what they must.
+  // Steps that were accepted before are completed, and rules still remove rows.
   for (uint64_t more = 0; more < 12; ++more, ++version) {
     const Gradient g = RandomGradient(version, 30);
     for (SparseTable* table : {hot.get(), tiered.get()}) {

@@ -1,4 +1,4 @@
-// What a shard does while its storage is slow, or has no room.
+// A shard with slow or full storage.
 #include <chrono>
 #include <future>
 
@@ -10,7 +10,8 @@ namespace {
 
 class ShardStorageTest : public ShardFixture {};
 
-// Others are answered while the first values are written; a deadlock would end at the deadline.
+// The shard replies to others while the initial values are written; a deadlock would end at the
+// deadline.
 TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   LogInMemory log;
   Shard::Options options;
@@ -42,7 +43,7 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
 }
 
-// The log has no room: those who are going to change something hear it before they do.
+// The log is full: calls that would change something fail before they change it.
 TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   struct FullLog final : WriteAheadLog {
     Status Ready(uint64_t bytes) override {
@@ -57,7 +58,7 @@ TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   options.log = &log;
   Make(options);
   Start(Config(1, ShardMode::kASync));
-  log.room = 47;  // a push has 48
+  log.room = 47;  // a push needs 48
   const int before = log.entries;
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status(), ResourceExhausted("48 bytes do not fit"));
   EXPECT_EQ(log.entries, before);

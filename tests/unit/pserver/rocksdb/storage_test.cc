@@ -55,7 +55,7 @@ class StorageTest : public ShardFixture {
     return true;
   }
 
-  // The file of the folder with `part` in its name that is not empty.
+  // The only file of the directory that has `part` in its name and is not empty.
   std::string Only(const std::string& part) const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
@@ -212,7 +212,7 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   const std::string copy = dir_ + "_old";
   std::filesystem::copy(dir_, copy);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(Image(4)).ok()); }
-  // An older store comes back under a newer acknowledgement.
+  // An older store is put back beside a newer acknowledgement.
   std::filesystem::copy_file(dir_ + "/TANDEM_ACKNOWLEDGED", copy + "/TANDEM_ACKNOWLEDGED",
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();
@@ -258,7 +258,7 @@ TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
   EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr(path + " is missing"));
 }
 
-// Most of the file has become slices when its end is found to be wrong.
+// Most of the file has been loaded into slices when its end is found to be damaged.
 TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
@@ -302,7 +302,7 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   EXPECT_TRUE(started.shard().Info().initialised);
 }
 
-// A file of values that its record does not speak of, and the record of another file.
+// A file of values that its record does not mention, and the record of another file.
 TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(Image(2)).ok());
@@ -321,7 +321,7 @@ TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
   EXPECT_TRUE(Same(**storage->Read(), image));
 }
 
-// Everything that lies in the folder of a server with a log: each byte is flipped once.
+// Flips each byte of each file in the directory of a server with a log, one at a time.
 TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
   constexpr uint64_t kEntries = 3;
   const ShardSnapshot image = Image(2);

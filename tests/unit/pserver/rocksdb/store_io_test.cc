@@ -1,5 +1,5 @@
-// The checkpoint store when calls of the system fail. This program's own fsync and fdatasync take
-// the place of the C library's, for RocksDB too.
+// The checkpoint store when system calls fail. This program's fsync and fdatasync replace those of
+// the C library, for RocksDB too.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,9 +20,9 @@
 
 namespace {
 
-std::atomic<int> g_failures{0};  // syncs of files that are still to fail
+std::atomic<int> g_failures{0};  // number of file syncs that are still to fail
 std::mutex g_mu;
-std::set<std::string> g_synced;  // folders and files
+std::set<std::string> g_synced;  // directories and files
 
 int Sync(long call, int fd) {
   if (g_failures > 0 && g_failures-- > 0) {

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kNone{};
 
-// A writer whose work and whose pushes are what a test says.
+// A writer with work and pushes that the test controls.
 struct Writer {
   Writer() : pace({[this] { return pushes.load(); }, [this] { return Duration(worked.load()); }}) {}
   void Work(Duration time) { worked += time.count(); }
@@ -100,10 +100,10 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
     w.Work(hours(1));
     ++w.pushes;
     resting = true;
-    file.Wrote();  // 29 hours, if nobody came
+    file.Wrote();  // 29 hours without the wake-up
   });
   while (!resting) std::this_thread::yield();
-  std::this_thread::sleep_for(milliseconds(5));  // mostly it does by now; right without, too
+  std::this_thread::sleep_for(milliseconds(5));  // it usually sleeps by now
   const CheckpointThrottle::Wish another(&w.pace, hours(100));
   writer.join();
 }
@@ -126,7 +126,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   DurableShard::Options options;
   options.pace = &pace;
   DurableShard durable(std::move(options), storage.get(), clock_, backend_, device_, metrics_);
-  constexpr int64_t kNumel = 3 << 19;  // six mebibytes, of which two at a time are written
+  constexpr int64_t kNumel = 3 << 19;  // six mebibytes, written two at a time
   ShardConfig config = Config(1, ShardMode::kASync);
   config.slices = {{"w", Shape{kNumel}, 0, kNumel}};
   Start(config, 3);
@@ -134,8 +134,8 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   const Time start = SteadyNow();
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));
-  EXPECT_GE(pieces, 4u);                // the begin, and each of them
-  ASSERT_TRUE(durable.Save().ok());     // at once: each rest would be 29 hours
+  EXPECT_GE(pieces, 4u);                // the begin, and each chunk
+  ASSERT_TRUE(durable.Save().ok());     // at once: each pause would be 29 hours
   ASSERT_TRUE(durable.Restore().ok());  // likewise
   const StatusOr<std::optional<ShardSnapshot>> read = storage->Read();
   ASSERT_TRUE(read.ok() && *read) << read.status();

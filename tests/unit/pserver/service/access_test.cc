@@ -1,4 +1,4 @@
-// Roles: every cell of role x call on a real server, and jobs that do not mix.
+// Roles: every combination of role and call on a real server, and separation of jobs.
 #include "pserver/service/access.h"
 
 #include <grpcpp/channel.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Said again here on purpose: a change of the table is a change of who may what.
+// Repeated here deliberately: a change of the table changes the rights of roles.
 const std::map<std::string, std::vector<PeerRole>>& Allowed() {
   using enum PeerRole;
   static const std::map<std::string, std::vector<PeerRole>> allowed = {
@@ -58,7 +58,7 @@ class AccessTest : public PserverTest {
     options.audit_log = dir_ + "/audit.jsonl";
     StartServers(1, options);
   }
-  // What came of each call, by "role call"; "" for a caller without a role.
+  // The outcome of each call, by "role call"; "" for a caller without a role.
   std::map<std::string, std::string> Audited() const {
     std::map<std::string, std::string> outcomes;
     std::ifstream file(dir_ + "/audit.jsonl");
@@ -115,7 +115,7 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
       const Status status = Call(tls, method);
       ++cells;
       refused += allowed ? 0 : 1;
-      // An empty request is wrong in other ways; but nobody is refused for who it is.
+      // An empty request is wrong in other ways, but is not rejected because of the caller's role.
       EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
           << RoleName(role) << " " << method << ": " << status;
       EXPECT_NE(status.code(), StatusCode::kUnavailable) << RoleName(role) << " " << method;
@@ -127,7 +127,7 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   }
   EXPECT_EQ(cells, 84);
   EXPECT_EQ(refused, 54);
-  // All of it can be read afterwards.
+  // The audit log contains all of it.
   const auto audited = Audited();
   EXPECT_EQ(audited.size(), 84u);
   for (const PeerRole role : kPeerRoles) {
@@ -150,7 +150,7 @@ TEST_F(AccessTest, JobsDoNotMix) {
       EXPECT_THAT(std::string(status.message()), HasSubstr("of job \"other\", this server serves"));
     }
   }
-  // Nor does a client take the server of another job for its own.
+  // A client does not accept the server of another job either.
   PsOptions options;
   options.job = "other";
   options.tls = authority_.Issue("other", PeerRole::kTrainer);
@@ -182,7 +182,7 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   server = Pserver::Start(options, metrics_);
   EXPECT_THAT(std::string(server.status().message()),
               HasSubstr("but this is a pserver of job \"k\""));
-  // TLS without callers' certificates keeps nobody out of a network address.
+  // TLS without client certificates does not restrict access on a network address.
   options.job = "";
   options.rpc.tls.ca = "";
   options.rpc.listen = {"0.0.0.0", 0};
@@ -191,7 +191,7 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("give tls_ca"));
 }
 
-// With roles and the token together, on both roads.
+// Roles and the token together, on both transports.
 TEST_F(AccessTest, ATrainerTrains) {
   PserverOptions server;
   server.rpc.tls = authority_.Issue("j", PeerRole::kPserver);

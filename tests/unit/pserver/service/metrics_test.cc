@@ -1,4 +1,4 @@
-// What a server counts of itself (docs/reference/metrics.md).
+// The metrics of a server (docs/monitoring.md).
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Of "name" or "name{labels}"; -1 when it is not exported.
+// Value of "name" or "name{labels}"; -1 if it is not exported.
 double ValueOf(const Metrics& metrics, const std::string& series) {
   const std::string text = "\n" + metrics.Text();
   const size_t at = text.find("\n" + series + " ");
@@ -82,7 +82,7 @@ TEST_F(PserverMetricsTest, CallsAreCountedByWhateverRoadTheyCome) {
     EXPECT_EQ(Errors("Push"), refused + 1);
     EXPECT_EQ(Errors("Pull"), 0);
   }
-  EXPECT_EQ(Calls("Barrier"), 0);  // known, though it never came
+  EXPECT_EQ(Calls("Barrier"), 0);  // exported, though it was never called
   EXPECT_EQ(Calls("Configure"), 2);
 }
 
@@ -97,7 +97,7 @@ TEST_F(PserverMetricsTest, LogAndCheckpoints) {
   Model model;
   ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
-  EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // the first values
+  EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // the initial values
   EXPECT_EQ(ValueOf(metrics_, "tandem_pserver_checkpoint_seconds_count"), 1);
   ASSERT_TRUE(PushAndWait(*client, 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
   EXPECT_GE(ValueOf(metrics_, "tandem_pserver_log_write_seconds_count"), 1);

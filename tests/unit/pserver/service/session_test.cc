@@ -1,5 +1,5 @@
-// Proofs of the job's secret: what holds for one session, and what the program gets that took a
-// pserver's port.
+// Proofs of the job's secret: they hold for one session, and a program that took a pserver's port
+// gains nothing.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr char kSecret[] = "0123456789abcdef", kOther[] = "0123456789abcdeX";
 
-// Opens a session; the client's verdict.
+// Opens a session; returns the client's result.
 Status Open(ServerSessions& server, ClientSession& client) {
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
@@ -77,7 +77,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
               HasSubstr("listens on a:1 does not hold the secret of job \"job\" [TD6020]"));
   EXPECT_EQ(Open(none, client).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(client.Next("Push").metadata, "") << "no session with either";
-  // A caller that does not look at the server's proof still has no key.
+  // A caller that does not check the server's proof still has no key.
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
   ASSERT_EQ(server.Open(offer, &reply), OkStatus());
@@ -87,7 +87,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
       std::string(
           server.Check(EncodeStamp({terms.id, 1, CallProof(key, 1, "Push")}), "Push").message()),
       HasSubstr("[TD6011]"));
-  // The answer to one offer is none to another: a recorded proof opens nothing.
+  // The reply to one offer does not fit another: a recorded proof opens nothing.
   EXPECT_EQ(client.Accept(client.Offer(), reply).code(), StatusCode::kUnauthenticated);
   EXPECT_EQ(client.Accept(offer, reply), OkStatus());
 }
@@ -96,7 +96,8 @@ TEST(SessionTest, AServerOfAnotherJobWithTheSameSecretIsRefused) {
   ServerSessions other(kSecret, "other");
   ClientSession client(kSecret, "job", "a:1");
   EXPECT_EQ(Open(other, client).code(), StatusCode::kUnauthenticated);
-  // A relay that writes the other job's name into the offer gets a proof, which is no proof here.
+  // A relay that writes the name of the other job into the offer gets a proof, which is invalid
+  // here.
   OpenSessionRequest offer = client.Offer();
   const std::string nonce = offer.nonce();
   offer.set_job("other");
@@ -117,7 +118,7 @@ TEST(SessionTest, NoProofServesAnotherPurpose) {
       CallProof(kSecret, 1, "Pull"), ServerProof(kOther, terms),
   };
   EXPECT_EQ(all.size(), 8u);
-  // Computed with Python's hmac module, from the words of proto/pserver.proto.
+  // Computed with Python's hmac module from the description in proto/pserver.proto.
   EXPECT_EQ(absl::BytesToHexString(ServerProof(kSecret, terms)),
             "15ef492642f800eab6fa066a49caa95ecacf4d85f2dd58fc4672c5bb3bba84af");
   EXPECT_EQ(absl::BytesToHexString(SessionKey(kSecret, terms)),
@@ -157,7 +158,7 @@ TEST(SessionTest, AFloodOfStrangersDropsNoProvenSession) {
   EXPECT_TRUE(AsksForAnother(server.Check(lost.metadata, "Push"))) << "it had proved nothing";
   waiting.Forget(lost.session);
   EXPECT_EQ(waiting.Next("Push").metadata, "");
-  // Of those that proved themselves the one idle longest makes room.
+  // Among the authenticated sessions, the one that was idle longest is dropped.
   std::vector<std::unique_ptr<ClientSession>> more;
   for (int i = 0; i < 3; ++i) {
     if (i == 2) {
@@ -186,7 +187,7 @@ TEST(SessionTest, ANewerSessionIsNotForgottenForAnOlderOne) {
   EXPECT_EQ(server.Check(newer.metadata, "Push"), OkStatus());
 }
 
-// Listens where a pserver would, and notes what callers give.
+// Listens in place of a pserver and records what callers send.
 class Thief final : public ParameterServer::Service {
  public:
   explicit Thief(bool knows_sessions) : knows_sessions_(knows_sessions) {}
@@ -237,7 +238,7 @@ class SessionServerTest : public PserverTest {
     options.rpc.listen = listen;
     StartServers(1, options);
   }
-  // A client with the secret meets `thief`.
+  // A client with the secret connects to `thief`.
   Status Meet(Thief& thief) {
     auto server = RpcServer::Start({}, {&thief});
     EXPECT_TRUE(server.ok()) << server.status();
@@ -247,7 +248,7 @@ class SessionServerTest : public PserverTest {
     Model model;
     return (*client)->Configure(model.variables, PsMode::kSync, {}).status();
   }
-  // GetStatus with this metadata, as a program that is no client of Tandem sends it.
+  // Calls GetStatus with this metadata, as a program other than a Tandem client might.
   Status Ask(const std::string& key, const std::string& value) {
     const auto stub =
         ParameterServer::NewStub(*MakeChannel(*ParseEndpoint(endpoints_[0]), TlsFiles{}));
@@ -281,7 +282,7 @@ TEST_F(SessionServerTest, AServerOfAnEarlierVersionIsNamed) {
 
 TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   StartServer();
-  // HMAC-SHA256(secret, job): what earlier versions sent with each call.
+  // HMAC-SHA256(secret, job): earlier versions sent it with each call.
   const Status token =
       Ask(kTokenMetadata, "6b1db5025a8994007171b26e603ea4ed72816ef365fc75dccf1dcd734a0a0610");
   EXPECT_EQ(token.code(), StatusCode::kUnauthenticated);
@@ -311,8 +312,8 @@ TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   }
 }
 
-// A server takes little of a connection before a call of it was accepted. A client whose connection
-// broke makes a small call first.
+// A server accepts few bytes of a connection before it accepted a call of it. So a client makes a
+// small call first after its connection broke.
 TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   PserverOptions options;
   options.job = "job";
@@ -340,7 +341,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   }
 }
 
-// A Unix-domain socket stays in its folder when its server is gone: the next one takes its place.
+// A Unix-domain socket file outlives its server; the next server replaces it.
 TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   const Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
@@ -356,7 +357,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   ASSERT_TRUE(std::filesystem::exists(where.path));
   StartServer(where);
   ASSERT_TRUE((*client)->ServerInfo().ok());
-  // In a folder where others write, another user's socket could be there instead.
+  // In a directory that others can write to, the socket could belong to another user.
   std::filesystem::create_directory(dir_ + "/open");
   std::filesystem::permissions(dir_ + "/open", std::filesystem::perms::all);
   second.rpc.listen.path = dir_ + "/open/pserver-0";
@@ -365,7 +366,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
 }
 
 TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
-  endpoints_ = {"192.0.2.1:7000"};  // nobody's: RFC 5737
+  endpoints_ = {"192.0.2.1:7000"};  // unassigned: RFC 5737
   PsOptions options{.secret = kSecret, .wait_for_servers = false};
   const auto refused = Client(0, 1, options);
   EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
@@ -377,7 +378,7 @@ TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   EXPECT_TRUE(Client(0, 1, options).ok());
 }
 
-// Calls of many threads share one client: they open what sessions they need.
+// Calls of many threads share one client, which opens the sessions that they need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();
   auto client = Client(0, 1, {.secret = kSecret});

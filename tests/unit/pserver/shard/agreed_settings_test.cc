@@ -1,4 +1,4 @@
-// Which trainers a server lets work side by side.
+// Which trainers a server lets work together.
 #include "pserver/shard/job_settings_check.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("trainer 2 has seed 2, trainer 0 has 1"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("silent for 60 s"));
   EXPECT_TRUE(Agree(2, kOne).ok());     // nothing was changed
-  EXPECT_FALSE(Agree(0, kOther).ok());  // it was the first, but not alone
+  EXPECT_FALSE(Agree(0, kOther).ok());  // the first, but not alone
 }
 
 TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {
@@ -43,12 +43,12 @@ TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {
 
 TEST_F(AgreedSettingsTest, AnotherJobBeginsWhenNobodyElseIsAtWork) {
   EXPECT_TRUE(Agree(0, kOne).ok());
-  EXPECT_TRUE(Agree(0, kOther).ok());  // alone, started again
+  EXPECT_TRUE(Agree(0, kOther).ok());  // alone, restarted
   EXPECT_TRUE(Agree(1, kOther).ok());
   at_work_ = {};
   EXPECT_TRUE(Agree(1, kOne).ok());
   at_work_ = {0, 1};
-  EXPECT_FALSE(Agree(0, kOther).ok());  // one of the job before
+  EXPECT_FALSE(Agree(0, kOther).ok());  // a trainer of the previous job
   EXPECT_TRUE(Agree(0, kOne).ok());
 }
 

@@ -1,4 +1,4 @@
-// A shard on the CPU with a clock that the test moves, and short ways to speak to it.
+// A shard on the CPU with a clock that the test moves, and short functions that call it.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,7 @@ inline Buffer FloatBuffer(const std::vector<float>& values) {
   return buffer;
 }
 
-// What a shard notes; nothing is written.
+// Collects the log entries of a shard and writes nothing to disk.
 class LogInMemory final : public WriteAheadLog {
  public:
   Status Ready(uint64_t /*bytes*/) override { return OkStatus(); }
@@ -32,7 +32,7 @@ class ShardFixture : public testing::Test {
  protected:
   static constexpr uint64_t kIncarnation = 7;
 
-  // Two variables, one of them in two slices.
+  // Two variables; one of them is split into two slices.
   static ShardConfig Config(int trainers, ShardMode mode, const std::string& optimizer = "sgd") {
     ShardConfig config{.job = "job", .trainers = trainers, .mode = mode};
     config.optimizer.type = optimizer;
@@ -46,7 +46,7 @@ class ShardFixture : public testing::Test {
   void Make(Shard::Options options = {}) {
     shard_ = std::make_unique<Shard>(std::move(options), clock_, backend_, device_, metrics_);
   }
-  // Configured by every trainer, every parameter at `value`.
+  // Configures the shard for every trainer and sets every parameter to `value`.
   void Start(const ShardConfig& config, float value = 1.0f) {
     if (!shard_) Make();
     for (int r = 0; r < config.trainers; ++r) {
@@ -67,7 +67,7 @@ class ShardFixture : public testing::Test {
     head.slices = {{"fc_0.w", 0, desc}, {"fc_0.w", 4, desc}, {"fc_0.b", 0, desc}};
     return head;
   }
-  // Every element of every slice of `head` is `value`.
+  // Pushes `value` for every element of every slice of `head`.
   StatusOr<PushOutcome> Push(const PushHead& head, float value) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head));
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
@@ -76,7 +76,7 @@ class ShardFixture : public testing::Test {
     }
     return shard_->Push(head, std::move(ticket));
   }
-  // The status of a pull with a callback that must already have been called.
+  // Pulls with a callback, which must already have been called, and returns its status.
   StatusOr<PullResult> PullNow(uint64_t min_version) {
     StatusOr<PullResult> result = Internal("not answered");
     PullQuery query{Rank(0), true, min_version, {}};
@@ -92,7 +92,7 @@ class ShardFixture : public testing::Test {
     }
     return all;
   }
-  // A pull of `trainer` that waits; the answer comes into *out.
+  // Starts a pull of `trainer` that waits; its result is stored in *out.
   void PullLater(int trainer, uint64_t min_version, Duration timeout,
                  std::shared_ptr<StatusOr<PullResult>> out) {
     shard_->Pull({Rank(trainer), false, min_version, {}}, clock_.Now() + timeout,

@@ -1,5 +1,6 @@
-// From which number of the log on a checkpoint holds a push (durability replayable): its sender,
-// who waits for that (--keep_pushes_mb), may be the one whose next push completes the step.
+// From which log number on a checkpoint holds a push (durability replayable). Its sender waits for
+// that checkpoint (--keep_pushes_mb). That sender may also be the trainer that has to push next to
+// complete the step.
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -14,7 +15,7 @@ class ShardReplayTest : public ShardFixture {
     Start(Config(2, ShardMode::kSync));
     first_ = *shard_->Image();
   }
-  // With that checkpoint and the log.
+  // Restarts with that checkpoint and the log.
   void StartAgain() {
     const std::vector<LogEntry> noted = std::exchange(log_.entries, {});
     Make({.log = &log_, .replayable = true});
@@ -33,13 +34,13 @@ TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
-  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // for a step that is not complete
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // a push for an incomplete step
   const uint64_t checkpoint = shard_->Image()->log_number;
   const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->duplicate);
   EXPECT_LE(again->log_number, checkpoint);
-  // What belongs to the step that is not complete is not in it.
+  // The checkpoint does not contain pushes of the incomplete step.
   EXPECT_GT(Push(Head(Rank(1), 2, 1), 1)->log_number, checkpoint);
 }
 
@@ -59,7 +60,7 @@ TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
   EXPECT_LE(asked_for->log_number, shard_->Image()->log_number);
 }
 
-// Nobody was told of that step: who is in its place gives to it anew.
+// No trainer has seen a result of that step, so the replacement contributes to it again.
 TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
@@ -75,7 +76,7 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));  // 1 - 0.5 * (1 + 1)
 }
 
-// Others may have gone on behind it.
+// Other trainers may have continued after that step.
 TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());

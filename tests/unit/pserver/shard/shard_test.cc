@@ -79,7 +79,7 @@ TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
   EXPECT_TRUE(again->duplicate);
   EXPECT_EQ(again->version, 1u);
   EXPECT_THAT(Values(*PullNow(0)), Each(0.5f));
-  // In sync mode too, also when the step it belonged to is over.
+  // In sync mode too, even if the step of the push is over.
   Make();
   Start(Config(1, ShardMode::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
@@ -151,7 +151,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
     EXPECT_EQ(result.status().code(), c.code) << c.what << ": " << result.status();
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(c.message)) << c.what;
   }
-  // None of them left a trace.
+  // None of them changed anything.
   ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1.0f).ok());
   EXPECT_THAT(Values(*PullNow(2)), Each(-1.0f));
@@ -267,7 +267,7 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   }
 }
 
-// Where such a trainer is started again, others wait on, and the launcher is told while they do.
+// If such a trainer is restarted, others continue to wait, and the launcher is informed meanwhile.
 TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   std::vector<std::pair<int, Duration>> told;
   Shard::Options options;
@@ -290,7 +290,7 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // still waiting
   ASSERT_TRUE(Push(Head(Rank(1, kIncarnation + 1), 1, 0), 1.0f).ok());
   EXPECT_TRUE(first->ok()) << first->status();
-  // Their deadline ends it.
+  // The deadline of the waiting calls ends it.
   ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
   PullLater(0, 2, seconds(60), second);
   clock_.Advance(seconds(60));
@@ -306,7 +306,7 @@ TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
   ASSERT_TRUE(Push(part, 100.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, ShardMode::kSync)).ok());
-  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());  // the one that was thought dead
+  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());  // the trainer that was assumed dead
   ASSERT_TRUE(Push(Head(Rank(1, 8), 1, 0), 3.0f).ok());
   EXPECT_THAT(Values(*PullNow(1)), Each(-1.0f));
 }
@@ -337,7 +337,7 @@ TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
   EXPECT_EQ(got[0].code(), StatusCode::kUnimplemented);
   enter(1, 1, 1);
   EXPECT_TRUE(got[0].ok() && got[1].ok());
-  enter(0, 1, 2);  // sent again after it was released
+  enter(0, 1, 2);  // repeated after it was released
   EXPECT_TRUE(got[2].ok());
   enter(1, 2, 1);
   clock_.Advance(seconds(3));
@@ -351,7 +351,7 @@ TEST_F(ShardTest, AsyncAppliesAtOnce) {
   EXPECT_EQ(Push(Head(Rank(1), 1, 9), 1.0f)->version, 1u);
   EXPECT_THAT(Values(*PullNow(1)), Each(0.5f));
   EXPECT_EQ(Push(Head(Rank(1), 3, 4), 1.0f)->version, 2u);
-  EXPECT_EQ(Push(Head(Rank(1), 2, 4), 1.0f)->version, 3u);  // overtaken, still once
+  EXPECT_EQ(Push(Head(Rank(1), 2, 4), 1.0f)->version, 3u);  // overtaken, but still applied once
   EXPECT_THAT(Values(*PullNow(3)), Each(-0.5f));
 }
 
@@ -380,7 +380,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   EXPECT_EQ(*initialised, 5u);
 }
 
-// An update that needs a norm is right for whole variables alone.
+// An update that needs a norm is correct only for whole variables.
 TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
   ShardConfig config = Config(1, ShardMode::kSync, "lamb");
   Make();
@@ -407,7 +407,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   };
   step(0);
   step(1);
-  // A push of the next step is in no image: after going back it must be sent again.
+  // No snapshot contains a push of the next step. After a restore it must be sent again.
   ASSERT_TRUE(Push(Head(Rank(0), 3, 2, 0.1f), 0.3f + 2).ok());
   const StatusOr<ShardSnapshot> image = shard_->Image();
   ASSERT_TRUE(image.ok()) << image.status();

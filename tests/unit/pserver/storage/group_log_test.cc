@@ -1,4 +1,4 @@
-// How an update log treats a store that fails.
+// A WAL with a failing store.
 #include "pserver/storage/group_commit_log.h"
 
 #include <deque>
@@ -23,7 +23,7 @@ class GroupLogTest : public testing::Test {
     if (!log_) log_.emplace(options_, clock_, storage_, metrics_);
     return *log_;
   }
-  // A push of `elements` values.
+  // Appends a push of `elements` values.
   void Append(int64_t elements = 4) {
     LogEntry entry{.number = ++number_};
     entry.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
@@ -55,7 +55,7 @@ TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {
   Log().Turn();
   EXPECT_EQ(*first, Unavailable("EIO, once"));
   EXPECT_THAT(ends_, ElementsAre(Unavailable("EIO, once")));
-  // The store is well again, and what it has of the first change is not known.
+  // The store works again, but it is unknown how much of the first change it stored.
   storage_.append_fails = OkStatus();
   EXPECT_EQ(Log().Ready(4), Unavailable("EIO, once"));
   EXPECT_EQ(Log().NextTurn(), Time::max());

@@ -9,10 +9,10 @@
 namespace tandem {
 namespace {
 
-// Two parts for three threads, of which one has the small slices too.
+// Two parts for three threads; one of the parts also has the small slices.
 const std::vector<int64_t> kNumel = {70'000, 3, 100'000, 1, 9};
 
-// Parameters, those before, and slots, behind some steps of two trainers.
+// Current parameters, previous parameters and slots after some steps of two trainers.
 std::vector<std::string> Train(ForkJoin* workers) {
   ShardConfig config;
   config.job = "job";
@@ -43,7 +43,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) table->Gather(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2) table->BeginSnapshot();  // copied before the change, by whoever has the slice
+    if (step == 2) table->BeginSnapshot();  // copied before the change, by the slice's thread
     CHECK(table->ApplyGathered(both, 0.1f).ok());
     EXPECT_EQ(table->gathered(0), 0);
   }

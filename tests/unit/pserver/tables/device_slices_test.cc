@@ -1,6 +1,6 @@
-// Slices on a device: over the stand-in whose memory only kernels and copies may touch
-// (tests/support/guarded_device_module.cc), and whose kernels are the CPU's, a table gives the
-// CPU's bits, whatever is done to it.
+// Slices on a device, over the stand-in device (tests/support/guarded_device_module.cc). Only
+// kernels and copies may access its memory, and its kernels are those of the CPU. A table on it
+// gives the bits of the CPU after any operation.
 #include <cstdlib>
 #include <cstring>
 
@@ -71,7 +71,7 @@ void ExpectSame(DenseTable& one, DenseTable& other) {
   }
 }
 
-// Steps of one and of two trainers, pushes at once, and compensated ones.
+// Steps of one and of two trainers, immediate pushes, and compensated ones.
 void Use(DenseTable& table) {
   for (int slice = 0; slice < 2; ++slice) {
     ASSERT_TRUE(table.SetParam(slice, Values(kNumel[slice], slice)).ok());
@@ -106,7 +106,7 @@ TEST_F(DeviceSlices, UpdatesGiveTheBitsOfTheCpu) {
   }
 }
 
-// What a checkpoint holds comes back on either side.
+// The content of a checkpoint can be loaded on either device.
 TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
   const auto device = Make({"adam", {}}, true);
   Use(*device);

@@ -1,4 +1,4 @@
-// Gradients that are read where they came: the same bits, and left as they are.
+// Gradients that are read from the receive buffer: the same bits, and the buffer is not changed.
 #include "gmock/gmock.h"
 #include "pserver/state/wal.h"
 #include "pserver/tables/update_program.h"
@@ -29,7 +29,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
       EXPECT_EQ(gradient, before) << optimizer.type;
       EXPECT_TRUE(std::ranges::equal(here->param(), there->param())) << optimizer.type << step;
     }
-    // And its own again.
+    // Then from its own buffer again.
     for (auto* update : {here.get(), there.get()}) {
       std::fill(update->grad().begin(), update->grad().end(), 0.125f);
       ASSERT_TRUE(update->Apply(0.1f).ok());
@@ -40,7 +40,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
 
 class InPlaceTest : public ShardFixture {
  protected:
-  // Whether a shard of `mode` takes values where they are.
+  // Whether a shard of `mode` reads values in place.
   bool Takes(ShardMode mode, Shard::Options options = {}) {
     Make(std::move(options));
     Start(Config(1, mode));
@@ -63,14 +63,14 @@ class InPlaceTest : public ShardFixture {
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_TRUE(Takes(ShardMode::kSync));  // nobody else is waited for
+  EXPECT_TRUE(Takes(ShardMode::kSync));  // no other trainer is waited for
   LogInMemory log;
   EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
   shard_.reset();  // before the log
 }
 
-// In sync mode what lies elsewhere is there for the last push of a step alone.
+// In sync mode only the last push of a step is read from a foreign buffer in place.
 TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
   Make();
   Start(Config(2, ShardMode::kSync));
@@ -92,8 +92,8 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 }
 
-// A push that was admitted as the last one, when another trainer came anew before it was taken:
-// it is copied, since the step now waits.
+// A push was admitted as the last one, but another trainer restarts before the push is applied. The
+// push is copied, because the step now waits.
 TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   Make();
   Start(Config(2, ShardMode::kSync));
@@ -105,9 +105,9 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   ASSERT_EQ(ticket.buffers[0].get(), static_cast<const void*>(values.data()));
   Caller anew = Rank(0);
   ++anew.incarnation;
-  ASSERT_TRUE(shard_->Greet(anew).ok());  // what the older one gave is dropped
+  ASSERT_TRUE(shard_->Greet(anew).ok());  // the contribution of the older one is dropped
   ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());
-  std::fill(values.begin(), values.end(), 1e6f);  // as the caller does behind the call
+  std::fill(values.begin(), values.end(), 1e6f);  // callers may do this after the call
   ASSERT_TRUE(Push(Head(anew, 1, 0), 1).ok());
   EXPECT_THAT(Values(*PullNow(1)),
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));

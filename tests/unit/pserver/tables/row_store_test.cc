@@ -1,4 +1,4 @@
-// Places of rows, across slabs and blocks of slabs.
+// Slots of rows, across slabs and blocks of slabs.
 #include "pserver/tables/row_store.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kFloats = 60 << 10;  // four rows a slab
-constexpr uint64_t kRows = 4 * 40;     // of two blocks and more
+constexpr int64_t kFloats = 60 << 10;  // four rows per slab
+constexpr uint64_t kRows = 4 * 40;     // two blocks and more
 
 void Put(RowStore& rows, uint64_t id) {
   const auto at = rows.Add(id);
@@ -33,7 +33,7 @@ TEST(RowStoreTest, RowsKeepTheirValuesWhileOthersComeAndGo) {
   RowStore rows(kFloats);
   for (uint64_t id = 0; id < kRows; ++id) Put(rows, id);
   const size_t full = rows.bytes();
-  // Back to the first slabs, which are no block's, in steps that end inside of blocks too.
+  // Back to the first slabs, which belong to no block, in steps that also end inside blocks.
   for (uint32_t left = kRows; left > 4 * 10; left -= 4 * 5) {
     while (rows.size() > left) rows.Remove(rows.size() / 2);
     for (uint32_t n = 0; n < rows.size(); ++n) Expect(rows, rows.Id(rows.At(n)));

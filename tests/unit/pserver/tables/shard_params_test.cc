@@ -16,7 +16,7 @@ constexpr int kIndexOfTable = 2;
 
 class ShardParamsTest : public testing::Test {
  protected:
-  // Two slices, which do not move but where `bucket` says so, and a table of 2 columns with all its
+  // Two slices, which are movable only if `bucket` is set, and a table of 2 columns with all its
   // buckets.
   void Make(ShardMode mode, int bucket = 0) {
     config_ = {.job = "job", .trainers = 2, .mode = mode};
@@ -31,7 +31,7 @@ class ShardParamsTest : public testing::Test {
                                            .arena = nullptr,
                                            .table_memory = {}});
   }
-  // A gradient for everything, of rows 4 and 9.
+  // A gradient for all slices, and for rows 4 and 9.
   static PushHead Push(int trainer) {
     PushHead head{.caller = {"job", trainer, 1}, .sequence = 1, .learning_rate = 1};
     head.slices = {{"t", 0, {DType::kI64, {2}}},
@@ -133,7 +133,7 @@ TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
   EXPECT_THAT(Row(9), ElementsAre(-6, -8));
 }
 
-// Both are numbered: buckets of rows from 0 on, slices that do not move all with 0.
+// Both have numbers: row buckets from 0 on, and slices that are not movable all have 0.
 TEST_F(ShardParamsTest, ABucketOfRowsThatIsOfferedIsNoSlice) {
   Make(ShardMode::kSync, kRowBuckets);
   MoveState moves;

@@ -1,4 +1,4 @@
-// Tables of rows against the same updates over the whole matrix.
+// Tables of rows, compared with the same updates over the whole matrix.
 #include "pserver/tables/sparse_tables.h"
 
 #include <numeric>
@@ -19,7 +19,7 @@ const Init kInit = {Init::kUniform, -0.5f, 0.5f};
 
 OptimizerSpec Spec(const std::string& type, AttrMap attrs = {}) { return {type, std::move(attrs)}; }
 
-// Whatever fits a table.
+// All optimizers that a table supports.
 std::vector<OptimizerSpec> Fitting() {
   return {Spec("sgd"),
           Spec("adagrad"),
@@ -43,7 +43,7 @@ struct Gradient {
   std::vector<uint64_t> ids;
   std::vector<float> values;
   RowsGradient view() const { return {ids, values.data()}; }
-  // Those of [bucket_begin, bucket_end).
+  // The rows of buckets [bucket_begin, bucket_end).
   Gradient Part(int bucket_begin, int bucket_end) const {
     Gradient part;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -92,7 +92,7 @@ class SparseTableTest : public testing::Test {
     return Pull(table, ids);
   }
 
-  // What one process does: the sum over the ranks, over the whole matrix.
+  // The computation of a single process: the sum over the ranks, over the whole matrix.
   std::vector<float> Whole(const OptimizerSpec& optimizer, int steps, uint64_t every) {
     auto update = *UpdateProgram::MakeRows("emb", kHeight, kDim, optimizer, backend_, device_);
     FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, update->param());
@@ -161,7 +161,7 @@ TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
   }
 }
 
-// The push of pulled ids uses what the pull found, whatever came between.
+// The push of pulled ids uses the lookups of the pull, whatever happened between the two.
 TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
   ForkJoin workers("rows", 2);
   for (const bool shrinks : {false, true}) {
@@ -174,7 +174,7 @@ TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
       for (const Gradient* g : {&b, &a}) {
         const RowsGradient one[] = {g->view()};
         ASSERT_TRUE(Step(*pulled, one, step).ok());
-        // Without what its pull found.
+        // Without the lookups of its pull.
         for (uint64_t i = 0; i < 4; ++i) Pull(*alone, {&i, 1});
         ASSERT_TRUE(Step(*alone, one, step).ok());
       }
@@ -209,7 +209,7 @@ TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
   }
 }
 
-// IdleRowsOf is what the operators do to fresh rows under a gradient that has none.
+// IdleRowsOf computes what the operators do to new rows without a gradient.
 TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
   std::vector<OptimizerSpec> specs = Fitting();
   for (const char* type : {"adamw", "ftrl"}) specs.push_back(Spec(type));
@@ -262,7 +262,8 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     const RowsGradient one[] = {g.view()};
     ASSERT_TRUE(Step(*table, one).ok());
   }
-  // Through pages onto three servers, through an image onto one; then one step more everywhere.
+  // Through pages onto three servers, and through a snapshot onto one; then one more step
+  // everywhere.
   const TableSnapshot image = *table->Image(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());

@@ -1,4 +1,4 @@
-// Rows that are admitted late and removed again: exactly when, and what they read as.
+// Rows that are admitted late and removed again: exactly when, and how they read.
 #include "common/tensor/table_rules.h"
 
 #include "common/base/rng.h"
@@ -25,7 +25,7 @@ class TableRulesTest : public testing::Test {
     CHECK(table.ok()) << table.status();
     return *std::move(table);
   }
-  // The update that makes version + 1, with a gradient of ones for `ids`.
+  // The update to version + 1, with a gradient of ones for `ids`.
   static void Update(SparseTable& table, uint64_t version, const std::vector<uint64_t>& ids,
                      bool keep_previous = false) {
     const Floats ones(ids.size() * kDim, 1.0f);
@@ -38,7 +38,7 @@ class TableRulesTest : public testing::Test {
     EXPECT_TRUE(table.Pull({&id, 1}, previous, row.data()).ok());
     return row;
   }
-  // Behind `updates` with a gradient of ones.
+  // A new row after `updates` updates with a gradient of ones.
   static Floats Fresh(uint64_t id, int updates = 0) {
     Floats row(kDim);
     FillInitial("emb", kInit, {int64_t{1} << 50, kDim}, 11, static_cast<int64_t>(id) * kDim, row);
@@ -107,7 +107,7 @@ TEST_F(TableRulesTest, ProbabilityIsDrawnAnewInEachVersionAndTheSameOnEveryServe
   Update(*table, 1, ids);
   EXPECT_NEAR(static_cast<double>(table->rows()) / kIds, 1 - 0.75 * 0.75, 0.02);
   EXPECT_EQ(table->Info().dropped, 2 * kIds - static_cast<uint64_t>(first) - table->rows());
-  // Some of the rows alone, in another order of updates: each does the same.
+  // Only some of the rows, in another order of updates: each row changes in the same way.
   auto other = Make("admit_probability=0.25");
   std::vector<uint64_t> some;
   for (uint64_t i = 0; i < kIds; i += 3) some.push_back(ids[i]);
@@ -176,7 +176,7 @@ TEST_F(TableRulesTest, WaitingRowsAreForgottenInTimeToo) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// Through an image onto three servers, and on: the same rows as without.
+// Through a snapshot onto three servers, and further: the same rows as without it.
 TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   const std::string rules = "admit_count=2 shrink_every=3 decay=0.5 shrink_score=0.3 ttl=4";
   const auto ids = [](uint64_t version) {
@@ -227,7 +227,7 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   EXPECT_GT(whole->Info().removed, 0u);
 }
 
-// A job that goes on may count its versions from another number (a_sync: those of each server).
+// A resumed job may count its versions from another number (a_sync: each server's own).
 TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
   auto table = Make("admit_count=2 shrink_every=1 ttl=3");
   Update(*table, 100, {1, 2, 3});

@@ -39,7 +39,8 @@ class CheckpointTest : public testing::Test {
     const Status status = store.Save(At(step), &warnings_);
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Step of the newest usable checkpoint, after checking that its tensors are those of that step.
+  // Returns the step of the newest usable checkpoint and checks that its tensors belong to that
+  // step.
   uint64_t Newest(const CheckpointStore& store) {
     warnings_.clear();
     const auto checkpoint = store.LoadNewest(device_, &warnings_);
@@ -83,7 +84,8 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   Save(store, 20);  // the same step again
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   EXPECT_EQ(Newest(store), 20u);
-  // A run that went back never removes what it has just written, nor another's later steps.
+  // A run that resumed from an earlier step never removes the checkpoint that it has just written,
+  // nor later steps of another run.
   Save(store, 7);
   EXPECT_THAT(*store.Steps(), ElementsAre(7, 15, 20));
   Save(store, 123456789);
@@ -91,7 +93,7 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-// What a crash can leave behind at each stage of Save(), beside an older whole checkpoint.
+// The states that a crash can leave at each stage of Save(), beside an older complete checkpoint.
 TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   CheckpointStore store(dir_.path(), 5);
   Save(store, 10);
@@ -107,7 +109,7 @@ TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   EXPECT_THAT(warnings_, IsEmpty()) << "an interrupted write is nothing to warn of";
   Save(store, 30);
   EXPECT_FALSE(fs::exists(tmp)) << "leftovers go away";
-  // A removal that was interrupted after the manifest was gone.
+  // A removal that was interrupted after the manifest was removed.
   fs::remove(File(30, "manifest.pbtxt"));
   EXPECT_EQ(Newest(store), 10u);
   EXPECT_EQ(warnings_.size(), 1u);
@@ -197,7 +199,7 @@ TEST_F(CheckpointTest, OtherNamesInTheFolderAreLeftAlone) {
   EXPECT_TRUE(fs::exists(dir_ / "step-x.tmp"));
 }
 
-// Two jobs in one folder would remove each other's checkpoints.
+// Two jobs in one directory would remove each other's checkpoints.
 TEST_F(CheckpointTest, AFolderIsOfOneJobAtATime) {
   std::optional<CheckpointStore> first(std::in_place, dir_ / "kept", 1);
   ASSERT_EQ(first->Claim(), OkStatus());
@@ -220,7 +222,7 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   EXPECT_EQ(store.Prepare().code(), StatusCode::kNotFound);
   EXPECT_TRUE(CheckpointStore(dir_ / "a/b", 1).Prepare().ok());
   EXPECT_TRUE(fs::is_directory(dir_ / "a/b"));
-  // What cannot be read is no empty folder: the job must not start anew.
+  // An unreadable directory is not an empty one: the job must not start from the beginning.
   CheckpointStore file(dir_ / "file", 1);
   const Status unreadable = file.LoadNewest(device_, &warnings_).status();
   EXPECT_EQ(unreadable.code(), StatusCode::kPermissionDenied);
@@ -246,7 +248,7 @@ TEST_F(CheckpointTest, AFolderThatOthersWriteIsRefused) {
   const Status refused = CheckpointStore(dir_ / "open", 1).Prepare();
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(refused.message(), HasSubstr("may be written by others (mode 777) [TD2113]"));
-  // A volume that Kubernetes gives to a group.
+  // A volume that Kubernetes assigns to a group.
   fs::permissions(dir_ / "open", fs::perms(02770));
   EXPECT_EQ(CheckpointStore(dir_ / "open", 1).Prepare(), OkStatus());
 }

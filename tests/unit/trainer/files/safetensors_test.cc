@@ -31,7 +31,7 @@ class SafetensorsTest : public testing::Test {
             {"e.i64", Make(DType::kI64, {}, 5)},          {"f.u8", Make(DType::kU8, {5}, 6)},
             {"g.empty", Make(DType::kF32, {0, 7}, 7)}};
   }
-  // A file with this header and so many bytes of data.
+  // A file with this header and `data_bytes` bytes of data.
   static std::string File(const std::string& header, size_t data_bytes) {
     std::string out;
     for (int i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> (8 * i));
@@ -173,7 +173,7 @@ TEST_F(SafetensorsTest, Attacks) {
     EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss) << c.what << ": " << parsed.status();
     EXPECT_THAT(parsed.status().message(), HasSubstr("f: ")) << c.what;
     EXPECT_THAT(parsed.status().message(), HasSubstr(c.expected)) << c.what;
-    WriteFile(dir_ / "file", c.file);  // the same from a file
+    WriteFile(dir_ / "file", c.file);  // the same, read from a file
     EXPECT_EQ(ReadSafetensors(dir_ / "file", device_).status().code(), StatusCode::kDataLoss);
   }
 }
@@ -199,7 +199,7 @@ TEST_F(SafetensorsTest, FilesArePublishedTogether) {
   EXPECT_EQ(content("a") + ", " + content("b"), "new a, new b");
   const auto files = std::distance(std::filesystem::directory_iterator(dir_.path()), {});
   EXPECT_EQ(files, 2) << "drafts stay";
-  // What is no regular file is nothing that a draft could take the place of.
+  // A draft file cannot replace a file that is not regular.
   std::filesystem::create_symlink("/dev/full", dir_ / "device");
   const auto full = [](const std::string& path) {
     FileWriter file;
@@ -223,7 +223,7 @@ TEST_F(SafetensorsTest, WriterRefuses) {
   }
 }
 
-// Whatever the bytes: tensors that fit their shapes, or an error.
+// For any bytes: tensors that fit their shapes, or an error.
 TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";

@@ -20,7 +20,7 @@ namespace gpb = google::protobuf;
 using Path = std::vector<const gpb::FieldDescriptor*>;
 using testing::StartsWith;
 
-// Ten samples: a number that is read, and a label.
+// Ten samples: a number that the test can set, and a label.
 class TenSamples final : public Dataset {
  public:
   TenSamples(float x, int64_t label) : x_(x), label_(label) {}
@@ -68,7 +68,7 @@ bool MayDiffer(const std::string& path) {
   return false;
 }
 
-// Away from its default.
+// Sets the field to a value other than its default.
 void Change(gpb::Message* message, const gpb::FieldDescriptor* field) {
   const gpb::Reflection& r = *message->GetReflection();
   const bool list = field->is_repeated();

@@ -1,5 +1,5 @@
-// Where relative paths of a job begin: those of its file at its folder, those of flags where the
-// shell is.
+// Base directories of relative paths: the directory of the job file for paths in it, the working
+// directory for flags.
 #include <filesystem>
 
 #include "gmock/gmock.h"

@@ -25,7 +25,7 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"softmax", {{"classes", "3"}, {"image", "3,4,5"}}, 60 * 3 + 3},
       {"mlp", {}, 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10},
       {"mlp", {{"hidden", "7"}}, 784 * 7 + 7 + 70 + 10},
-      // The count of LeNet-5 on 28x28 images with dense second convolution.
+      // The parameter count of LeNet-5 on 28x28 images with a dense second convolution.
       {"lenet", {}, 61706},
       {"lenet",
        {{"channels", "20,50"}, {"hidden", "500"}},
@@ -40,7 +40,7 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"vgg16", {{"classes", "1000"}, {"batch_norm", "0"}}, 138357544},
       {"mobilenet_v1", {{"classes", "1000"}}, 4231976},
       {"word2vec", {{"rows", "70"}, {"dim", "9"}}, 2 * 70 * 9},
-      // 86 million of the paper's BERT base are in its 12 layers.
+      // 86 million parameters of the paper's BERT base are in its 12 layers.
       {"bert_base",
        {},
        257 * 768 + 128 * 768 + 2 * 768 + 12 * 7087872 + (768 * 768 + 768) + 2 * 768 +

@@ -1,4 +1,4 @@
-// Ranks of which some are new or behind come to one state.
+// Ranks, some of which are new or one step late, reach a common state.
 #include "trainer/modes/common_state.h"
 
 #include <gtest/gtest.h>
@@ -60,12 +60,12 @@ class CommonStateTest : public ::testing::Test {
   float Get(int rank, const std::string& var) {
     return ranks_[rank].scope->Find(var)->span<float>()[0];
   }
-  // Step `step` begins on `rank`, and changes what is its own.
+  // Begins step `step` on `rank` and changes its own state.
   void Begin(int rank, int64_t step) {
     ASSERT_TRUE(ranks_[rank].point->BeforeStep(step).ok());
     Set(rank, own_, Get(rank, own_) + 1);
   }
-  // `fresh`: ranks that know nothing.
+  // `fresh`: ranks without any state.
   void Share(const std::set<int>& fresh, int64_t begin = 0) {
     World world = MakeInprocCommunicators(kRanks, {});
     OnEveryRank(kRanks, [&](int r) {
@@ -105,11 +105,11 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(Get(r, param_), 5) << r;
   EXPECT_EQ(Get(1, own_), 100);  // undone
   EXPECT_EQ(Get(2, own_), 200);
-  EXPECT_EQ(Get(0, own_), 100);  // a survivor's
+  EXPECT_EQ(Get(0, own_), 100);  // state of a surviving rank
 }
 
-// Rank 2 has ended step 7 and begun step 8, rank 1 has not: it takes what the step has made of the
-// parameters, and keeps what it has made of its own.
+// Rank 2 has ended step 7 and begun step 8; rank 1 has not ended step 7. Rank 1 receives the
+// parameters after step 7 and keeps its own result for its own state.
 TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   Set(1, param_, 5);
   Set(1, own_, 100);
@@ -123,7 +123,7 @@ TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   EXPECT_EQ(Get(2, own_), 200);  // step 8 is undone
   EXPECT_EQ(Get(1, own_), 101);  // step 7 is done
   EXPECT_EQ(Get(0, own_), 200);
-  // And once more, at once: nothing is lost.
+  // Once more, immediately: nothing is lost.
   for (int r = 1; r < kRanks; ++r) EXPECT_EQ(ranks_[r].point->step(), 8);
   Share({0});
   ExpectStep(8);

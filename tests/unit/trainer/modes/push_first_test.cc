@@ -1,4 +1,4 @@
-// The last reduction of a step waits until this rank's rows are taken.
+// The last reduction of a step waits until the servers accepted this rank's rows.
 #include "trainer/modes/push_before_reduce_comm.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Ends what was started when it is told to.
+// Ends started calls when the test says so.
 class Fake final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return count_++; }
@@ -80,7 +80,7 @@ TEST_F(PushFirstTest, ItBeginsAtOnceBehindAPushThatEnded) {
   }
 }
 
-// Whatever fails: a rank that does not know its rows to be taken ends no step.
+// Whatever fails: a rank that does not know whether its rows were accepted ends no step.
 TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   for (const int failing : {kPull, kEarly, kPush}) {
     for (const int node : {kPull, kEarly, kLast, kPush}) Start(node);
@@ -94,7 +94,7 @@ TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   }
 }
 
-// A push of a step that was broken off says nothing of the next one.
+// A push of an aborted step does not count for the repeated step.
 TEST_F(PushFirstTest, AStepThatIsDoneAgainWaitsAgain) {
   for (const int node : {kEarly, kPush}) Start(node);
   fake_.End(kPush);

@@ -1,4 +1,4 @@
-// Ranks know who is waited for.
+// Ranks know for which rank they wait.
 #include "trainer/modes/rank_waits.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late)
   std::vector<RankWaits> all(kRanks);
   std::vector<std::vector<double>> waits(kRanks);
   World world = MakeTcpWorld(kRanks);
-  std::atomic<int64_t> began = 0;  // of the others, in all steps
+  std::atomic<int64_t> began = 0;  // by the other ranks, over all steps
   OnEveryRank(kRanks, [&](int r) {
     Communicator& communicator = *world[static_cast<size_t>(r)];
     RankWaits& own = all[static_cast<size_t>(r)];
     for (int64_t step = 0; step < steps; ++step) {
       EXPECT_EQ(own.BeginStep(step, communicator, std::chrono::seconds(30)), OkStatus());
       if (r == slow && late > Duration::zero()) {
-        // However busy the machine is, the others wait for so long.
+        // However busy the machine is, the others wait for at least `late`.
         while (began.load() < (step + 1) * (kRanks - 1)) std::this_thread::yield();
         std::this_thread::sleep_for(late);
       }

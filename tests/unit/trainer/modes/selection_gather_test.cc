@@ -32,7 +32,7 @@ TEST_F(SelectionGatherTest, SendsWhatIsUsed) {
   Words all(12);
   EXPECT_EQ(*Make(1).Pack(all.data()), 6u);
   EXPECT_THAT(all, ElementsAre(0, 0, 0, 0, 0, 0, 1, 7, 70, 1, 8, 80));
-  // Ranks may share the elements out otherwise among their selections.
+  // Ranks may distribute the elements differently among their selections.
   const Words came = {2, 1, 2, 10, 20, 0, 1, 7, 70, 1, 8, 80};
   ASSERT_TRUE(Make(1).Unpack(came.data(), 6).ok());
   EXPECT_THAT(all_a_, ElementsAre(2, 1, 2, 10, 20, 1, 7, 70, 0, 0));

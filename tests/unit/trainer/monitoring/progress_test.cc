@@ -22,7 +22,7 @@ class ProgressTest : public testing::Test {
     for (const auto& w : writes_) all += w;
     return all;
   }
-  // What a terminal shows: lines after carriage returns were obeyed, trailing blanks cut.
+  // The text on a terminal: lines after carriage returns took effect, without trailing blanks.
   static std::vector<std::string> Screen(const std::string& text) {
     std::vector<std::string> lines = {""};
     size_t column = 0;
@@ -138,7 +138,8 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   EXPECT_EQ(All(),
             "\rlenet  25%|######                  | 250/1000 [00:10<00:30, 25.0 it/s, "
             "loss=0.4100, accuracy=0.8500, 1600 samples/s, epoch 3, data wait 2%]");
-  // Narrower and narrower: less and less, never more than fits, never an empty line.
+  // As the terminal gets narrower, the bar shows less, never more than fits, and never an empty
+  // line.
   for (columns = 139; columns > 1; --columns) {
     clock_.Advance(std::chrono::milliseconds(100));
     writes_.clear();
@@ -149,8 +150,8 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   }
 }
 
-// Ranks tell each other now and then what they waited: of the time between, what counts is by how
-// much the slowest one waited less than the next.
+// Ranks exchange their waiting times from time to time. The result is how much less the slowest
+// rank waited than the next one in that interval.
 TEST_F(ProgressTest, TheSlowestRankIsNamed) {
   const auto bar = Make({.is_terminal = true, .columns = [] { return 200; }, .steps_total = 1000});
   const auto report = [&](int64_t step, std::vector<double> waited) {
@@ -232,7 +233,7 @@ TEST_F(ProgressTest, DueSaysWhetherAReportWouldPrint) {
   std::string due;
   for (int step = 0; step < 7; ++step) due += progress->Due(step) ? '1' : '0';
   EXPECT_EQ(due, "0010011");
-  // Runs of two steps end with steps 1, 3 and 5; those that held step 2 and step 5 print.
+  // Runs of two steps end with steps 1, 3 and 5. The runs that include step 2 and step 5 print.
   EXPECT_FALSE(progress->Due(1, 2));
   EXPECT_TRUE(progress->Due(3, 2));
   EXPECT_TRUE(progress->Due(5, 2));

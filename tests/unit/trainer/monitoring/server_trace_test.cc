@@ -1,4 +1,4 @@
-// What calls tell of their servers: clocks, the ways of gradients, lanes.
+// Information about servers in their replies: clocks, the ways of gradients, tracks.
 #include "trainer/monitoring/server_trace.h"
 
 #include <gmock/gmock.h>
@@ -11,11 +11,11 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int64_t kAhead = 1'000'000;  // of the servers' clock, us
+constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock, us
 
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
-// Times by this process's clock, us. An update of 0: none is told.
+// Times by the clock of this process, us. An update of 0: not reported.
 PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
             int64_t answered, int64_t update, bool values) {
   PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
@@ -42,7 +42,7 @@ TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
                                Call(0, "Pull", 3000, 3300, 3020, 3100, 0, true),
                                Call(1, "Pull", 3000, 3300, 3200, 3299, 0, true)};
   calls.push_back(Call(0, "Push", 5000, 5001, 9000, 9001, 0, true));
-  calls.back().ok = false;  // tells nothing
+  calls.back().ok = false;  // no information
   const auto clocks = ServerClocks(calls);
   ASSERT_EQ(clocks.size(), 2u);
   EXPECT_EQ(clocks.at(0).low, -kAhead - 20);
@@ -55,11 +55,11 @@ TEST(ServerTrace, AGradientGoesThroughTheUpdateBehindItsPush) {
   // One call for push and pull.
   EXPECT_THAT(WaysOf({Call(0, "Push", 100, 200, 110, 190, 150, true)}),
               ElementsAre(std::array<size_t, 3>{0, 0, 0}));
-  // A push that is answered before its update; the pull waits for it.
+  // The reply to a push precedes its update; the pull waits for the update.
   EXPECT_THAT(WaysOf({Call(0, "Push", 100, 130, 110, 120, 50, false),
                       Call(0, "Pull", 140, 200, 145, 190, 180, true)}),
               ElementsAre(std::array<size_t, 3>{0, 1, 1}));
-  // A push that is applied at once; the parameters come later, behind those of an older pull.
+  // A push is applied at once. The parameters arrive later, after those of an older pull.
   EXPECT_THAT(WaysOf({Call(0, "Pull", 90, 115, 95, 100, 50, true),
                       Call(0, "Push", 100, 130, 110, 120, 112, false),
                       Call(0, "Pull", 140, 200, 145, 190, 112, true)}),

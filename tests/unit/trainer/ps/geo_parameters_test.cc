@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two trainers with one parameter of two elements, and what the servers do with it.
+// Two trainers with one parameter of two elements, and the computation of the servers.
 TEST(GeoParametersTest, EveryTrainersWayIsAddedOnce) {
   std::vector<float> a = {0, 8}, b = a, servers = a;
   GeoParameters of_a({{"w", a.data(), 2}}, 2), of_b({{"w", b.data(), 2}}, 2);

@@ -1,4 +1,4 @@
-// Lookups in the rows of a batch against lookups in the whole table.
+// Lookups in the rows of a batch, compared with lookups in the whole table.
 #include "trainer/ps/row_prefetch.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kDim = 3;
 
-// Loss: the mean of w[a] * w[b], both i64 [4, 2].
+// Loss: the mean of w[a] * w[b]; both are i64 [4, 2].
 Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
   Program program;
   const auto add = [&program](Op op) {
@@ -99,7 +99,7 @@ class NextRowsTest : public testing::Test {
   NextBatchHint Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
     return {{a_.data(), a.data()}, {b_.data(), b.data()}};
   }
-  // Everything that Ask gives.
+  // Everything that Ask returns.
   auto Asked() {
     auto rows = node_->Ask();
     CHECK(rows.ok()) << rows.status();
@@ -123,7 +123,7 @@ TEST_F(NextRowsTest, AreThoseOfTheNextAsk) {
   b_ = b;
   const auto foreseen = Asked();
   EXPECT_EQ(std::get<0>(foreseen), next->ids);
-  EXPECT_EQ(foreseen, Asked());  // which nobody foresaw
+  EXPECT_EQ(foreseen, Asked());  // not foreseen
 }
 
 TEST_F(NextRowsTest, AnotherBatchThanForeseenIsAskedForAllTheSame) {
@@ -149,7 +149,7 @@ struct Outcome {
 
 class RowPrefetchTest : public testing::Test {
  protected:
-  // One step with these ids; `rename` gives the id of a row of the gradient.
+  // One step with these ids; `rename` returns the id of a row of the gradient.
   template <typename Rename>
   Outcome Run(Program& program, CommHandler* comm, const Rename& rename) {
     Scope scope(device_);
@@ -187,7 +187,7 @@ class RowPrefetchTest : public testing::Test {
 };
 
 TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
-  // A table of 12 rows, and one that no machine holds: the rows in use are the same.
+  // A table of 12 rows, and one that is too large for any machine. The rows in use are the same.
   for (const int64_t height : {int64_t{12}, int64_t{1} << 50}) {
     for (const int64_t padding : {-1, 2}) {
       SCOPED_TRACE(padding);
@@ -242,7 +242,7 @@ TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
   const auto asked = prefetch.Ask();
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_EQ(asked->ids, (std::vector<int64_t>{5, 7, 9}));
-  // 5: in both records; 7: twice in the one that was clicked, once in the other.
+  // 5: in both records; 7: twice in the clicked record, once in the other.
   EXPECT_EQ(prefetch.Counts({"label", {DType::kI64, {2, 1}}, labels.data()}),
             (std::vector<float>{2, 1, 3, 2, 1, 0}));
   std::vector<float> weights = {0, 1};

@@ -1,4 +1,4 @@
-// Rows that are asked for before the push whose changes they are to have has ended.
+// Rows that are requested before the end of the push whose changes they must contain.
 #include "trainer/ps/row_prefetcher.h"
 
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -81,12 +81,12 @@ TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
   Push(1, 0);
   const std::vector<float> expected = Pulled(1);
   std::vector<float> values;
-  // Whether they have come or are under way.
+  // Either they have arrived or the request is in progress.
   Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
   ASSERT_TRUE(come.Get().ok());
   EXPECT_EQ(values, expected);
-  // By now they have.
+  // By now they have arrived.
   Answer<Status> again;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, again.Callback()));
   EXPECT_EQ(values, expected);

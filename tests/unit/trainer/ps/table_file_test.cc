@@ -1,4 +1,4 @@
-// The rows of tables on disk: what was written comes back; nothing damaged does.
+// The rows of tables on disk: they can be read back; damaged files are rejected.
 #include "trainer/ps/table_file.h"
 
 #include <filesystem>
@@ -12,7 +12,8 @@ namespace {
 
 const PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
 
-// Rows of [begin, end), bucket after bucket, as servers give them: every third one waits.
+// Rows of [begin, end), bucket by bucket, in the order of the servers. Every third row waits for
+// admission.
 PsTableRows Rows(int begin, int end) {
   PsTableRows rows{.variable = "emb"};
   rows.slots = {"emb@moment"};
@@ -24,7 +25,7 @@ PsTableRows Rows(int begin, int end) {
         continue;
       }
       rows.ids.push_back(id);
-      // Some buckets have no clicks, some rows no embedding.
+      // Some buckets have no clicks, some rows have no embedding.
       const bool brief = bucket % 3 == 0 && id % 2 == 0;
       rows.use.push_back({static_cast<float>(id) * 0.5f, static_cast<uint32_t>(id + 1),
                           bucket % 2 == 0 ? static_cast<float>(id) : 0.0f, brief});
@@ -92,7 +93,7 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
   std::copy_n(whole.data(), sizeof(first), reinterpret_cast<char*>(&first));
   for (size_t cut = 1; cut < whole.size(); ++cut) {
     const Status status = read(whole.substr(0, cut));
-    // Between two records the file ends as one would: the manifest's SHA-256 tells.
+    // A file truncated between two records looks complete; only the manifest's SHA-256 reveals it.
     EXPECT_TRUE(!status.ok() || cut >= first + sizeof(first)) << cut;
   }
   EXPECT_FALSE(read(whole.substr(0, 20)).ok());

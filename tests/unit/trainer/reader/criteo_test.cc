@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A record with these numbers and this text in every category.
+// A record with these numbers, and with this text in every category.
 std::string Record(const std::string& label, const std::vector<std::string>& numbers,
                    const std::string& category, char separator = '\t') {
   std::string line = label;
@@ -38,7 +38,7 @@ class CriteoTest : public RecordFilesTest<CriteoOptions, OpenCriteo> {
   }
 };
 
-// floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2.7 is 2, 2^32 - 1 -> 491.
+// floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2.7 counts as 2, 2^32 - 1 -> 491.
 TEST_F(CriteoTest, NumbersBecomeIds) {
   const auto data = OpenCriteo(Options(Record("1", kNumbers, "05db9164")));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -175,7 +175,7 @@ TEST_F(CriteoTest, OptionsThatDoNotFit) {
   EXPECT_THAT(Error(options), HasSubstr("train_file is not set"));
 }
 
-// The hash is part of what a trained table means: it must not change.
+// A trained table depends on the hash, so the hash must not change.
 TEST(HashToRange, StaysAsItIs) {
   const std::string text = std::string("68fd1e64 and more") + std::string(8, '?');
   const auto hash = [&](size_t size, uint64_t seed) {
@@ -198,7 +198,7 @@ TEST(HashToRange, SpreadsEvenly) {
   EXPECT_LT(chi, 110);
 }
 
-// With what must not be seen behind it: another digit.
+// A digit follows the text; the parser must not read it.
 std::optional<double> Parsed(const std::string& text) {
   const std::string padded = text + std::string(kTextSlack, '7');
   return ParseNumber(std::string_view(padded).substr(0, text.size()));
@@ -220,7 +220,7 @@ TEST(ParseNumber, TakesNumbersAlone) {
   }
 }
 
-// Against the library's conversion, for all numbers of digits.
+// Compared with the library's conversion, for all numbers of digits.
 TEST(ParseNumber, GivesTheNearestDouble) {
   uint64_t draw = 1;
   for (int i = 0; i < 20000; ++i) {
@@ -233,7 +233,7 @@ TEST(ParseNumber, GivesTheNearestDouble) {
   }
 }
 
-// Every byte at every place among digits.
+// Every byte at every position among digits.
 TEST(ParseDigits, TakesOneToEightDigitsAlone) {
   EXPECT_EQ(ParseDigits(std::string_view("77777777", 0)), std::nullopt);
   for (size_t size = 1; size <= 9; ++size) {

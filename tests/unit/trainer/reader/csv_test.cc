@@ -54,8 +54,8 @@ class CsvTest : public testing::Test {
   TempDir dir_;
 };
 
-// age: bounds at the middle of four records, ids 1 and 2; job: smith twice, cook once; ids of job
-// begin behind the three of age.
+// age: bounds at the middle of four records, ids 1 and 2; job: smith twice, cook once; the ids of
+// job begin after the three of age.
 TEST_F(CsvTest, NumbersCategoriesAndLabels) {
   const auto data = OpenCsv(Options(kTrain));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -88,7 +88,7 @@ TEST_F(CsvTest, ASmallVocabularyKeepsTheFrequentValues) {
   EXPECT_GE(ids[3], 3);
 }
 
-// Nine records of ten are 0: one bucket is theirs, and the rest is not one more.
+// Nine of ten records are 0: they share one bucket, and the rest needs no additional one.
 TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   std::string text = "gain, pay\n";
   for (int i = 0; i < 90; ++i) text += "0, low\n";
@@ -102,8 +102,8 @@ TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   EXPECT_THAT(std::vector(ids.end() - 10, ids.end()), ElementsAre(2, 2, 3, 3, 4, 4, 5, 5, 6, 6));
 }
 
-// Small whole numbers, large ones, fractions and negative ones, in several pieces of a file: ids
-// ascend with the numbers and share them evenly, and texts keep theirs from piece to piece.
+// Small and large integers, fractions and negative numbers, in several pieces of a file. Ids ascend
+// with the numbers and share them evenly; texts keep their ids in all pieces.
 TEST_F(CsvTest, LongColumnsInManyPieces) {
   std::string text = "x, word, pay\n";
   std::vector<double> numbers;
@@ -174,7 +174,7 @@ TEST_F(CsvTest, QuotedFieldsAreThoseWithoutQuotes) {
               HasSubstr("train:1: the quotes of field 2 end before it does"));
 }
 
-// Under a sanitizer: what a line before left in fields that this one has not is not looked at.
+// Under a sanitizer: the reader must not use fields that only the previous line had.
 TEST_F(CsvTest, AShortLineBehindAQuotedOne) {
   CsvOptions options =
       Options("age,job,town,pay\n10,\"a\",\"" + std::string(200, 'x') + "\",\"low\"\n10,\"a\",\"" +

@@ -1,4 +1,4 @@
-// What a dataset gives, for tests.
+// Reads all samples of a dataset, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// Every sample's values of one field, as T, back to back.
+// The values of one field of all samples, concatenated, as T.
 template <typename T>
 std::vector<T> ReadField(const Dataset& data, const std::string& name) {
   std::vector<std::vector<char>> bytes;

@@ -92,7 +92,7 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }
 
-// A name that is no UTF-8 is one of no feature that is asked for, and nothing is printed about it.
+// A name that is not UTF-8 matches no requested feature, and no warning is printed.
 TEST_F(ExampleRecordsTest, NamesThatAreNoText) {
   std::string record = Record(1, 2, "ab");
   record[record.find("label")] = '\xff';
@@ -137,7 +137,7 @@ TEST_F(ExampleRecordsTest, OptionsThatDoNotFit) {
   EXPECT_THAT(Error(options), HasSubstr("no feature is named"));
 }
 
-// Any dataset's samples as messages, and back.
+// Samples of any dataset as messages, and back.
 TEST_F(ExampleRecordsTest, SamplesOfOtherFormats) {
   WriteFile(dir_ / "libsvm", std::string("1 1:0.5\n0 2:3 4:5\n"));
   LibSvmOptions libsvm;

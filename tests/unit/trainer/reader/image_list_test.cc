@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A smooth picture: what JPEG keeps well, and what is bilinear nearly anywhere.
+// A smooth image: JPEG changes it little, and it is nearly bilinear everywhere.
 double Colour(int channel, double x, double y) {
   return 128 + 100 * std::sin(x / (40 + 15 * channel)) * std::cos(y / (55 - 10 * channel));
 }
@@ -119,7 +119,7 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(200, 211, 222, 175, 186, 197));
 }
 
-// Planes are made several pixels at a time, and hold what channels last hold.
+// Planes are made several pixels at a time, with the same values as channels-last samples.
 TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
   std::vector<uint8_t> pixels(size_t{31} * 23 * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 5 + i);
@@ -160,7 +160,7 @@ class ImageListTest : public testing::Test {
     EXPECT_TRUE(data.ok()) << data.status();
     return data.ok() ? std::move(*data) : nullptr;
   }
-  // Images of `ids` in an epoch.
+  // The images `ids` of an epoch.
   static std::vector<float> Images(const Dataset& data, uint64_t epoch,
                                    const std::vector<uint32_t>& ids) {
     const auto elements = static_cast<size_t>(data.fields()[0].desc.shape.numel());
@@ -197,7 +197,8 @@ TEST_F(ImageListTest, TheCentreForTests) {
   const auto data = Open();
   EXPECT_EQ(data->fields()[0].desc.shape, (Shape{24, 24, 3}));
   EXPECT_EQ(Images(*data, 0, {4}), Images(*data, 1, {4}));
-  // Image 4 is 100x122; its shorter side becomes 32, of which 24 are cut: 75x75 from (12, 23) on.
+  // Image 4 is 100x122. Its shorter side becomes 32, of which 24 are cropped: 75x75 from (12, 23)
+  // on.
   const auto image = Images(*data, 0, {4});
   for (int y = 2; y < 22; y += 3) {
     for (int x = 2; x < 22; x += 3) {
@@ -212,8 +213,9 @@ TEST_F(ImageListTest, TheCentreForTests) {
   }
 }
 
-// Of many samples: areas and ratios from end to end, and half of them mirrored. In a picture whose
-// red is x and whose green is y the corners of a sample tell its rectangle.
+// Over many samples, areas and ratios cover their whole ranges, and half of the samples are
+// mirrored. In an image whose red is x and whose green is y, the corners of a sample reveal its
+// rectangle.
 TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < 200; ++y) {
@@ -247,8 +249,9 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   EXPECT_NEAR(ratio_most, 1.333, 0.08);
 }
 
-// Raw lists hold pixels and places out of which SampleImage makes the samples of the others, to the
-// bit, in as much memory at most: of large images too, and packed by any number of threads.
+// Raw lists hold pixels and positions. SampleImage makes from them the same bits as from the
+// original images, in at most as much memory. This holds for large images too, and for any number
+// of packing threads.
 TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
   std::string list = ReadFile(dir_ / "list");
   for (const auto& [width, height] : {std::pair(1300, 40), std::pair(30, 1100), std::pair(900, 800),

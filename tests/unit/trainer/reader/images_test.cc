@@ -1,4 +1,4 @@
-// The image datasets beside MNIST: CIFAR-10 files, synthetic images.
+// Image datasets other than MNIST: CIFAR-10 files, synthetic images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST(Synthetic, SamplesDependOnTheirNumberAlone) {
   EXPECT_NE(Fill(**OpenSynthetic(other), {3}).images, one.images);
 }
 
-// Every class is drawn, and its mean image is its own: that is what can be learnt.
+// Every class is drawn, and the mean images of classes differ, so that a model can learn.
 TEST(Synthetic, ClassesDiffer) {
   const auto data = *OpenSynthetic({.image = {3, 8, 8}, .classes = 4, .samples = 2000});
   std::vector<uint32_t> ids(2000);

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 Time In(int seconds) { return SteadyNow() + std::chrono::seconds(seconds); }
 
-// Sample i is the number i. Can be made to block or to fail.
+// Sample i is the number i. The test can make it block or fail.
 class Numbers final : public Dataset {
  public:
   explicit Numbers(uint32_t size, bool packed = false) : size_(size) { fields_[0].packed = packed; }
@@ -92,7 +92,7 @@ class PrefetchTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Numbers data_{10};  // 3 batches an epoch
+  Numbers data_{10};  // 3 batches per epoch
 };
 
 using testing::ElementsAre;
@@ -106,7 +106,7 @@ TEST_F(PrefetchTest, ReadsEpochsInOrderThenEnds) {
   EXPECT_EQ(reader->stats().batches, 6u);
 }
 
-// Each part of a batch is one to a dataset that packs, and no part is to others.
+// A dataset that packs gets each part of a batch separately; other datasets do not.
 TEST_F(PrefetchTest, PartsOfPackedBatchesAreFilledOnTheirOwn) {
   for (const bool packed : {true, false}) {
     const Numbers data(10, packed);

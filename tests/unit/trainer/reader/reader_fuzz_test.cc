@@ -1,5 +1,5 @@
-// Mutated data files become records or are refused with a message; none crashes or hangs. Parsers
-// by name: TANDEM_FUZZ_RUNS files each.
+// Mutated data files become records or are rejected with a message; none crashes or hangs. Each
+// parser gets TANDEM_FUZZ_RUNS files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(ReaderFuzz, MutatedFiles) {
   }
 }
 
-// Frames have checksums, messages have none: what is in them is mutated alone.
+// Frames have checksums, messages have none: only the content of messages is mutated.
 TEST(ReaderFuzz, MutatedMessages) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
@@ -57,7 +57,7 @@ TEST(ReaderFuzz, MutatedMessages) {
     const std::string record = MutateText(valid, pieces, random);
     const auto text = DescribeExample(record, 4);
     ASSERT_TRUE(text.ok() || text.status().code() == StatusCode::kDataLoss) << seed << " " << i;
-    // Behind and before good ones, so that it alone decides how many there are.
+    // Valid messages before and after it, so that it alone decides how many there are.
     const TempDir dir;
     auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
     ASSERT_TRUE(writer.ok()) << writer.status();
@@ -77,10 +77,10 @@ TEST(ReaderFuzz, MutatedMessages) {
   EXPECT_LT(loaded, runs);
 }
 
-// Lists of images: what is kept of a line are a path and a label in its range.
+// Lists of images: each accepted line has a path and a label in its range.
 TEST(ReaderFuzz, MutatedImageLists) {
   const auto [seed, runs] = FuzzRunsOf(2000);
-  FLAGS_minloglevel = google::GLOG_ERROR;  // each image that is missing is a warning
+  FLAGS_minloglevel = google::GLOG_ERROR;  // each missing image would log a warning
   std::mt19937_64 random(seed);
   const TempDir dir;
   std::vector<uint8_t> pixels(20 * 10 * 3, 7);

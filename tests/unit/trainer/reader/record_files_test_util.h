@@ -1,4 +1,4 @@
-// Readers of files of records, for tests.
+// Opens readers of record files, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 
 namespace tandem {
 
-// A reader that is opened with options of the type T, which have `files`.
+// Tests a reader that is opened with options of type T, which have `files`.
 template <typename T, StatusOr<TrainAndTest> (*kOpen)(const T&)>
 class RecordFilesTest : public testing::Test {
  protected:
-  // With one training file of this text.
+  // Options with one training file of this text.
   T OptionsFor(const std::string& train) {
     WriteFile(dir_ / "train", train);
     T options;

@@ -73,7 +73,7 @@ TEST_P(RecordIoTest, WhatIsWrittenIsRead) {
   EXPECT_THAT(ReadAll(Write("none", {})).records, IsEmpty());
 }
 
-// Whatever byte is flipped is noticed, and no record is given that was not written.
+// Every flipped byte is detected, and no record is returned that was not written.
 TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
   const std::vector<std::string> records = {"first record", "second", "third one"};
   const std::string whole = ReadFile(Write("file", records));
@@ -82,7 +82,8 @@ TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
     bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
     WriteFile(dir_ / "flipped", bytes);
     const Read read = ReadAll(dir_ / "flipped");
-    // The number of records in a chunk's header has no checksum: what is missing or left is seen.
+    // The number of records in a chunk's header has no checksum, but missing or additional records
+    // are detected.
     EXPECT_FALSE(read.errors.empty()) << "byte " << i;
     for (const std::string& record : read.records) {
       EXPECT_THAT(records, testing::Contains(record)) << "byte " << i;
@@ -98,7 +99,7 @@ TEST_P(RecordIoTest, EveryTruncationIsNoticed) {
     WriteFile(dir_ / "cut", whole.substr(0, size));
     silent += ReadAll(dir_ / "cut").errors.empty() ? 1 : 0;
   }
-  // A tfrecord cut between two records is a shorter file.
+  // A tfrecord file truncated between two records is a valid shorter file.
   EXPECT_EQ(silent, tf() ? 2 : 0);
 }
 
@@ -122,7 +123,7 @@ TEST_P(RecordIoTest, RecordsBehindADamagedOneAreRead) {
   EXPECT_THAT(read.errors[0], HasSubstr("damaged: offset "));
 }
 
-// Bytes of TensorFlow 2's TFRecordWriter for the records "abc" and "".
+// The bytes that TensorFlow 2's TFRecordWriter writes for the records "abc" and "".
 TEST(TfRecord, IsTensorFlows) {
   const TempDir dir;
   auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
@@ -135,7 +136,7 @@ TEST(TfRecord, IsTensorFlows) {
   EXPECT_EQ(bytes.substr(12, 3), "abc");
 }
 
-// Of a file that is mostly a hole: the memory for such a record is not asked for.
+// The file is mostly a hole. The reader must not allocate memory for such a record.
 TEST(TfRecord, ARecordTooLargeToBeOneIsPassedOver) {
   const TempDir dir;
   auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);

@@ -40,13 +40,13 @@ class SkipGramTest : public testing::Test {
   TempDir dir_;
 };
 
-// a 4 times, b and c 2, d 1, rare 1 (behind d in the alphabet: left out). Numbers: a b c d.
+// a appears 4 times, b and c 2, d 1, rare 1 (after d in the alphabet: omitted). Numbers: a b c d.
 constexpr const char* kText = "A b, a C! a rare d; c-a b";
 
 TEST_F(SkipGramTest, PairsOfNearWords) {
   const auto data = OpenSkipGram(Options(kText));
   ASSERT_TRUE(data.ok()) << data.status();
-  // The text is a b a c a d c a b; six tenths of nine words are five for training.
+  // The text is a b a c a d c a b; six tenths of nine words are five words for training.
   ASSERT_EQ(data->train->size(), 5u * 4);
   ASSERT_EQ(data->test->size(), 4u * 4);
   std::vector<std::pair<int64_t, int64_t>> pairs;
@@ -59,7 +59,7 @@ TEST_F(SkipGramTest, PairsOfNearWords) {
   }
   using P = std::pair<int64_t, int64_t>;
   EXPECT_THAT(pairs, ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(0, 0)));
-  const Sample last = Read(*data->test, 0);  // d, two before it: the other end of the test part
+  const Sample last = Read(*data->test, 0);  // the word two before d wraps around the test part
   EXPECT_EQ(last.center[0], 3);
   EXPECT_EQ(last.target[0], 0);
   EXPECT_EQ(Read(*data->train, 9).target, Read(*data->train, 9).target);
@@ -75,7 +75,7 @@ TEST_F(SkipGramTest, FrequentWordsAreDrawnMoreOften) {
   for (uint32_t id = 0; id < 2000; ++id) {
     const Sample s = Read(*data->train, id);
     for (size_t k = 1; k < s.target.size(); ++k) {
-      // Where the neighbour is "other", "often" and "rare" are what is left.
+      // If the neighbour is "other", only "often" and "rare" remain.
       if (s.target[0] == 0) ++counts[s.target[k]];
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 using testing::Each;
 
-// Sample i: x = a random number, label 1 the more often the larger x is.
+// Sample i: x is a random number, and label 1 is more frequent for larger x.
 class Scores final : public Dataset {
  public:
   explicit Scores(uint32_t size) : size_(size) {}
@@ -37,7 +37,7 @@ class Scores final : public Dataset {
                                             {"label", {DType::kI64, {1}}}};
 };
 
-// The share of pairs of both labels that stand in the right order.
+// The share of pairs of both labels that are in the right order.
 double AreaOf(uint32_t size) {
   double right = 0, pairs = 0;
   for (uint32_t i = 0; i < size; ++i) {
@@ -50,7 +50,7 @@ double AreaOf(uint32_t size) {
   return right / pairs;
 }
 
-// Several batches, the last one smaller. What training counted has no part in it and is put back.
+// Several batches, the last one smaller. The counts of training are not included and are restored.
 TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   constexpr uint32_t kSize = 1200;
   ProgramBuilder b("auc", 4);
@@ -86,7 +86,7 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   b.SigmoidLoss(x, label);
-  b.Accuracy(x, label);  // of one class: right where the label is 0
+  b.Accuracy(x, label);  // only one class: right if the label is 0
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
@@ -101,8 +101,8 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   EXPECT_EQ(MetricName(*program), "accuracy");
 }
 
-// What the reference calls share_vars_from: the next evaluation sees what training changed, and the
-// variables are there once.
+// Paddle calls this share_vars_from: the next evaluation uses the changed parameters, and each
+// variable exists once.
 TEST(Evaluator, SharesTheVariablesOfTraining) {
   ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {1});
@@ -125,7 +125,7 @@ TEST(Evaluator, SharesTheVariablesOfTraining) {
   EXPECT_EQ(scope.Find("fc_0.w")->data(), weight);
 }
 
-// Three batches over up to five places, of which some then have none.
+// Three batches over up to five replicas, some of which then have none.
 TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   ProgramBuilder b("places", 4);
   const auto x = b.Data("x", DType::kF32, {1});
@@ -154,7 +154,7 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   }
 }
 
-// batch_norm normalises by its running statistics, which an evaluation leaves as they are.
+// batch_norm normalises by its running statistics, which an evaluation does not change.
 TEST(Evaluator, TakesTheRunningStatistics) {
   ProgramBuilder b("norm", 4);
   const auto x = b.BatchNorm(b.Data("x", DType::kF32, {1}));

@@ -12,8 +12,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// A machine on which a step takes a second, times the factor of each setting; the n-th trial of a
-// setting of `noise` takes that factor more.
+// A machine on which a step takes one second, multiplied by the factor of each setting. The n-th
+// trial of settings in `noise` is also multiplied by their n-th factor.
 class TunerTest : public ::testing::Test {
  protected:
   StatusOr<Settings> Choose(const std::vector<Tunable>& tunables) {
@@ -50,7 +50,7 @@ TEST_F(TunerTest, TakesTheFastestOfEachAndBuildsOnIt) {
                               {"precision", {{{"amp", "true"}}}}});
   ASSERT_TRUE(chosen.ok());
   EXPECT_THAT(*chosen, ElementsAre(Pair("threads", "2"), Pair("amp", "true")));
-  EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));  // three rounds, and the end
+  EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));  // three rounds, and the last one
   EXPECT_THAT(lines_.back(), HasSubstr("0.40 of what it took, with threads=2, amp=true"));
 }
 
@@ -67,7 +67,7 @@ TEST_F(TunerTest, WhatIsHardlyFasterStays) {
   EXPECT_THAT(lines_.back(), HasSubstr("everything stays"));
 }
 
-// Twice much faster, and slower once: who knows.
+// Twice much faster and once slower: the result is unclear.
 TEST_F(TunerTest, WhatIsNotFasterInEveryRoundStays) {
   factor_ = {{"a=1", 1}};
   noise_ = {{"a=1", {0.5, 1.05, 0.5}}};
