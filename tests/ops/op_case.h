@@ -1,7 +1,7 @@
 // The rows of the operator test bench. A row is one operator with shapes, attributes and the
 // distributions of its random inputs. Each row is used for the comparison with the reference loops,
 // the check of the gradient and the benchmark. All rows of an operator together make its line in
-// docs/op_support.md.
+// docs/reference/operators.md.
 #pragma once
 
 #include <cstdint>

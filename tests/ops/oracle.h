@@ -1,5 +1,5 @@
 // The results of every operator, as plain loops in double precision that follow the definitions
-// (docs/op_support.md), not the kernels.
+// (docs/reference/operators.md), not the kernels.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// docs/op_support.md: every operator and where it runs, generated from the definitions.
+// docs/reference/operators.md: every operator and where it runs, generated from the definitions.
 #pragma once
 
 #include <set>

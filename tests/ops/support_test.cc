@@ -1,4 +1,4 @@
-// The committed docs/op_support.md must equal the generated page.
+// The committed docs/reference/operators.md must equal the generated page.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

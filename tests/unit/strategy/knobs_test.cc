@@ -1,4 +1,4 @@
-// The list of knobs is complete, and docs/knobs.md is generated from it.
+// The list of knobs is complete, and docs/reference/knobs.md is generated from it.
 #include "common/strategy/knobs.h"
 
 #include <gmock/gmock.h>
