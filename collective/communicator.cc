@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace tandem {
+namespace tandem::collective {
 
 const char* Name(CollectiveOp op) {
   switch (op) {
@@ -215,4 +215,4 @@ std::shared_ptr<Work> Communicator::Barrier(CallOptions options) {
       MakeCall(CollectiveOp::kBarrier, nullptr, nullptr, 0, DType::kU8, std::move(options)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -18,7 +18,7 @@
 #include "common/tensor/reduce.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // The values are part of the message header on the wire: never reuse one.
 enum class CollectiveOp : uint8_t {
@@ -167,4 +167,4 @@ class Communicator {
   std::shared_ptr<Work> Barrier(CallOptions options = {});
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -101,7 +101,7 @@ DEFINE_int32(rpc_prefetch_thread_num, 12, "Threads for pulls of rows by gRPC");
 DEFINE_int32(threads, 2,
              "Threads for other calls, and threads that share the rows of a push or pull");
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Minimum number of open files; with fewer, the connections of a small job may not fit.
@@ -151,7 +151,7 @@ Status SetFlags(int argc, char** argv) {
 }
 
 // Adds the sockets of --listen_fd, which only this process has from now on.
-Status TakeListeners(const std::string& list, ServerOptions* options) {
+Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
   for (size_t begin = 0; begin < list.size();) {
     const size_t comma = std::min(list.find(',', begin), list.size());
     const std::string text = list.substr(begin, comma - begin);
@@ -175,10 +175,11 @@ Status TakeListeners(const std::string& list, ServerOptions* options) {
 
 StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
-  TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
+  TD_ASSIGN_OR_RETURN(options.rpc.listen, rpc::ParseEndpoint(FLAGS_listen));
   TD_RETURN_IF_ERROR(TakeListeners(FLAGS_listen_fd, &options.rpc));
-  TD_ASSIGN_OR_RETURN(options.rpc.tls,
-                      ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
+  TD_ASSIGN_OR_RETURN(
+      options.rpc.tls,
+      rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   options.rpc.insecure_allow_network = FLAGS_insecure_allow_network;
   options.rpc.patience = kPredecessorPatience;
   if (FLAGS_index < 0)
@@ -231,7 +232,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   }
   options.wal_sync_interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);
   if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr && *file != '\0') {
-    TD_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(file));
+    TD_ASSIGN_OR_RETURN(options.secret, rpc::ReadSecretFile(file));
   }
   return options;
 }
@@ -276,8 +277,8 @@ class EndRequest {
 };
 
 // Logged at each start, as a reminder of an unsafe configuration.
-void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
-  if (!IsLoopback(options.rpc.listen)) {
+void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
+  if (!rpc::IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
                            ? "without TLS; anybody who can reach it reads what "
                              "is sent"
@@ -288,7 +289,7 @@ void WarnOfExposure(const PserverOptions& options, const HttpServer* page) {
       std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
     }
   }
-  if (page != nullptr && !IsLoopback(page->endpoint())) {
+  if (page != nullptr && !rpc::IsLoopback(page->endpoint())) {
     std::fprintf(stderr,
                  "tandem-pserver: warning: the status page is there for anybody who can reach %s\n",
                  ToString(page->endpoint()).c_str());
@@ -326,9 +327,11 @@ int Serve(PserverOptions options) {
   const auto document = [&] {
     return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus());
   };
-  auto page = ServeStatus(FLAGS_admin_listen, FLAGS_insecure_allow_network, document, metrics);
+  auto page =
+      http::ServeStatus(FLAGS_admin_listen, FLAGS_insecure_allow_network, document, metrics);
   if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
-  const auto health = ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network, document);
+  const auto health =
+      http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network, document);
   if (!health.ok()) return Fail(Annotate(health.status(), "--health_listen"));
   WarnOfExposure(options, page->get());
   if (*page != nullptr) {
@@ -340,7 +343,7 @@ int Serve(PserverOptions options) {
                 ToString((*health)->endpoint()).c_str());
   }
   std::printf("tandem-pserver %d takes %zu connections at most, half of its open files\n",
-              options.index, LimitsForThisProcess().connections_max);
+              options.index, rpc::LimitsForThisProcess().connections_max);
   std::printf("tandem-pserver %d listening on %s\n", options.index,
               ToString((*pserver)->endpoint()).c_str());
   if (options.place != "cpu") {
@@ -388,7 +391,7 @@ int Main(int argc, char** argv) {
   gflags::HandleCommandLineHelpFlags();  // ends the process for --helpfull and the like
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
-  InstallGrpcLog();
+  rpc::InstallGrpcLog();
   RaiseFileLimit();
   if (const uint64_t most = FileLimit(); most < kFilesMin) {
     return Fail(ResourceExhausted(
@@ -402,11 +405,11 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem-pserver");
   // All files contain parameters and gradients, including those that RocksDB creates.
   umask(umask(0) | 077);
-  return tandem::Main(argc, argv);
+  return tandem::pserver::Main(argc, argv);
 }

@@ -27,14 +27,14 @@
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/durable_shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Limit of the memory that clients on this host read in place. Unused pages take no memory.
 constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
 
-std::optional<LaneMemory> MakeLaneMemory() {
-  StatusOr<LaneMemory> memory = LaneMemory::Make(kLaneMemoryBytes);
+std::optional<shm_rpc::LaneMemory> MakeLaneMemory() {
+  StatusOr<shm_rpc::LaneMemory> memory = shm_rpc::LaneMemory::Make(kLaneMemoryBytes);
   if (memory.ok()) return *std::move(memory);
   LOG(WARNING) << "no lanes: " << memory.status().message();
   return std::nullopt;
@@ -50,7 +50,7 @@ void GiveWay() {
 // Encryption without authentication does not restrict access.
 Status CheckExposure(const PserverOptions& options) {
   const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
-  if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
+  if (knows_callers || !options.rpc.tls.enabled() || rpc::IsLoopback(options.rpc.listen) ||
       options.rpc.insecure_allow_network) {
     return OkStatus();
   }
@@ -102,15 +102,15 @@ struct Pserver::Impl {
   std::unique_ptr<ThreadPool> saver;   // one thread, one waiting snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
-  std::unique_ptr<ShmRpcServer> lanes;  // null: this machine provides no shared memory
-  std::unique_ptr<AuditLog> audit;      // null: not requested
+  std::unique_ptr<shm_rpc::ShmRpcServer> lanes;  // null: this machine provides no shared memory
+  std::unique_ptr<rpc::AuditLog> audit;          // null: not requested
   std::unique_ptr<ServerSessions> sessions;
   std::unique_ptr<grpc::Service> service;
-  std::unique_ptr<RpcServer> server;
+  std::unique_ptr<rpc::RpcServer> server;
 
-  LaneAnswer Counted(PserverCall call, LaneAnswer answer) {
-    return [finish = call_metrics.Begin(call), answer = std::move(answer)](const Status& status,
-                                                                           EncodedMessage message) {
+  shm_rpc::LaneAnswer Counted(PserverCall call, shm_rpc::LaneAnswer answer) {
+    return [finish = call_metrics.Begin(call), answer = std::move(answer)](
+               const Status& status, codec::EncodedMessage message) {
       finish(status);
       answer(status, std::move(message));
     };
@@ -129,14 +129,14 @@ struct Pserver::Impl {
   Status OpenStores(const PserverOptions& options);
   // `memory`: null if there is none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
-                 const std::optional<LaneMemory>& memory, Metrics& metrics);
+                 const std::optional<shm_rpc::LaneMemory>& memory, Metrics& metrics);
   // Fails the calls with changes that could not be written. After that, no call waits.
   void End();
   // `memory`: null if there is none.
-  void StartLanes(const std::optional<LaneMemory>& memory) {
+  void StartLanes(const std::optional<shm_rpc::LaneMemory>& memory) {
     if (!memory) return;
-    StatusOr<std::unique_ptr<ShmRpcServer>> started =
-        ShmRpcServer::Start(*memory, [this](uint32_t method, Fragments request, LaneAnswer answer) {
+    StatusOr<std::unique_ptr<shm_rpc::ShmRpcServer>> started = shm_rpc::ShmRpcServer::Start(
+        *memory, [this](uint32_t method, codec::Fragments request, shm_rpc::LaneAnswer answer) {
           switch (method) {
             case LANE_METHOD_PUSH:
               return calls->Push(request, Counted(PserverCall::kPush, std::move(answer)));
@@ -149,7 +149,7 @@ struct Pserver::Impl {
     if (started.ok()) lanes = *std::move(started);
     LOG_IF(WARNING, !started.ok()) << "no lanes: " << started.status().message();
   }
-  StatusOr<ShmRpcTicket> Invite() {
+  StatusOr<shm_rpc::ShmRpcTicket> Invite() {
     if (lanes == nullptr) return Unimplemented("this server has no lanes");
     return lanes->Invite();
   }
@@ -181,8 +181,8 @@ Status CheckOptions(PserverOptions& options) {
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
   if (!options.rpc.tls.mutual()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const PeerIdentity self,
-                      RequireIdentity(options.rpc.tls, PeerRole::kPserver, options.job));
+  TD_ASSIGN_OR_RETURN(const rpc::PeerIdentity self,
+                      rpc::RequireIdentity(options.rpc.tls, rpc::PeerRole::kPserver, options.job));
   options.job = self.job;
   return OkStatus();
 }
@@ -224,7 +224,7 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
 }
 
 void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnation,
-                              const std::optional<LaneMemory>& memory, Metrics& metrics) {
+                              const std::optional<shm_rpc::LaneMemory>& memory, Metrics& metrics) {
   DurableShard::Options made;
   made.shard.server_incarnation = incarnation;
   made.shard.index = options.index;
@@ -282,20 +282,21 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
   impl->StartLanes(lane_memory);
   if (!options.audit_log.empty()) {
-    TD_ASSIGN_OR_RETURN(impl->audit, AuditLog::Open({options.audit_log,
-                                                     absl::StrFormat("pserver %d", options.index)},
-                                                    impl->clock, metrics));
+    TD_ASSIGN_OR_RETURN(
+        impl->audit,
+        rpc::AuditLog::Open({options.audit_log, absl::StrFormat("pserver %d", options.index)},
+                            impl->clock, metrics));
   }
-  AdmissionLimits limits = LimitsForThisProcess();
+  rpc::AdmissionLimits limits = rpc::LimitsForThisProcess();
   limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
-  options.rpc.admissions = std::make_shared<Admissions>(limits);
+  options.rpc.admissions = std::make_shared<rpc::Admissions>(limits);
   impl->sessions = std::make_unique<ServerSessions>(options.secret, options.job);
   impl->service = MakePserverService(
       {options.index, incarnation, impl->sessions.get(), options.rpc.tls.mutual(),
        impl->audit.get(), [impl] { return impl->Invite(); },
        limits.callers_prove ? options.rpc.admissions : nullptr},
       *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
-  TD_ASSIGN_OR_RETURN(impl->server, RpcServer::Start(options.rpc, {impl->service.get()}));
+  TD_ASSIGN_OR_RETURN(impl->server, rpc::RpcServer::Start(options.rpc, {impl->service.get()}));
   impl->server->SetServing(true);
   return pserver;
 }
@@ -314,7 +315,7 @@ Pserver::~Pserver() {
   impl_->pools.reset();
 }
 
-const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
+const rpc::Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
 ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
 Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
@@ -338,4 +339,4 @@ Status Pserver::Drain(Time deadline) {
   return saved;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

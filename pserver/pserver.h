@@ -13,7 +13,7 @@
 #include "pserver/state/shard_types.h"
 #include "pserver/state/wal.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 enum class Durability : uint8_t {
   kNone,  // changes after the last checkpoint are lost with the process
@@ -28,7 +28,7 @@ StatusOr<Durability> ParseDurability(const std::string& text);
 struct PserverOptions {
   // If mutual TLS is used, the certificate must be for a pserver of `job` (job "": it determines
   // the job). Callers may make the calls of their role (pserver/service/access.h).
-  ServerOptions rpc;
+  rpc::ServerOptions rpc;
   int index = 0;                        // server index in the job
   std::string job;                      // "": serves the first job that configures it
   int trainers = 0;                     // 0: as configured by the first trainer
@@ -78,7 +78,7 @@ class Pserver {
   static StatusOr<std::unique_ptr<Pserver>> Start(PserverOptions options, Metrics& metrics);
   ~Pserver();  // stops immediately, without a checkpoint
 
-  const Endpoint& endpoint() const;
+  const rpc::Endpoint& endpoint() const;
   // The contents of the server and its callers.
   ShardInfo Info() const;
   // OK, or the reason why it rejects pushes or (without a log) wrote no checkpoint.
@@ -101,4 +101,4 @@ class Pserver {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -76,7 +76,7 @@ DEFINE_bool(core_dumps, false,
 DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
 DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr char kUsage[] =
@@ -189,12 +189,12 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   for (const auto& [name, value] : chosen) {
     if (name == "threads") text += "# with " + name + ": " + value + " in the job\n";
   }
-  return Annotate(WriteTextFile(path, text + SaveText(strategy)), "the strategy");
+  return Annotate(WriteTextFile(path, text + strategy::SaveText(strategy)), "the strategy");
 }
 
 // Prints the lines of the effective job that auto added.
 void TellChosen(const std::string& text) {
-  const std::string origin = AutoOrigin().ToString();
+  const std::string origin = strategy::AutoOrigin().ToString();
   for (const auto line : absl::StrSplit(text, '\n')) {
     if (absl::StrContains(line, origin)) {
       std::fprintf(stderr, "%s\n", std::string(line).c_str());
@@ -228,9 +228,10 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
 Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const RendezvousUrl url, ParseRendezvousUrl(rank.rendezvous));
-  const bool told = url.kind == RendezvousUrl::Kind::kTcp;
-  if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
+                      collective::ParseRendezvousUrl(rank.rendezvous));
+  const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
+  if (told && rpc::IsLoopback(rpc::Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
     if (!told) return OkStatus();  // JoinWorld then only uses this host
     return PermissionDenied(
@@ -286,10 +287,11 @@ Status Train(JobSources sources) {
   SetNcclEnvironment(*job.config, rank, sources.environment);
   std::string secret;
   if (!rank.secret_file.empty()) {
-    TD_ASSIGN_OR_RETURN(secret, ReadSecretFile(rank.secret_file));
+    TD_ASSIGN_OR_RETURN(secret, rpc::ReadSecretFile(rank.secret_file));
   }
-  TD_ASSIGN_OR_RETURN(const TlsFiles tls,
-                      ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
+  TD_ASSIGN_OR_RETURN(
+      const rpc::TlsFiles tls,
+      rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
   TD_RETURN_IF_ERROR(CheckNetwork(*job.config, rank));
   const ModeSecrets secrets = {secret, tls, FLAGS_insecure_allow_network};
   const RealClock clock;
@@ -302,16 +304,17 @@ Status Train(JobSources sources) {
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }
   StatusReporter board(metrics, clock, events.get());
-  const auto page = ServeStatus(
+  const auto page = http::ServeStatus(
       FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
       metrics);
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
   if (*page != nullptr) {
-    std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
-                 IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
+    std::fprintf(
+        stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
+        rpc::IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
   }
-  const auto health = ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network,
-                                  [&board] { return board.Document(); });
+  const auto health = http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network,
+                                        [&board] { return board.Document(); });
   TD_RETURN_IF_ERROR(Annotate(health.status(), "--health_listen"));
   SessionOptions options = OptionsOf(job, rank, format, sources.environment);
   options.board = &board;
@@ -349,7 +352,7 @@ int Main(int argc, char** argv) {
   RaiseFileLimit();
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  InstallGrpcLog();
+  rpc::InstallGrpcLog();
   if (argc > 1 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
     std::cout << kUsage << OwnFlagsHelp(__FILE__);
     return kExitOk;
@@ -382,9 +385,9 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem-trainer");
-  return tandem::Main(argc, argv);
+  return tandem::trainer::Main(argc, argv);
 }

@@ -5,7 +5,7 @@
 #include "collective/cost/cost_probe.h"
 #include "collective/host/connect.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr size_t kSizes[] = {8, 64 << 10, 1 << 20, 16 << 20};
@@ -68,4 +68,4 @@ std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
   return choices;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "collective/rendezvous/rendezvous.h"
 #include "collective/schedule/algorithms.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 struct AlgorithmCost {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;
@@ -37,4 +37,4 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
 std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
                                        std::vector<size_t> sizes, int ranks, size_t memory_max);
 
-}  // namespace tandem
+}  // namespace tandem::collective

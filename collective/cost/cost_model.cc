@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 CostModel CostModel::For(size_t buffer_bytes) const {
   CostModel model = *this;
@@ -33,4 +33,4 @@ double PiecewiseLinearCost::Seconds(size_t bytes) const {
   return at_from + rise * static_cast<double>(bytes - from);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem {
+namespace tandem::collective {
 
 // Costs of a rank's thread, in seconds.
 struct ThreadCost {
@@ -61,4 +61,4 @@ struct RankLayout {
   int ranks_per_host = 1;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

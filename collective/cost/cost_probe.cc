@@ -8,7 +8,7 @@
 #include "collective/shared/shm_collectives.h"
 #include "common/tensor/reduce.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr int kCallsMin = 3, kCallsMax = 400;
@@ -179,4 +179,4 @@ StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
   return cost;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Probes use buffers of at most this size, and only sizes that the caller needs.
 inline constexpr size_t kProbeBytesMax = size_t{16} << 20;
@@ -42,4 +42,4 @@ struct SharedMemoryCost {
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
                                              size_t bytes_max = 0);
 
-}  // namespace tandem
+}  // namespace tandem::collective

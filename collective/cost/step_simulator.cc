@@ -8,7 +8,7 @@
 #include "collective/schedule/schedule_cursor.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr size_t kPiecesMax = 16;              // of a schedule step, unless pieces would be large
@@ -297,4 +297,4 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
   return ends;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -11,7 +11,7 @@
 #include "collective/schedule/schedule.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Differences between ranks.
 struct RankSkew {
@@ -45,4 +45,4 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
                                                 size_t element_bytes, const CostModel& model,
                                                 const RankSkew& starts = {});
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -7,7 +7,7 @@
 #include "collective/transport/tcp.h"
 #include "common/base/rng.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Returns the part of `mesh` that connects `members`. Messages still use the ranks of the job.
@@ -60,4 +60,4 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
       MakeTcpTransport(std::move(mesh)), named, std::move(memory)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -7,7 +7,7 @@
 #include "collective/host/host_communicator.h"
 #include "collective/rendezvous/rendezvous.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Must be the same on all ranks.
 struct ConnectOptions {
@@ -27,4 +27,4 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "common/base/runner.h"
 #include "common/tensor/reduce.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
                                    const HostCommunicatorConfig& config,
@@ -228,8 +228,8 @@ Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& 
 
 Schedule HostCommunicator::AllReduceSchedule(const Collective& call) const {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;
-  return tandem::AllReduceSchedule(ChooseAllReduce(config_.rule, size(), bytes), rank(), size(),
-                                   config_.rule.group, call.count, element);
+  return tandem::collective::AllReduceSchedule(ChooseAllReduce(config_.rule, size(), bytes), rank(),
+                                               size(), config_.rule.group, call.count, element);
 }
 
 Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
@@ -300,4 +300,4 @@ void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {
   ReduceTree(call.reduce, call.dtype, parts, {&out, 1}, call.count);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -17,7 +17,7 @@
 #include "collective/transport/transport.h"
 #include "common/base/bounded_queue.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Must be the same on all ranks.
 struct HostCommunicatorConfig {
@@ -93,4 +93,4 @@ class HostCommunicator final : public Communicator {
   std::thread thread_;  // last: it uses everything above
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

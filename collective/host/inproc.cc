@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // A ring buffer of bytes.
@@ -150,4 +150,4 @@ std::vector<std::unique_ptr<Communicator>> MakeInprocCommunicators(int size,
   return all;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

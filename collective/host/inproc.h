@@ -7,7 +7,7 @@
 
 #include "collective/host/host_communicator.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Creates one transport for each of `size` ranks. A pipe holds at most `pipe_bytes` per direction.
 // The transports may be destroyed in any order and on any thread; the other ranks then see that the
@@ -19,4 +19,4 @@ std::vector<std::unique_ptr<Transport>> MakeInprocTransports(int size,
 std::vector<std::unique_ptr<Communicator>> MakeInprocCommunicators(
     int size, HostCommunicatorConfig config = {});
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-namespace tandem {
+namespace tandem::collective {
 
 StatusOr<Fd> BindLoopbackSocket(int* port) {
   Fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -73,4 +73,4 @@ Status LocalWorld::OnEveryRank(const std::function<Status(Communicator&)>& body)
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

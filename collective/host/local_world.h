@@ -10,7 +10,7 @@
 #include "collective/host/connect.h"
 #include "collective/host/host_communicator.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Binds a socket to a free port of 127.0.0.1 and sets `port`. Rank 0 listens on it
 // (WorldConfig::listen_fd).
@@ -34,4 +34,4 @@ class LocalWorld {
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 class WorkImpl final : public Work {
  public:
@@ -71,4 +71,4 @@ class WorkImpl final : public Work {
   std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -8,7 +8,7 @@
 #include "common/base/bounded_queue.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using Piece = Collective::Piece;
@@ -488,4 +488,4 @@ StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclLibrary& nccl, Dev
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

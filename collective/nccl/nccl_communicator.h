@@ -8,7 +8,7 @@
 #include "collective/nccl/nccl_library.h"
 #include "collective/schedule/hierarchy.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Must be the same on all ranks.
 struct NcclOptions {
@@ -39,4 +39,4 @@ StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclLibrary& nccl, Dev
                                                     Communicator& control,
                                                     const NcclOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/library.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 NcclType NcclTypeOf(DType dtype) {
   switch (dtype) {
@@ -124,4 +124,4 @@ Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, N
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -11,7 +11,7 @@
 #include "common/tensor/reduce.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 enum class NcclResult : int {
   kSuccess = 0,
@@ -91,4 +91,4 @@ std::string NcclVersionText(int version);
 // version is missing; the message names it.
 StatusOr<NcclLibrary> OpenNccl(const std::string& path = "");
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr std::string_view kName = "tandem-rendezvous ";
@@ -120,4 +120,4 @@ StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string
   return a;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "collective/rendezvous/host_port.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 struct Announcement {
   std::string job;
@@ -38,4 +38,4 @@ StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string
 // The same without a check of the signature. For messages only.
 StatusOr<Announcement> ReadUnverified(const std::string& text);
 
-}  // namespace tandem
+}  // namespace tandem::collective

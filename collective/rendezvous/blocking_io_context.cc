@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace asio = boost::asio;
@@ -68,4 +68,4 @@ void BlockingIoContext::Look(Time deadline) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 
 #include "collective/rendezvous/rendezvous.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Runs the operations of one rank. For one thread.
 class BlockingIoContext {
@@ -82,4 +82,4 @@ BlockingIoContext::Error BlockingIoContext::Await(Start start, Cancel cancel, Ti
   return boost::asio::error::timed_out;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 
 #include "collective/rendezvous/resolve.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -62,4 +62,4 @@ Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 #include "collective/rendezvous/blocking_io_context.h"
 #include "collective/rendezvous/handshake.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // A connection whose handshake has succeeded.
 struct PeerConnection {
@@ -27,4 +27,4 @@ StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext&
 Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
              PeerConnection& line, bool& again);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "common/rpc/grpc_status.h"
 #include "proto/etcd.grpc.pb.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace etcd = etcdserverpb;
@@ -91,12 +91,12 @@ Status EtcdStore::Call(Stub& stub,
                                                     Response*),
                        const Request& request, Response* response, Time deadline) const {
   grpc::ClientContext context;
-  Status status = PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
-  if (status.ok()) status = FromGrpc((stub.*method)(&context, request, response));
+  Status status = rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
+  if (status.ok()) status = rpc::FromGrpc((stub.*method)(&context, request, response));
   if (status.ok()) return status;
   const std::string text = absl::StrFormat(
       "etcd at %s: %s", ToString(server_),
-      status.code() == StatusCode::kDeadlineExceeded ? "no answer" : ToString(status));
+      status.code() == StatusCode::kDeadlineExceeded ? "no answer" : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
   // The requests are valid, so the server is not etcd or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
@@ -108,7 +108,7 @@ Status EtcdStore::Call(Stub& stub,
 Status EtcdStore::Connect() {
   if (keys_ != nullptr) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                      MakeChannel(Endpoint{server_.host, server_.port}, TlsFiles{}));
+                      rpc::MakeChannel(rpc::Endpoint{server_.host, server_.port}, rpc::TlsFiles{}));
   keys_ = etcd::KV::NewStub(channel);
   leases_ = etcd::Lease::NewStub(channel);
   return OkStatus();
@@ -167,7 +167,7 @@ Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {
 
 StatusOr<bool> EtcdStore::Renew(Time deadline) {
   grpc::ClientContext context;
-  TD_RETURN_IF_ERROR(PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context));
+  TD_RETURN_IF_ERROR(rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context));
   const auto stream = leases_->LeaseKeepAlive(&context);
   etcd::LeaseKeepAliveRequest request;
   request.set_id(lease_);
@@ -179,7 +179,7 @@ StatusOr<bool> EtcdStore::Renew(Time deadline) {
     stream->Finish().IgnoreError();
     return response.ttl() > 0;
   }
-  return FromGrpc(stream->Finish());
+  return rpc::FromGrpc(stream->Finish());
 }
 
 void EtcdStore::KeepAlive() {
@@ -225,4 +225,4 @@ std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std
   return std::make_unique<EtcdStore>(server, prefix, job, secret, ttl);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

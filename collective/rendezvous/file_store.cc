@@ -10,7 +10,7 @@
 #include "collective/rendezvous/rendezvous_store.h"
 #include "common/base/fd.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Locks the whole file for this open file description. So another open in this process is also
@@ -140,4 +140,4 @@ std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& folder, const 
   return std::make_unique<FileStore>(folder, job, secret);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 Status CheckGreeting(const Greeting& greeting) {
   if (greeting.magic != Greeting::kMagic) {
@@ -82,4 +82,4 @@ std::string GetText(std::span<const char> field) {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -23,7 +23,7 @@
 #include "collective/secure/record_seal.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 static_assert(std::endian::native == std::endian::little, "messages travel as they lie in memory");
 
@@ -118,4 +118,4 @@ bool SameMac(const Mac& a, const Mac& b);
 void PutText(std::string_view text, std::span<char> field);
 std::string GetText(std::span<const char> field);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
@@ -299,4 +299,4 @@ void HandshakeAcceptor::Refuse(const GuestPtr& guest, const Status& why) {
                     });
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -13,7 +13,7 @@
 #include "collective/rendezvous/handshake.h"
 #include "collective/rendezvous/rendezvous.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Accepts connections from ranks higher than this one, one per rank and channel, and runs the
 // handshake with each. All work happens in handlers of `io`. Call methods only from the thread that
@@ -86,4 +86,4 @@ class HandshakeAcceptor {
   bool closed_ = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

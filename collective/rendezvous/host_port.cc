@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Returns whether `host` is a name, an IPv4 address, or the inner part of [IPV6], with an optional
@@ -46,4 +46,4 @@ std::string ToString(const HostPort& endpoint) {
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // An address such as "127.0.0.1:80" or "[::1]:80".
 struct HostPort {
@@ -16,4 +16,4 @@ struct HostPort {
 StatusOr<HostPort> ParseHostPort(const std::string& text);
 std::string ToString(const HostPort& endpoint);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -79,4 +79,4 @@ StatusOr<std::string> LocalAddressTowards(const std::string& host) {
   return NotFound("there is no way to %s", host.empty() ? "any network" : host);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "collective/rendezvous/handshake_acceptor.h"
 #include "collective/rendezvous/rendezvous.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Opens the socket and accepts connections. For one thread.
 class Listener {
@@ -46,4 +46,4 @@ class Listener {
 // the network in general. NOT_FOUND: there is no route.
 StatusOr<std::string> LocalAddressTowards(const std::string& host);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -15,7 +15,7 @@
 #include "collective/rendezvous/rendezvous_handler.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace asio = boost::asio;
@@ -438,4 +438,4 @@ Status RendezvousSession::FillMesh(Mesh& mesh) {
 
 StatusOr<Mesh> JoinWorld(const WorldConfig& config) { return RendezvousSession(config).Run(); }
 
-}  // namespace tandem
+}  // namespace tandem::collective

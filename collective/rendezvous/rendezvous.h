@@ -16,7 +16,7 @@
 #include "common/base/fd.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 struct WorldConfig {
   int rank = 0;
@@ -73,4 +73,4 @@ struct Mesh {
 // errors of RendezvousStore.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -4,7 +4,7 @@
 
 #include "common/rpc/endpoint.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
@@ -12,7 +12,7 @@ constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
 }  // namespace
 
 Status CheckNetwork(const WorldConfig& config, const std::string& host) {
-  if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
+  if (config.network_allowed || rpc::IsLoopback(rpc::Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
       "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
       "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust allow "
@@ -44,7 +44,7 @@ StatusOr<std::string> RendezvousHandler::Host() const {
 // Checks an address that the user has not named.
 Status RendezvousHandler::CheckNetwork(const HostPort& address) const {
   if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
-  return tandem::CheckNetwork(config_, address.host);
+  return tandem::collective::CheckNetwork(config_, address.host);
 }
 
 Status RendezvousHandler::Open(Listener& listener, BlockingIoContext& waiter) {
@@ -94,4 +94,4 @@ StatusOr<Meeting> RendezvousHandler::Find(Time deadline, bool& again) {
   return found;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

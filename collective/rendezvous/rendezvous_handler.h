@@ -10,7 +10,7 @@
 #include "collective/rendezvous/listener.h"
 #include "collective/rendezvous/rendezvous_store.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // PERMISSION_DENIED: `host` is on the network, which `config` does not allow.
 Status CheckNetwork(const WorldConfig& config, const std::string& host);
@@ -45,4 +45,4 @@ class RendezvousHandler {
   std::optional<Time> denied_at_;  // time at which another's announcement was first seen
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

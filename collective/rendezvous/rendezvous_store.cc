@@ -2,7 +2,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 class KnownAddress final : public RendezvousStore {
@@ -46,4 +46,4 @@ std::string FileNameOf(const std::string& job) {
   return name.empty() ? "%" : name;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // The address of rank 0 and the nonce of its announcement. Nonce 0: the address is from the
 // configuration, without announcement.
@@ -69,4 +69,4 @@ std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std
 // Returns a name for files and keys: characters other than letters, digits, '-' and '_' become %xx.
 std::string FileNameOf(const std::string& job);
 
-}  // namespace tandem
+}  // namespace tandem::collective

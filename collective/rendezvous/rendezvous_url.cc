@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Removes `scheme` from the front of `text`, if it is there.
@@ -61,4 +61,4 @@ std::string ToString(const RendezvousUrl& url) {
   return "?";
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 #include "collective/rendezvous/host_port.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 struct RendezvousUrl {
   enum class Kind : uint8_t {
@@ -24,4 +24,4 @@ struct RendezvousUrl {
 StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text);
 std::string ToString(const RendezvousUrl& url);
 
-}  // namespace tandem
+}  // namespace tandem::collective

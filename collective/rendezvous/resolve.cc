@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace asio = boost::asio;
@@ -65,4 +65,4 @@ StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, cons
   return AddressesOf(found.get());
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -8,11 +8,11 @@
 
 #include "collective/rendezvous/blocking_io_context.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Returns the addresses of `host`, a name or an address. Waits for the system's resolver until
 // `deadline`. UNAVAILABLE: the name has no address, or no reply in time.
 StatusOr<std::vector<boost::asio::ip::address>> Resolve(BlockingIoContext& waiter,
                                                         const std::string& host, Time deadline);
 
-}  // namespace tandem
+}  // namespace tandem::collective

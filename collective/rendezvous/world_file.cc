@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr uint64_t kBytesMax = 1 << 20;
@@ -41,4 +41,4 @@ StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
   return world;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 const char* Name(AllReduceAlgorithm algorithm) {
   switch (algorithm) {
@@ -112,4 +112,4 @@ Schedule ReduceScatterSchedule(AllReduceAlgorithm algorithm, int rank, int size,
       rank, size, group, count, element_bytes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -9,7 +9,7 @@
 #include "collective/schedule/hierarchy.h"
 #include "collective/schedule/schedule.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Selects the algorithm of an allreduce of host memory. Must be the same on all ranks.
 struct AllReduceRule {
@@ -52,4 +52,4 @@ Schedule ReduceScatterSchedule(AllReduceAlgorithm algorithm, int rank, int size,
 // Whether `algorithm` adds in the order of the tree of ring.h.
 bool AddsTree(AllReduceAlgorithm algorithm);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::collective {
 
 enum class AllReduceAlgorithm : uint8_t {
   kPair,     // two ranks exchange everything
@@ -26,4 +26,4 @@ struct AllReduceChoice {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

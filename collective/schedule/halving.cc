@@ -4,7 +4,7 @@
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // The ranks are divided into blocks whose sizes are powers of two, the largest first: 7 = 4 + 2 +
@@ -158,4 +158,4 @@ Schedule HalvingReduce(int rank, int size, int root, size_t count, size_t elemen
   return halving.Take();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -3,7 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "collective/schedule/ring.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Appends the schedule of a subset of the ranks to `whole`. Member i of the subset is rank `first +
@@ -105,4 +105,4 @@ std::string DescribeGroups(int size, int group) {
   return "groups" + groups + "; leaders" + leaders;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

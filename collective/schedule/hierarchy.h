@@ -7,7 +7,7 @@
 
 #include "collective/schedule/schedule.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 enum class HierarchyForm : uint8_t {
   // Reduces to the first rank of the group, runs a ring allreduce among these leaders, then
@@ -44,4 +44,4 @@ Schedule BroadcastInGroups(int rank, int group, int root, size_t bytes);
 // Example: "groups [0..3] [4..7]; leaders 0 4". Omits the middle if there are many groups.
 std::string DescribeGroups(int size, int group);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 int Mod(int a, int n) { return ((a % n) + n) % n; }
@@ -201,4 +201,4 @@ Schedule DisseminationBarrier(int rank, int size) {
   return steps;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -18,7 +18,7 @@
 
 #include "collective/schedule/schedule.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // The byte range of chunk `chunk`. The first count % size chunks have one element more than the
 // others.
@@ -68,4 +68,4 @@ Schedule PointToPoint(int to, int from, size_t bytes);
 // Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988.
 Schedule DisseminationBarrier(int rank, int size);
 
-}  // namespace tandem
+}  // namespace tandem::collective

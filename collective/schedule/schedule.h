@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Bytes [begin, end) of the schedule's buffer.
 struct Range {
@@ -36,4 +36,4 @@ struct Step {
 };
 using Schedule = std::vector<Step>;
 
-}  // namespace tandem
+}  // namespace tandem::collective

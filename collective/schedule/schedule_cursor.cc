@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 bool Overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
@@ -48,4 +48,4 @@ void ScheduleCursor::SkipIdle() {
   while (recv_step_ < schedule_->size() && (*schedule_)[recv_step_].recv_from < 0) ++recv_step_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 
 #include "collective/schedule/schedule.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Tracks the sent and the received bytes of one schedule. Not thread-safe.
 class ScheduleCursor {
@@ -46,4 +46,4 @@ class ScheduleCursor {
   size_t recv_step_ = 0, landed_ = 0;  // bytes of the schedule step that are in the buffer
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 void RecordSeal::Free::operator()(evp_cipher_ctx_st* context) const {
   EVP_CIPHER_CTX_free(context);
@@ -49,4 +49,4 @@ bool RecordSeal::Opens(const RecordHead& head, std::span<const std::byte> record
          CRYPTO_memcmp(head.tag.data(), expected.tag.data(), expected.tag.size()) == 0;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -11,7 +11,7 @@
 
 struct evp_cipher_ctx_st;
 
-namespace tandem {
+namespace tandem::collective {
 
 using SessionKey = std::array<uint8_t, 32>;
 
@@ -46,4 +46,4 @@ class RecordSeal {
   uint64_t records_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

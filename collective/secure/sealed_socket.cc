@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using Moved = SealedSocket::Moved;
@@ -107,4 +107,4 @@ Moved SealedSocket::Receive() {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "collective/secure/record_seal.h"
 #include "common/base/fd.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // One thread may send while another thread receives.
 class SealedSocket {
@@ -67,4 +67,4 @@ class SealedSocket {
   std::optional<In> in_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

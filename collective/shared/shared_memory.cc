@@ -12,7 +12,7 @@
 #include "common/base/check.h"
 #include "common/shm/unix_socket.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // ---- Messages on the data connections -----------------------------------------------------------
@@ -234,4 +234,4 @@ StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_byte
   return mesh.rank == 0 ? agreement.Lead() : agreement.Follow();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/shm/sealed_memory.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Shared memory, divided into one part of equal size per rank. A page uses memory only after it was
 // touched.
@@ -44,4 +44,4 @@ class SharedMemory {
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
                                                     Time deadline);
 
-}  // namespace tandem
+}  // namespace tandem::collective

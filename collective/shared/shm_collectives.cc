@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/tensor/reduce.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;         // bytes of an input in the arena
@@ -310,4 +310,4 @@ Status ShmCollectives::CopyStaged(const Job& job) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -16,7 +16,7 @@
 #include "collective/transport/transport.h"
 #include "common/shm/arena.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // The control block at the start of each rank's part of the shared memory. Only its rank writes to
 // it. Other ranks copy data out of it before they validate them.
@@ -142,4 +142,4 @@ class ShmCollectives {
   std::vector<std::byte*> outs_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr size_t kPipeBytesMax = 128 << 10, kPipeBytesMin = 4 << 10;
@@ -116,4 +116,4 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   return board_.Passed(*peer);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -8,7 +8,7 @@
 #include "collective/shared/shm_collectives.h"
 #include "collective/transport/transport.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 class ShmTransport final : public Transport {
  public:
@@ -41,4 +41,4 @@ class ShmTransport final : public Transport {
   Transport& below_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 constexpr std::byte kBell{0x5b};
@@ -35,4 +35,4 @@ Status ShmWaiter::Sleep(std::span<const int> peers, Time deadline) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

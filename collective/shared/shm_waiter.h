@@ -19,7 +19,7 @@
 #include <immintrin.h>
 #endif
 
-namespace tandem {
+namespace tandem::collective {
 
 // Waits for the peers of one rank. For one thread.
 class ShmWaiter {
@@ -77,4 +77,4 @@ Status ShmWaiter::Await(std::span<const int> peers, Time deadline, Ready ready) 
   return ready() ? OkStatus() : status;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

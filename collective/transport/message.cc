@@ -6,7 +6,7 @@
 #include "collective/rendezvous/handshake.h"
 #include "common/base/rng.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t sequence) {
   MessageHeader h;
@@ -76,4 +76,4 @@ Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
       peer, ToString(got), ToString(expected));
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

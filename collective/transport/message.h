@@ -8,7 +8,7 @@
 
 #include "collective/communicator.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 static_assert(std::endian::native == std::endian::little, "headers travel as they lie in memory");
 
@@ -49,4 +49,4 @@ Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
 //   `SendRecv(f32[10], from rank 0 to rank 1) of "x" as message 5`.
 std::string ToString(const MessageHeader& header);
 
-}  // namespace tandem
+}  // namespace tandem::collective

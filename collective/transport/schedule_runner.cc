@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/tensor/reduce.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Most bytes in one send, so that a fast sender also reads what it receives.
@@ -121,4 +121,4 @@ Status ScheduleRunner::Landed(const Step& step, size_t bytes) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "collective/transport/message.h"
 #include "collective/transport/transport.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Runs schedules, one after another. For one thread. Allocates no memory after construction.
 class ScheduleRunner {
@@ -60,4 +60,4 @@ class ScheduleRunner {
   size_t held_ = 0;  // bytes in piece_ of an incomplete element
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -18,7 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // Time for which an operation with a lost connection waits for the reason from the control
@@ -324,4 +324,4 @@ std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, Duration spin) {
   return std::make_unique<TcpTransport>(std::move(mesh), spin);
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 #include "collective/rendezvous/rendezvous.h"
 #include "collective/transport/transport.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Creates a transport over TCP. Each pair of ranks has a data connection and a control connection
 // for aborts and goodbyes. The transport's own thread reads the control connections. So a rank that
@@ -15,4 +15,4 @@ namespace tandem {
 std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh,
                                             Duration spin = std::chrono::microseconds(20));
 
-}  // namespace tandem
+}  // namespace tandem::collective

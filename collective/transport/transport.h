@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 // Returns an equal status that shares no memory with `status`. Copies of a Status share a reference
 // count inside a library without thread sanitizer instrumentation. Use this for every status that
@@ -46,4 +46,4 @@ class Transport {
   virtual Status Health() const = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -6,7 +6,7 @@
 #include <string>
 #include <variant>
 
-namespace tandem {
+namespace tandem::codec {
 
 // `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is OptimizerDef, which is filled.
 template <typename Optimizer, typename Def>
@@ -22,4 +22,4 @@ void FillOptimizer(const Optimizer& optimizer, Def* def) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::codec

@@ -5,7 +5,7 @@
 
 #include "common/base/crc32c.h"
 
-namespace tandem {
+namespace tandem::codec {
 namespace {
 
 // Field numbers of proto/pserver.proto and proto/tensor.proto.
@@ -487,4 +487,4 @@ const void* ContentInPlace(Fragments message, const CodedSlice& slice) {
   return aligned ? data : nullptr;
 }
 
-}  // namespace tandem
+}  // namespace tandem::codec

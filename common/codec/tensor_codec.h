@@ -15,7 +15,7 @@
 #include "common/codec/wire.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::codec {
 
 // A message to send: owned bytes and referenced memory, in order.
 struct EncodedMessage {
@@ -108,4 +108,4 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 // elements, or has a checksum to compare.
 const void* ContentInPlace(Fragments message, const CodedSlice& slice);
 
-}  // namespace tandem
+}  // namespace tandem::codec

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::codec {
 
 void CopyRange(Fragments from, const ByteRange& range, void* to) {
   auto* out = static_cast<std::byte*>(to);
@@ -184,4 +184,4 @@ size_t BytesFieldSize(uint32_t field, size_t bytes) {
   return bytes == 0 ? 0 : VarintSize(WireTag(field, WireType::kBytes)) + VarintSize(bytes) + bytes;
 }
 
-}  // namespace tandem
+}  // namespace tandem::codec

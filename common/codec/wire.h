@@ -12,7 +12,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::codec {
 
 // A received message: its bytes in order, in fragments of any size. Not owned.
 using Fragments = std::span<const std::span<const std::byte>>;
@@ -85,4 +85,4 @@ void PutBytesField(std::string& out, uint32_t field, std::string_view value);
 size_t UintFieldSize(uint32_t field, uint64_t value);
 size_t BytesFieldSize(uint32_t field, size_t bytes);
 
-}  // namespace tandem
+}  // namespace tandem::codec

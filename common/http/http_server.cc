@@ -13,7 +13,11 @@
 
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::rpc {
+class Connection;
+}  // namespace tandem::rpc
+
+namespace tandem::http {
 namespace {
 
 namespace asio = boost::asio;
@@ -35,14 +39,12 @@ std::string_view HostName(std::string_view host) {
   return host;
 }
 
-class Connection;
-
 struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
   // For the server thread only. The connection whose last request is oldest comes first.
-  std::list<Connection*> connections;
+  std::list<rpc::Connection*> connections;
 };
 
 HttpReply Refusal(int status, const std::string& why) { return {status, "text/plain", why + "\n"}; }
@@ -53,7 +55,7 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   }
   const std::string host(HostName({request[http::field::host].data(),  //
                                    request[http::field::host].size()}));
-  if (shared.loopback && !IsLoopback({host, 0})) {
+  if (shared.loopback && !rpc::IsLoopback({host, 0})) {
     return Refusal(421, "ask for this server as localhost or 127.0.0.1");
   }
   const std::string target(request.target().data(), request.target().size());
@@ -68,9 +70,9 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
 
 // One connection: reads a request, writes its reply, and repeats until the peer closes it. Its own
 // pending operation keeps it alive.
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection : public std::enable_shared_from_this<rpc::Connection> {
  public:
-  Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
+  rpc::Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
       : stream_(std::move(socket)), shared_(std::move(shared)) {
     place_ = shared_->connections.insert(shared_->connections.end(), this);
   }
@@ -114,7 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   beast::tcp_stream stream_;
   const std::shared_ptr<Shared> shared_;
-  std::list<Connection*>::iterator place_;
+  std::list<rpc::Connection*>::iterator place_;
   beast::flat_buffer buffer_{kHeaderBytesMax + kBodyBytesMax};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> reply_;
@@ -127,7 +129,7 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor{context};
   asio::steady_timer retry{context};
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  Endpoint endpoint;
+  rpc::Endpoint endpoint;
   std::thread thread;
 
   void Accept() {
@@ -138,7 +140,8 @@ struct HttpServer::Impl {
       const auto most = static_cast<size_t>(shared->options.connections_max);
       // A closed one is counted until its operation has ended, soon.
       if (open.size() >= most) open.front()->Close();
-      if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
+      if (open.size() < 2 * most)
+        std::make_shared<rpc::Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }
@@ -155,7 +158,7 @@ HttpServer::HttpServer() : impl_(std::make_unique<Impl>()) {}
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
                                                         std::vector<HttpRoute> routes) {
-  if (!IsLoopback(options.listen) && !options.insecure_allow_network) {
+  if (!rpc::IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
         "%s is a network address, and pages are served without TLS [TD6001]: listen on "
         "127.0.0.1, or allow it with --insecure_allow_network",
@@ -165,7 +168,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
   Impl& impl = *server->impl_;
   impl.shared->options = options;
   impl.shared->routes = std::move(routes);
-  impl.shared->loopback = IsLoopback(options.listen);
+  impl.shared->loopback = rpc::IsLoopback(options.listen);
 
   error_code error;
   const std::string host = options.listen.host == "localhost" ? "127.0.0.1" : options.listen.host;
@@ -194,6 +197,6 @@ HttpServer::~HttpServer() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-const Endpoint& HttpServer::endpoint() const { return impl_->endpoint; }
+const rpc::Endpoint& HttpServer::endpoint() const { return impl_->endpoint; }
 
-}  // namespace tandem
+}  // namespace tandem::http

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::http {
 
 LatestDocument::LatestDocument(std::function<StatusDocument()> make)
     : make_(std::move(make)), thread_([this] { Loop(); }) {}
@@ -63,4 +63,4 @@ StatusDocument LatestDocument::Aged(Time now) const {
   return document;
 }
 
-}  // namespace tandem
+}  // namespace tandem::http

@@ -9,7 +9,7 @@
 #include "common/base/mutex.h"
 #include "common/http/status_page.h"
 
-namespace tandem {
+namespace tandem::http {
 
 // Thread-safe.
 class LatestDocument {
@@ -41,4 +41,4 @@ class LatestDocument {
   std::thread thread_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::http

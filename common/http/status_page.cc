@@ -7,7 +7,7 @@
 #include "common/http/latest_document.h"
 #include "common/http/status_page_text.h"
 
-namespace tandem {
+namespace tandem::http {
 
 std::string ToJson(const StatusDocument& document) {
   using nlohmann::json;
@@ -92,7 +92,7 @@ StatusOr<std::unique_ptr<HttpServer>> Serve(const std::string& listen, bool inse
                                             std::vector<HttpRoute> routes) {
   if (listen.empty()) return nullptr;
   HttpServerOptions options;
-  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
+  TD_ASSIGN_OR_RETURN(options.listen, rpc::ParseEndpoint(listen));
   if (options.listen.is_unix()) {
     return InvalidArgument("address \"%s\": a status page has a host and a port [TD1009]", listen);
   }
@@ -115,4 +115,4 @@ StatusOr<std::unique_ptr<HttpServer>> ServeHealth(const std::string& listen,
   return Serve(listen, insecure_allow_network, HealthRoutes(std::move(document)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::http

@@ -11,7 +11,7 @@
 #include "common/base/metrics.h"
 #include "common/http/http_server.h"
 
-namespace tandem {
+namespace tandem::http {
 
 // A curve, ascending by x.
 struct StatusSeries {
@@ -64,4 +64,4 @@ StatusOr<std::unique_ptr<HttpServer>> ServeHealth(const std::string& listen,
                                                   bool insecure_allow_network,
                                                   std::function<StatusDocument()> document);
 
-}  // namespace tandem
+}  // namespace tandem::http

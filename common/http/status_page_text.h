@@ -1,8 +1,8 @@
 // The files of the status page, which the build embeds in the program.
 #pragma once
 
-namespace tandem {
+namespace tandem::http {
 
 extern const char kStatusPageHtml[], kStatusPageCss[], kStatusPageJs[];
 
-}  // namespace tandem
+}  // namespace tandem::http

@@ -15,7 +15,7 @@
 #include "common/base/runner.h"
 #include "common/rpc/hello.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr Duration kRound = std::chrono::milliseconds(50);
@@ -235,4 +235,4 @@ void Acceptor::Listen(bool on) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

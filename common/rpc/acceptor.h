@@ -16,7 +16,7 @@
 #include "common/rpc/admissions.h"
 #include "common/rpc/token_bucket.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct AcceptorOptions {
   bool tls = false;
@@ -72,4 +72,4 @@ class Acceptor {
   std::thread thread_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::rpc {
 
 AdmissionLimits LimitsForThisProcess() {
   constexpr rlim_t kDescriptorsMax = 65'536;
@@ -148,4 +148,4 @@ uint64_t Admissions::turned_away() const {
   return turned_away_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

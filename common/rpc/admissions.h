@@ -15,7 +15,7 @@
 #include "common/rpc/stranger_budget.h"
 #include "common/rpc/token_bucket.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct AdmissionLimits {
   // Of all callers together. The rest of the descriptors is for files, logs and sockets that this
@@ -90,4 +90,4 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   uint64_t turned_away_ TD_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

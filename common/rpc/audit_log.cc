@@ -13,7 +13,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr size_t kRepeatedMax = 4096;  // kinds of records that are counted at a time
@@ -205,4 +205,4 @@ void AuditLog::WriteLine(const Entry& entry) {
                             << (cut ? "" : "; half a line stays");
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -26,7 +26,7 @@
 #include "common/base/status.h"
 #include "common/rpc/token_bucket.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct AuditRecord {
   std::string job;
@@ -102,4 +102,4 @@ class AuditLog {
   std::thread ticker_;  // writes what has been counted when no call comes that would
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

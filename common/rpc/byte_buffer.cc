@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using Keep = std::shared_ptr<const void>;
@@ -13,10 +13,10 @@ void Release(void* keep) { std::unique_ptr<Keep> owner(static_cast<Keep*>(keep))
 
 }  // namespace
 
-grpc::ByteBuffer ToByteBuffer(EncodedMessage message) {
+grpc::ByteBuffer ToByteBuffer(codec::EncodedMessage message) {
   std::vector<grpc::Slice> slices;
   slices.reserve(message.pieces.size());
-  for (EncodedMessage::Piece& piece : message.pieces) {
+  for (codec::EncodedMessage::Piece& piece : message.pieces) {
     if (piece.data == nullptr) {
       slices.emplace_back(piece.owned);
     } else {
@@ -36,7 +36,7 @@ ReceivedMessage::ReceivedMessage(const grpc::ByteBuffer& buffer) {
   }
 }
 
-Status ParseMessage(Fragments bytes, google::protobuf::MessageLite* message) {
+Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* message) {
   std::string whole;  // a copy, also of one piece: shared memory may change while it is read
   for (const auto& piece : bytes) {
     whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -51,7 +51,7 @@ Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLit
   return ParseMessage(ReceivedMessage(buffer).fragments(), message);
 }
 
-EncodedMessage EncodedProto(const google::protobuf::MessageLite& message) {
+codec::EncodedMessage EncodedProto(const google::protobuf::MessageLite& message) {
   return {{{message.SerializeAsString(), nullptr, 0, nullptr}}};
 }
 
@@ -60,4 +60,4 @@ grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message) 
   return grpc::ByteBuffer(&slice, 1);
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

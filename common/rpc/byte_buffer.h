@@ -12,16 +12,16 @@
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // References the message's memory; each `keep` is held until gRPC has sent or dropped the bytes.
-grpc::ByteBuffer ToByteBuffer(EncodedMessage message);
+grpc::ByteBuffer ToByteBuffer(codec::EncodedMessage message);
 
 // A received buffer as fragments; holds on to its memory.
 class ReceivedMessage {
  public:
   explicit ReceivedMessage(const grpc::ByteBuffer& buffer);
-  Fragments fragments() const { return fragments_; }
+  codec::Fragments fragments() const { return fragments_; }
 
  private:
   std::vector<grpc::Slice> slices_;
@@ -29,9 +29,9 @@ class ReceivedMessage {
 };
 
 // For small messages. INVALID_ARGUMENT when the bytes are not such a message.
-Status ParseMessage(Fragments bytes, google::protobuf::MessageLite* message);
+Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* message);
 Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message);
 grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message);
-EncodedMessage EncodedProto(const google::protobuf::MessageLite& message);
+codec::EncodedMessage EncodedProto(const google::protobuf::MessageLite& message);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

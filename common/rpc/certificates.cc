@@ -20,7 +20,7 @@
 #include "common/rpc/openssl_types.h"
 #include "common/rpc/tls_files.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 std::string OpensslError() {
   const char* reason = ERR_reason_error_string(ERR_peek_error());
@@ -354,4 +354,4 @@ StatusOr<CertifiedKey> ReadAuthority(const std::string& dir) {
   return authority;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct CertifiedKey {
   std::string cert, key;  // PEM
@@ -61,4 +61,4 @@ Status WriteTlsFolder(const std::string& dir, const CertifiedKey& leaf, const st
 Status WriteAuthority(const std::string& dir, const CertifiedKey& authority);
 StatusOr<CertifiedKey> ReadAuthority(const std::string& dir);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

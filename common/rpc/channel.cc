@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using grpc::experimental::TlsCustomVerificationCheckRequest;
@@ -91,4 +91,4 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, con
   return MakeChannel(server, credentials);
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -14,7 +14,7 @@ class Channel;
 class ChannelCredentials;
 }  // namespace grpc
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Largest message that a client or server takes or sends.
 inline constexpr int kMessageBytesMax = (1 << 30) + (1 << 20);
@@ -35,4 +35,4 @@ std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 // A state of the process as a whole: descriptors belong to the process, and close() is called by
@@ -180,12 +180,12 @@ std::string SourceName(const sockaddr* address) {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc
 
 // The contract of close(2). gRPC closes its sockets with it, and thereby tells that a connection
 // is over; the definition of a program takes the place of libc's for the libraries, too.
 extern "C" __attribute__((visibility("default"))) int close(int fd) {
-  tandem::Connection::Closing(fd);
+  tandem::rpc::Connection::Closing(fd);
   return static_cast<int>(syscall(SYS_close, fd));
 }
 
@@ -194,7 +194,7 @@ extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr
                                                                   int flags) {
   const auto got = static_cast<ssize_t>(syscall(SYS_recvmsg, fd, message, flags));
   if (got <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return got;
-  const auto connection = tandem::Connection::Of(fd);
+  const auto connection = tandem::rpc::Connection::Of(fd);
   if (connection == nullptr || connection->Received(*message, static_cast<size_t>(got))) return got;
   errno = ECONNRESET;
   return -1;

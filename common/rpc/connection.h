@@ -15,7 +15,7 @@
 struct msghdr;
 struct sockaddr;
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Who a caller is known to be.
 enum class Standing : uint8_t {
@@ -91,4 +91,4 @@ class Connection : public std::enable_shared_from_this<Connection> {
 std::string PeerName(const sockaddr* address);
 std::string SourceName(const sockaddr* address);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

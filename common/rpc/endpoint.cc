@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -76,4 +76,4 @@ std::string NumericLocalhost(const std::string& host) {
   return host == "localhost" ? "127.0.0.1" : host;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

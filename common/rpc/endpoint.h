@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Bytes of a Unix-domain socket's path: sun_path of sockaddr_un ends with a zero byte.
 inline constexpr size_t kUnixPathMax = 107;
@@ -28,4 +28,4 @@ bool IsLoopback(const Endpoint& endpoint);
 // /etc/hosts they could meet at different addresses, of which one may be another user's.
 std::string NumericLocalhost(const std::string& host);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -2,7 +2,7 @@
 
 #include "common/base/own_files.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network) {
@@ -15,4 +15,4 @@ Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
       ToString(server));
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -5,7 +5,7 @@
 #include "common/rpc/endpoint.h"
 #include "common/rpc/tls_files.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // For clients, before they send anything: PERMISSION_DENIED where gradients, parameters and proofs
 // would cross a network in the clear. Not so to loopback addresses, with TLS, or where that is
@@ -13,4 +13,4 @@ namespace tandem {
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

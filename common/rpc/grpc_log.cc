@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr size_t kBytesMax = 256;
@@ -51,4 +51,4 @@ std::optional<uint64_t> LogPace::Admit(const std::string& file, Time now) {
 
 void InstallGrpcLog() { gpr_set_log_function(&Write); }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Escapes control characters and bytes that are not ASCII, and cuts to 256 bytes.
 std::string OneLine(std::string_view text);
@@ -34,4 +34,4 @@ class LogPace {
 // Call once, early in main.
 void InstallGrpcLog();
 
-}  // namespace tandem
+}  // namespace tandem::rpc

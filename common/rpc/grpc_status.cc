@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-namespace tandem {
+namespace tandem::rpc {
 
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -29,4 +29,4 @@ Status PrepareCall(Time deadline, grpc::ClientContext* context) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

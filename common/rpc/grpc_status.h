@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // The code numbers are the same on both sides. Messages longer than 2 KiB are cut (they travel in
 // HTTP/2 headers, which have a limit of 8 KiB).
@@ -19,4 +19,4 @@ Status FromGrpc(const grpc::Status& status);
 // (Time::max()), DEADLINE_EXCEEDED when it has passed: then the call must not be made.
 [[nodiscard]] Status PrepareCall(Time deadline, grpc::ClientContext* context);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -1,6 +1,6 @@
 #include "common/rpc/hello.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -34,4 +34,4 @@ std::string_view ClientRandom(std::string_view hello) {
   return hello.substr(kAt, kHelloBytes - kAt);
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::rpc {
 
 enum class Hello {
   kMore,  // as far as it goes it is right
@@ -23,4 +23,4 @@ Hello ReadHello(std::string_view bytes, bool tls);
 // another ClientHello (RFC 8446, 4.1.2).
 std::string_view ClientRandom(std::string_view hello);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

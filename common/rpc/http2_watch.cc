@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -68,4 +68,4 @@ bool Http2Watch::StartFrame(StrangerShare* stranger, Time now) {
   return *why_ == '\0';
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

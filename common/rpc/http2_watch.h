@@ -12,7 +12,7 @@
 #include "common/rpc/stranger_budget.h"
 #include "common/rpc/token_bucket.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct Http2Limits {
   // Of all frames but DATA. Header blocks fit into one frame: gRPC's clients send at most 8 KiB.
@@ -46,4 +46,4 @@ class Http2Watch {
   const char* why_ = "";
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

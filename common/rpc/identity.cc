@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 const char* RoleName(PeerRole role) {
   switch (role) {
@@ -58,4 +58,4 @@ StatusOr<PeerIdentity> ParseIdentity(std::string_view uri) {
   return InvalidArgument("\"%s\": expected spiffe://tandem/job/NAME/role/ROLE", std::string(uri));
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 enum class PeerRole : uint8_t {
   kTrainer,   // trains: pushes and pulls
@@ -37,4 +37,4 @@ std::string ToUri(const PeerIdentity& identity);
 // INVALID_ARGUMENT saying what was expected.
 StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

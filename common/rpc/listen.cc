@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <memory>
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 // Enough for a burst of callers between two rounds of the acceptor.
@@ -181,4 +181,4 @@ StatusOr<Endpoint> BoundAddress(int fd) {
   return ToEndpoint(reinterpret_cast<sockaddr*>(&name), length);
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "common/rpc/endpoint.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct Listening {
   std::vector<Fd> sockets;  // they listen, and do not block
@@ -30,4 +30,4 @@ StatusOr<Listening> ListenOnPath(const std::string& path);
 // The address that a socket is bound to; the host is empty for a Unix-domain socket.
 StatusOr<Endpoint> BoundAddress(int fd);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace tandem {
+namespace tandem::rpc {
 
 template <auto Free>
 struct OpensslFree {
@@ -32,4 +32,4 @@ std::string TextOf(BIO* bio);
 CertPtr NextCert(BIO* pem);
 BioPtr ReadOnlyBio(const std::string& text);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

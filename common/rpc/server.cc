@@ -21,7 +21,7 @@
 #include "common/rpc/listen.h"
 #include "common/rpc/tls_watch.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 // The files are watched, so that certificates can be renewed while the server runs.
@@ -163,4 +163,4 @@ void RpcServer::Stop(Time deadline) {
   server_->Wait();
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -20,7 +20,7 @@ class ExternalConnectionAcceptor;
 }
 }  // namespace grpc
 
-namespace tandem {
+namespace tandem::rpc {
 
 class Acceptor;
 class Admissions;
@@ -66,4 +66,4 @@ class RpcServer {
   std::unique_ptr<Acceptor> acceptor_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

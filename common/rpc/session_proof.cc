@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr size_t kCounterBytes = 8;
@@ -85,4 +85,4 @@ std::optional<CallStamp> DecodeStamp(std::string_view bytes) {
                    std::string(bytes.substr(kSessionIdBytes + kCounterBytes))};
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Metadata of each call: EncodeStamp. "-bin": gRPC takes any bytes.
 inline constexpr const char* kStampMetadata = "x-tandem-session-bin";
@@ -50,4 +50,4 @@ struct CallStamp {
 std::string EncodeStamp(const CallStamp& stamp);
 std::optional<CallStamp> DecodeStamp(std::string_view bytes);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::rpc {
 
 bool StrangerShare::TakeCall(Time now) {
   MutexLock lock(budget_->mu_);
@@ -35,4 +35,4 @@ void StrangerShare::Leave() {
   budget_->bytes_.GiveBack(bytes_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -9,7 +9,7 @@
 #include "common/base/mutex.h"
 #include "common/rpc/token_bucket.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 struct StrangerLimits {
   // HEADERS frames. A client needs three at most, one after another: a call of a session that the
@@ -61,4 +61,4 @@ class StrangerShare {
   bool left_ = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -7,7 +7,7 @@
 #include "common/base/own_files.h"
 #include "common/rpc/certificates.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr uint64_t kPemBytesMax = 16 << 20;
@@ -95,4 +95,4 @@ StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
   return *identity;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

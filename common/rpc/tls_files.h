@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // All empty: no TLS. `ca` alone: TLS, the other side proves who it is. All three: both do.
 struct TlsFiles {
@@ -35,4 +35,4 @@ StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files);
 StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
                                        const std::string& job);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -17,7 +17,7 @@
 #include "common/rpc/certificates.h"
 #include "common/rpc/openssl_types.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr int kWaitMillis = 1000;
@@ -230,4 +230,4 @@ Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::s
   return CheckAccepted(server, tls, shake.ssl.get());
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

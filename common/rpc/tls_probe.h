@@ -9,7 +9,7 @@
 #include "common/rpc/endpoint.h"
 #include "common/rpc/tls_files.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Blocks for at most about two seconds; with TLS for `patience` at each of three steps where that
 // is more, because a server under a flood lets callers wait. OK: a connection with these files
@@ -21,4 +21,4 @@ namespace tandem {
 Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::string& server_uri,
                        Duration patience = {});
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/rpc/connection.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 void LinkTlsWatch() {}
 
@@ -54,8 +54,8 @@ int WatchedRead(SSL* ssl, void* buffer, int size) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc
 
 extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* buffer, int size) {
-  return tandem::WatchedRead(ssl, buffer, size);
+  return tandem::rpc::WatchedRead(ssl, buffer, size);
 }

@@ -2,7 +2,7 @@
 
 #include "common/base/own_files.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 constexpr uint64_t kSecretBytesMax = 4096;
@@ -24,4 +24,4 @@ StatusOr<std::string> ReadSecretFile(const std::string& path) {
   return secret;
 }
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 // Metadata of earlier versions: they sent the same proof with every call. It is refused.
 inline constexpr const char* kTokenMetadata = "x-tandem-token";
@@ -16,4 +16,4 @@ inline constexpr const char* kTokenMetadata = "x-tandem-token";
 // the system's reason.
 StatusOr<std::string> ReadSecretFile(const std::string& path);
 
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -5,7 +5,7 @@
 
 #include "common/base/clock.h"
 
-namespace tandem {
+namespace tandem::rpc {
 
 class TokenBucket {
  public:
@@ -38,4 +38,4 @@ class TokenBucket {
   Time filled_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::rpc

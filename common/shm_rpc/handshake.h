@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tandem {
+namespace tandem::shm_rpc {
 
 // A one-time permission to connect: valid for one client, for some seconds.
 struct ShmRpcTicket {
@@ -29,4 +29,4 @@ struct LaneWelcome {
   uint64_t lane_bytes = 0, server_bytes = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

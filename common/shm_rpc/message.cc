@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 size_t Aligned(size_t bytes) {
@@ -12,10 +12,10 @@ size_t Aligned(size_t bytes) {
 
 }  // namespace
 
-StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
+StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena) {
   std::vector<RingFragment> table;
   size_t bytes = Aligned(message.pieces.size() * sizeof(RingFragment));
-  for (const EncodedMessage::Piece& piece : message.pieces) {
+  for (const codec::EncodedMessage::Piece& piece : message.pieces) {
     const size_t size = piece.data != nullptr ? piece.bytes : piece.owned.size();
     const int64_t at = piece.data != nullptr ? arena.OffsetOf(piece.data, size) : -1;
     table.push_back({at < 0 ? bytes : static_cast<uint64_t>(at), size});
@@ -26,7 +26,7 @@ StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena) {
   if (placed.head == nullptr) return ResourceExhausted("shared memory is full");
   const auto begin = static_cast<uint64_t>(arena.OffsetOf(placed.head.get(), bytes));
   for (size_t i = 0; i < table.size(); ++i) {
-    const EncodedMessage::Piece& piece = message.pieces[i];
+    const codec::EncodedMessage::Piece& piece = message.pieces[i];
     if (piece.data != nullptr && arena.OffsetOf(piece.data, piece.bytes) >= 0) {
       placed.keep.push_back(piece.keep);
       continue;
@@ -66,4 +66,4 @@ StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& en
   return pieces;
 }
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

@@ -8,7 +8,7 @@
 #include "common/shm/arena.h"
 #include "common/shm_rpc/ring.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 
 // A message in an arena. Its memory is kept until destruction.
 struct LaneMessage {
@@ -18,7 +18,7 @@ struct LaneMessage {
 };
 // References pieces that are already in the arena and copies the others, each aligned to
 // Device::kAlignment. RESOURCE_EXHAUSTED: the arena is full.
-StatusOr<LaneMessage> PutMessage(const EncodedMessage& message, Arena& arena);
+StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena);
 
 inline constexpr uint32_t kLanePiecesMax = 1 << 21;
 
@@ -27,4 +27,4 @@ inline constexpr uint32_t kLanePiecesMax = 1 << 21;
 StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& entry,
                                                              std::span<const std::byte> arena);
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

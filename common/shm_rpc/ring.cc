@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 constexpr int kSpins = 40;
@@ -93,4 +93,4 @@ void SetEvent(int event) {
   (void)!::write(event, &one, sizeof(one));
 }
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

@@ -11,7 +11,7 @@
 #include "common/base/fd.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 
 // A request or a reply.
 struct RingEntry {
@@ -106,4 +106,4 @@ bool DrainBells(int socket);
 StatusOr<Fd> MakeEvent();
 void SetEvent(int event);
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

@@ -9,13 +9,13 @@
 
 #include "common/shm/unix_socket.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 // How late a passed deadline may be noticed.
 constexpr Duration kTick = std::chrono::milliseconds(100);
 
-std::string Text(Fragments pieces) {
+std::string Text(codec::Fragments pieces) {
   std::string text;
   for (const auto& piece : pieces) {
     text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -68,7 +68,7 @@ ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lan
 
 ShmRpcClient::~ShmRpcClient() { FailAll(Unavailable("the lane is closed")); }
 
-bool ShmRpcClient::Call(uint32_t method, const EncodedMessage& request, Time deadline,
+bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
                         Reply reply) {
   uint64_t id = 0;
   {
@@ -191,4 +191,4 @@ void ShmRpcClient::Stop() {
   SetEvent(wake_.get());
 }
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

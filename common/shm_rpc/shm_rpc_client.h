@@ -15,7 +15,7 @@
 #include "common/shm_rpc/message.h"
 #include "common/shm_rpc/ring.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 
 // A client of one server. One thread serves it with Run; Call may be used from any thread.
 // Thread-safe.
@@ -25,7 +25,7 @@ class ShmRpcClient {
   // UNAVAILABLE: the connection is lost, or the server had no memory for the reply.
   // DEADLINE_EXCEEDED: no reply in time. After both errors it is unknown whether the server has
   // executed the call.
-  using Reply = std::function<void(const Status&, Fragments answer)>;
+  using Reply = std::function<void(const Status&, codec::Fragments answer)>;
 
   // UNAVAILABLE: the server is not reachable from here. PERMISSION_DENIED: it belongs to another
   // user.
@@ -38,7 +38,7 @@ class ShmRpcClient {
   Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
   // Sends a request. False: nothing was sent, because the message is too large, too many calls are
   // running, or the connection is lost. `request` may be destroyed after the return.
-  bool Call(uint32_t method, const EncodedMessage& request, Time deadline, Reply reply);
+  bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline, Reply reply);
 
   // Serves the connection until it is lost (returns the reason) or until Stop. Call it once.
   Status Run();
@@ -76,4 +76,4 @@ class ShmRpcClient {
   std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);  // fewer than ShmRpcRing::kEntries
 };
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

@@ -23,7 +23,7 @@
 #include "common/shm/unix_socket.h"
 #include "common/shm_rpc/message.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 constexpr Duration kTicketLife = std::chrono::seconds(10);
@@ -79,7 +79,7 @@ class ShmRpcServer::Lane {
     return entry;
   }
 
-  void Answer(uint64_t id, const Status& status, EncodedMessage message) {
+  void Answer(uint64_t id, const Status& status, codec::EncodedMessage message) {
     if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
     StatusOr<LaneMessage> placed = PutMessage(message, *arena_);
     MutexLock lock(mu_);
@@ -229,7 +229,7 @@ Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Lane>& lane) {
   if (!entry) return OkStatus();
   TD_ASSIGN_OR_RETURN(const auto pieces, GetMessage(*entry, lane->arena()));
   handler_(entry->what, pieces,
-           [lane, id = entry->id](const Status& status, EncodedMessage message) {
+           [lane, id = entry->id](const Status& status, codec::EncodedMessage message) {
              lane->Answer(id, status, std::move(message));
            });
   return OkStatus();
@@ -328,4 +328,4 @@ ShmRpcServer::~ShmRpcServer() = default;
 StatusOr<ShmRpcTicket> ShmRpcServer::Invite() { return loop_->Invite(); }
 int ShmRpcServer::lanes() const { return loop_->lanes(); }
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

@@ -11,7 +11,7 @@
 #include "common/shm/sealed_memory.h"
 #include "common/shm_rpc/handshake.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 
 // Memory of a server that its clients can read but not write. Replies in this memory are sent
 // without a copy.
@@ -23,10 +23,11 @@ struct LaneMemory {
 
 // Must be called exactly once for each request. Has no effect if the connection is lost. Errors are
 // sent to the client.
-using LaneAnswer = std::function<void(const Status&, EncodedMessage)>;
+using LaneAnswer = std::function<void(const Status&, codec::EncodedMessage)>;
 // `message` was written by a client, which may change it at any time. It is valid only during the
 // call.
-using LaneHandler = std::function<void(uint32_t method, Fragments message, LaneAnswer answer)>;
+using LaneHandler =
+    std::function<void(uint32_t method, codec::Fragments message, LaneAnswer answer)>;
 
 // Accepts connections and serves their requests. Thread-safe.
 class ShmRpcServer {
@@ -50,4 +51,4 @@ class ShmRpcServer {
   const std::unique_ptr<Loop> loop_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

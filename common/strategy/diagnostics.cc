@@ -6,7 +6,7 @@
 
 #include "common/base/error_text.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -89,4 +89,4 @@ Status Diagnostics::status() const {
   return InvalidArgument("%s", text);
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -12,7 +12,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 // The location that a message refers to. If line is 0, only `file` is shown; it may then be any
 // name of the source: "flag --a_sync", "environment CPU_NUM".
@@ -66,4 +66,4 @@ class Diagnostics {
   int64_t notes_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -18,7 +18,7 @@
 #include "common/base/nearest.h"
 #include "proto/knob.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -325,4 +325,4 @@ std::string DefaultText(const gpb::FieldDescriptor& field) {
   return prototype == nullptr ? "" : FieldText(*prototype, field);
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

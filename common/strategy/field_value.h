@@ -10,7 +10,7 @@ class FieldDescriptor;
 class Message;
 }  // namespace google::protobuf
 
-namespace tandem {
+namespace tandem::strategy {
 
 struct Literal {
   enum class Kind { kIdentifier, kInteger, kFloat, kString };
@@ -42,4 +42,4 @@ std::string FieldText(const google::protobuf::Message& message,
 // Returns the default of a singular field as text; "" for a repeated one.
 std::string DefaultText(const google::protobuf::FieldDescriptor& field);
 
-}  // namespace tandem
+}  // namespace tandem::strategy

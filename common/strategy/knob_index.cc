@@ -10,7 +10,7 @@
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -131,4 +131,4 @@ std::string_view InsteadOf(std::string_view name) {
   return "";
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -11,7 +11,7 @@ class FieldDescriptor;
 class Message;
 }  // namespace google::protobuf
 
-namespace tandem {
+namespace tandem::strategy {
 
 struct FieldPlace {
   std::vector<const google::protobuf::FieldDescriptor*> steps;  // from the root to the field
@@ -58,4 +58,4 @@ bool IsStrategy(const google::protobuf::Descriptor& type);
 // returns the alternative. "" for any other name.
 std::string_view InsteadOf(std::string_view name);
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -15,7 +15,7 @@
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -215,4 +215,4 @@ std::string KnobsMarkdown() {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 struct KnobInfo {
   std::string path;           // from DistributedStrategy: "build_strategy.reduce_strategy"
@@ -41,4 +41,4 @@ std::string ExplainKnobs(const std::vector<KnobInfo>& knobs);
 // Returns the text of docs/reference/knobs.md.
 std::string KnobsMarkdown();
 
-}  // namespace tandem
+}  // namespace tandem::strategy

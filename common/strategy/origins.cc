@@ -1,6 +1,6 @@
 #include "common/strategy/origins.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 std::string Origin::ToString() const {
   return kind == OriginKind::kDefault ? "default" : place.ToString();
@@ -36,4 +36,4 @@ Origin Origins::Of(std::string_view path) const {
   return it == all_.end() ? Origin() : it->second;
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -9,7 +9,7 @@
 
 #include "common/strategy/diagnostics.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 // In ascending precedence.
 enum class OriginKind { kDefault = 0, kAuto = 1, kFile = 2, kEnvironment = 3, kFlag = 4 };
@@ -42,4 +42,4 @@ class Origins {
   Map all_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::strategy

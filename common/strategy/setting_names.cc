@@ -2,7 +2,7 @@
 
 #include "common/strategy/knob_index.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 bool IsSetting(const google::protobuf::Descriptor& root, std::string_view name) {
   return !FieldIndex(root).Find(name).empty();
@@ -12,4 +12,4 @@ std::vector<std::string> SettingNames(const google::protobuf::Descriptor& root) 
   return FieldIndex(root).Names();
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -9,7 +9,7 @@ namespace google::protobuf {
 class Descriptor;
 }
 
-namespace tandem {
+namespace tandem::strategy {
 
 // Returns whether a field below `root` has this name: a path, its end, or another spelling of a
 // knob.
@@ -18,4 +18,4 @@ bool IsSetting(const google::protobuf::Descriptor& root, std::string_view name);
 // For did-you-mean.
 std::vector<std::string> SettingNames(const google::protobuf::Descriptor& root);
 
-}  // namespace tandem
+}  // namespace tandem::strategy

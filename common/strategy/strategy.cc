@@ -17,7 +17,7 @@
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -192,4 +192,4 @@ std::string EffectiveText(const gpb::Message& root, const Origins& origins) {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -24,8 +24,10 @@ class Message;
 }
 
 namespace tandem {
-
 class DistributedStrategy;
+}  // namespace tandem
+
+namespace tandem::strategy {
 
 // The values are those of tandem.Mode (proto/job.proto).
 enum class TrainMode { kLocal = 0, kPserver = 1, kCollective = 2, kHybrid = 3 };
@@ -70,4 +72,4 @@ std::string SaveText(const google::protobuf::Message& message);
 //   strategy.a_sync: true   (flag --a_sync, over job.pbtxt:9:3)
 std::string EffectiveText(const google::protobuf::Message& root, const Origins& origins);
 
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -66,4 +66,4 @@ Status LoadTextProto(const std::string& path, google::protobuf::Message* out, Or
   return diagnostics->status();
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

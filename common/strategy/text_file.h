@@ -20,7 +20,7 @@ namespace google::protobuf {
 class Message;
 }
 
-namespace tandem {
+namespace tandem::strategy {
 
 inline constexpr int64_t kTextFileBytesMax = 16 << 20;
 inline constexpr int kTextFileDepthMax = 32;  // messages inside messages
@@ -45,4 +45,4 @@ void ParseTextProto(const TextFile& file, google::protobuf::Message* out, Origin
 Status LoadTextProto(const std::string& path, google::protobuf::Message* out, Origins* origins,
                      Diagnostics* diagnostics);
 
-}  // namespace tandem
+}  // namespace tandem::strategy

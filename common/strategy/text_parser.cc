@@ -19,7 +19,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/knob.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -451,4 +451,4 @@ void ParseTextProto(const TextFile& file, gpb::Message* out, Origins* origins,
   TextParser(file, origins, diagnostics).Parse(out);
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

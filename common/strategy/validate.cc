@@ -15,7 +15,7 @@
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 
 namespace {
 
@@ -489,4 +489,4 @@ void ValidateStrategy(const DistributedStrategy& strategy, const StrategyContext
   Validator(strategy, context, origins, path, diagnostics).Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::strategy

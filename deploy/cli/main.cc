@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem");
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandem");
-  tandem::InstallGrpcLog();
+  tandem::rpc::InstallGrpcLog();
   tandem::LimitCoreDumps(false);  // the process reads and makes secrets and keys
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

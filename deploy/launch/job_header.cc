@@ -20,8 +20,8 @@ bool IsJobName(const std::string& name) {
 
 StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   JobConfig job;
-  Diagnostics diagnostics;
-  TD_RETURN_IF_ERROR(LoadTextProto(path, &job, nullptr, &diagnostics));
+  strategy::Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &job, nullptr, &diagnostics));
   JobHeader header;
   header.name = job.name();
   // The name becomes a directory, so it must not contain a path.
@@ -51,15 +51,16 @@ StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment) {
   JobConfig job;
-  Origins origins;
-  Diagnostics diagnostics;
-  TD_RETURN_IF_ERROR(LoadTextProto(path, &job, &origins, &diagnostics));
-  ApplyEnvironment(&job, environment, &origins, &diagnostics);
+  strategy::Origins origins;
+  strategy::Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &job, &origins, &diagnostics));
+  strategy::ApplyEnvironment(&job, environment, &origins, &diagnostics);
   for (const std::string& arg : args) {
     const size_t name = arg.find_first_not_of('-'), equals = arg.find('=');
     if (name == std::string::npos || equals == std::string::npos || equals < name) continue;
     const std::string field = arg.substr(name, equals - name);
-    (void)ApplyOverride(&job, field, arg.substr(equals + 1), FlagOrigin(field), &origins);
+    (void)strategy::ApplyOverride(&job, field, arg.substr(equals + 1), strategy::FlagOrigin(field),
+                                  &origins);
   }
   const ExecutionStrategy& execution = job.strategy().execution_strategy();
   const bool meet = execution.use_thread_barrier() && job.strategy().a_sync();

@@ -214,7 +214,7 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
         Spelled(args, "rendezvous"), ModeName(options.mode));
   }
   options.rendezvous = args.Get("rendezvous");
-  return Annotate(ParseRendezvousUrl(options.rendezvous).status(), "--rendezvous");
+  return Annotate(collective::ParseRendezvousUrl(options.rendezvous).status(), "--rendezvous");
 }
 
 Status CheckRest(const ParsedArgs& args) {
@@ -326,8 +326,8 @@ const std::vector<FlagSpec>& LaunchFlags() {
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args) {
   const auto& job = *JobConfig::descriptor();
   const HandedOn to_trainer{
-      .takes = [&job](const std::string& name) { return IsSetting(job, name); },
-      .names = SettingNames(job),
+      .takes = [&job](const std::string& name) { return strategy::IsSetting(job, name); },
+      .names = strategy::SettingNames(job),
       .otherwise = "flags of tandem-trainer go after --: tandemrun ... job.pbtxt -- --FLAG=VALUE"};
   return ParseArgs(LaunchFlags(), args, &to_trainer);
 }

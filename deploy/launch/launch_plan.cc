@@ -217,13 +217,15 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   std::filesystem::remove_all(plan.tls_dir, error);
   secrets.AddFolder(plan.tls_dir);
   TD_RETURN_IF_ERROR(MakeOwnFolder(plan.tls_dir, OwnRule::kUser).status());
-  TD_ASSIGN_OR_RETURN(const CertifiedKey authority, MakeAuthority("this run alone", kDays));
-  for (const PeerRole role : {PeerRole::kPserver, PeerRole::kTrainer, PeerRole::kAdmin}) {
-    LeafRequest request{{plan.job_name, role}, {}, kDays};
-    if (role == PeerRole::kPserver) request.hosts = plan.tls_hosts;
-    TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(authority, request));
-    const std::string folder = plan.tls_dir + "/" + tandem::RoleName(role);
-    const TlsFiles files = TlsFilesIn(folder);
+  TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
+                      rpc::MakeAuthority("this run alone", kDays));
+  for (const rpc::PeerRole role :
+       {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer, rpc::PeerRole::kAdmin}) {
+    rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
+    if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
+    TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));
+    const std::string folder = plan.tls_dir + "/" + tandem::rpc::RoleName(role);
+    const rpc::TlsFiles files = rpc::TlsFilesIn(folder);
     TD_RETURN_IF_ERROR(MakeOwnFolder(folder, OwnRule::kUser).status());
     TD_RETURN_IF_ERROR(secrets.Hold(files.key, leaf.key));
     TD_RETURN_IF_ERROR(WriteOwnFile(files.ca, authority.cert));

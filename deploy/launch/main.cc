@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   tandem::NameHostLimits("tandemrun");
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandemrun");
-  tandem::InstallGrpcLog();
+  tandem::rpc::InstallGrpcLog();
   tandem::LimitCoreDumps(false);  // the process makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }

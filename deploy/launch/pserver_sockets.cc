@@ -61,7 +61,7 @@ bool HoldsDeadSocketsAlone(const std::string& folder) {
 Status PserverSockets::Open(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kPserver || p.endpoint.is_unix()) continue;
-    StatusOr<Listening> listening = ListenOn({p.endpoint.host, p.endpoint.port});
+    StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
     if (!listening.ok()) {
       return Unavailable(
           "cannot listen on %s: %s [TD4009]; hint: choose another address, or end "
@@ -92,7 +92,7 @@ std::string NewSocketFolder(const Environment& env) {
   const auto runtime = env.find("XDG_RUNTIME_DIR");
   if (runtime != env.end() && IsPrivate(runtime->second)) {
     const std::string folder = runtime->second + name;
-    if (ParseEndpoint("unix:" + folder + std::string(kFileNameMax, 'x')).ok()) return folder;
+    if (rpc::ParseEndpoint("unix:" + folder + std::string(kFileNameMax, 'x')).ok()) return folder;
   }
   return "/tmp" + name;
 }

@@ -12,7 +12,7 @@
 #include "pserver/client/carrier/grpc_ps_channel.h"
 #include "pserver/client/client_impl.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr int64_t kBlockElementsMax = int64_t{1} << 28;  // elements; 1 GiB in one message
@@ -69,7 +69,7 @@ void PsClient::Impl::FillConfigure(const Server& server, PsMode mode, const PsOp
   request->set_protocol(1);
   request->set_trainers(static_cast<uint32_t>(options.trainers));
   request->set_mode(mode == PsMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
-  FillOptimizer(optimizer, request->mutable_optimizer());
+  codec::FillOptimizer(optimizer, request->mutable_optimizer());
   for (size_t b : server.blocks) {
     const PsVariable& variable = variables[blocks[b].variable];
     SliceDef* def = request->add_slice();
@@ -219,14 +219,15 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
 }
 
 Status PsClient::Impl::OpenLanes() {
-  TD_ASSIGN_OR_RETURN(lanes, carrier->OpenLanes([this](int index) -> StatusOr<ShmRpcTicket> {
-    OpenLaneRequest request;
-    OpenLaneReply reply;
-    FillCaller(&request);
-    TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], "OpenLane", request,
-                                   &reply, kInviteTimeout));
-    return ShmRpcTicket{reply.socket(), reply.ticket()};
-  }));
+  TD_ASSIGN_OR_RETURN(
+      lanes, carrier->OpenLanes([this](int index) -> StatusOr<shm_rpc::ShmRpcTicket> {
+        OpenLaneRequest request;
+        OpenLaneReply reply;
+        FillCaller(&request);
+        TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], "OpenLane", request,
+                                       &reply, kInviteTimeout));
+        return shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()};
+      }));
   return OkStatus();
 }
 
@@ -248,10 +249,10 @@ std::shared_ptr<PsClient::Impl::SmallCall> PsClient::Impl::BeginCall(
     const Server& server, const char* method, const google::protobuf::MessageLite& request,
     std::shared_ptr<google::protobuf::MessageLite> reply, Time deadline) {
   auto call = std::make_shared<SmallCall>(SmallCall{carrier->MakeEvent(), OkStatus()});
-  Send(server, method, EncodedProto(request), deadline,
-       [call, reply, &server](const Status& status, Fragments answer) {
+  Send(server, method, rpc::EncodedProto(request), deadline,
+       [call, reply, &server](const Status& status, codec::Fragments answer) {
          call->status =
-             status.ok() ? Annotate(ParseMessage(answer, reply.get()), server.name) : status;
+             status.ok() ? Annotate(rpc::ParseMessage(answer, reply.get()), server.name) : status;
          call->ended->Set();
        });
   return call;
@@ -331,11 +332,11 @@ void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)
   const auto owner = std::find_if(servers.begin(), servers.end(),
                                   [this](const auto& s) { return impl_->owns_any(*s); });
   const Impl::Server& server = owner == servers.end() ? *servers[0] : **owner;
-  impl_->Send(server, "GetStatus", EncodedProto(StatusRequest()),
+  impl_->Send(server, "GetStatus", rpc::EncodedProto(StatusRequest()),
               impl_->carrier->Now() + impl_->options.step_timeout,
-              [done = std::move(done)](const Status& status, Fragments answer) {
+              [done = std::move(done)](const Status& status, codec::Fragments answer) {
                 StatusReply reply;
-                const Status parsed = status.ok() ? ParseMessage(answer, &reply) : status;
+                const Status parsed = status.ok() ? rpc::ParseMessage(answer, &reply) : status;
                 if (!parsed.ok()) return done(parsed);
                 std::vector<double> waits;
                 for (const TrainerStatus& t : reply.trainer()) waits.push_back(t.waited_seconds());
@@ -375,4 +376,4 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   return all;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

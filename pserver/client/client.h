@@ -19,7 +19,7 @@
 #include "common/base/status.h"
 #include "pserver/client/carrier/options.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 enum class PsMode : uint8_t { kSync, kASync };
 
@@ -236,4 +236,4 @@ class PsClient {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -24,7 +24,7 @@
 #include "pserver/client/push_retransmit_buffer.h"
 #include "pserver/client/row_cache.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Extra time for a server to reply after its own deadline, because its message is better than
 // "deadline exceeded".
@@ -123,7 +123,7 @@ struct PsClient::Impl {
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
   // Calls PsChannel::Call and adds the server's name to errors. Waits if the server is still
   // receiving retransmitted pushes.
-  void Send(const Server& server, const char* method, EncodedMessage request, Time deadline,
+  void Send(const Server& server, const char* method, codec::EncodedMessage request, Time deadline,
             PsChannel::Take take);
   // Makes a small call. Blocks.
   template <typename Reply>
@@ -165,8 +165,9 @@ struct PsClient::Impl {
   using Outstanding = std::list<std::vector<uint64_t>>;
   Outstanding::iterator BeginPush();
   void EndPush(Outstanding::iterator push);
-  void Place(size_t server, CodedPush& push) const;
-  CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate, std::string pull) const;
+  void Place(size_t server, codec::CodedPush& push) const;
+  codec::CodedPush Coded(const PushPart& part, uint64_t step, float learning_rate,
+                         std::string pull) const;
   struct PushGroup;
   // Sends `part`, which is already numbered, with `pull` (may be null). `done` receives the version
   // of the push or of the pull. If the rows have moved, sends them to their new owner.
@@ -200,7 +201,7 @@ struct PsClient::Impl {
   // TakeKept copies rows that are cached and new enough and removes them from the part. Keep stores
   // the rows of a reply in the cache.
   void TakeKept(size_t server, PullCondition when, RowsPart& part);
-  void Keep(size_t server, const RowsPart& part, const CodedPullReply& reply);
+  void Keep(size_t server, const RowsPart& part, const codec::CodedPullReply& reply);
   // Sends the initial rows of every table to one server.
   class InitRows;
   Status SendInitRows(size_t server, uint64_t version, std::span<const PsSlot> slots,
@@ -390,7 +391,8 @@ Duration PauseOf(int attempts);
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
 bool IsGone(const Status& status);  // the server or the connection is lost
 // Parse the reply to a push with `pull` (null: none), and the reply to a pull of rows.
-StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers);
-StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message);
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, codec::Fragments message,
+                                 PushNumbers* numbers);
+StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message);
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -9,7 +9,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
@@ -102,12 +102,12 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
   request.set_min_step(told);
   const auto all = std::make_shared<Countdown>(with.size(), std::move(then));
   for (const size_t index : with) {
-    carrier->Call(static_cast<int>(index), "ExchangeMap", EncodedProto(request),
+    carrier->Call(static_cast<int>(index), "ExchangeMap", rpc::EncodedProto(request),
                   carrier->Now() + kExchangeTimeout,
-                  [this, index, all](const Status& status, Fragments answer) {
+                  [this, index, all](const Status& status, codec::Fragments answer) {
                     ExchangeMapReply reply;
                     // A server that does not reply is called again with the next attempt.
-                    if (status.ok() && ParseMessage(answer, &reply).ok()) {
+                    if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
                       Learn(index, reply.map(), reply.generation());
                     }
                     if (status.code() == StatusCode::kDataLoss && kept != nullptr) SendAgain(index);
@@ -244,13 +244,13 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
     // Also sent without rows: the condition on the servers' version still applies, and the reply
     // tells the version.
     if (cache) TakeKept(index, pull->when, *part);
-    Send(server, "Pull", EncodedProto(part->request), pull->deadline,
+    Send(server, "Pull", rpc::EncodedProto(part->request), pull->deadline,
          [this, index = index, part = part, &server, join, moved, gone](const Status& status,
-                                                                        Fragments answer) {
+                                                                        codec::Fragments answer) {
            if (HasMoved(status)) *moved = true;
            if (IsGone(status)) *gone = index;
            if (!status.ok()) return join->Arrive(status);
-           const StatusOr<CodedPullReply> reply = TakeRows(*part, answer);
+           const StatusOr<codec::CodedPullReply> reply = TakeRows(*part, answer);
            if (!reply.ok()) return join->Arrive(Annotate(reply.status(), server.name));
            if (cache) Keep(index, *part, *reply);
            join->Arrive(reply->version);
@@ -322,4 +322,4 @@ Status PsClient::Impl::ExchangeAndWait(int attempts) {
   return DeadlineExceeded("the servers were asked where buckets are, and did not answer");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -11,12 +11,12 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 bool HasRows(const PushPart& part) {
   return std::any_of(part.slices.begin(), part.slices.end(),
-                     [](const CodedSlice& s) { return s.desc.dtype == DType::kI64; });
+                     [](const codec::CodedSlice& s) { return s.desc.dtype == DType::kI64; });
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ bool IsGone(const Status& status) {
 std::set<size_t> PsClient::Impl::OwnersOf(const PushPart& part, const PsPlacement& now) const {
   std::set<size_t> owners;
   for (size_t k = 0; k < part.slices.size(); ++k) {
-    const CodedSlice& s = part.slices[k];
+    const codec::CodedSlice& s = part.slices[k];
     if (s.desc.dtype != DType::kI64) {
       owners.insert(now.blocks[BlockAt(s.variable, s.offset)]);
       continue;
@@ -63,8 +63,8 @@ void PsClient::Impl::SendPush(PushPart& part, uint64_t step, float learning_rate
   Begin(std::move(push));
 }
 
-CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learning_rate,
-                                std::string pull) const {
+codec::CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learning_rate,
+                                       std::string pull) const {
   return {options.job,
           static_cast<uint32_t>(options.trainer),
           options.incarnation,
@@ -82,19 +82,19 @@ CodedPush PsClient::Impl::Coded(const PushPart& part, uint64_t step, float learn
 
 // Copies the gradients into memory from which they are sent without another copy, and checks them
 // for NaN and infinity. Without such memory, the server checks them.
-void PsClient::Impl::Place(size_t server, CodedPush& push) const {
+void PsClient::Impl::Place(size_t server, codec::CodedPush& push) const {
   constexpr size_t kPlacedBytesMin = 64 << 10;
   const auto aligned = [](size_t n) {
     return (n + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
   };
   size_t bytes = 0;
-  for (const CodedSlice& s : push.slices) bytes += aligned(s.desc.bytes());
+  for (const codec::CodedSlice& s : push.slices) bytes += aligned(s.desc.bytes());
   if (bytes < kPlacedBytesMin) return;
   const Buffer memory = carrier->Allocate(static_cast<int>(server), bytes);
   if (memory == nullptr) return;
   push.finite = true;
   std::byte* to = memory.get();
-  for (CodedSlice& s : push.slices) {
+  for (codec::CodedSlice& s : push.slices) {
     if (s.desc.dtype != DType::kF32) {  // row ids
       std::memcpy(to, s.data, s.desc.bytes());
     } else if (!CopyFinite(static_cast<const float*>(s.data), reinterpret_cast<float*>(to),
@@ -112,11 +112,12 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
   Server& server = ServerAt(push->part.server);
   // At the first attempt the push was just partitioned.
   push->stale = push->attempts > 0 && IsStale(push->part, *Placement());
-  CodedPush coded = Coded(push->part, push->step, push->learning_rate,
-                          push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
+  codec::CodedPush coded =
+      Coded(push->part, push->step, push->learning_rate,
+            push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
   Place(push->part.server, coded);
-  Send(server, "Push", EncodePush(coded, options.crc32c), push->deadline,
-       [this, push, &server](const Status& status, Fragments answer) {
+  Send(server, "Push", codec::EncodePush(coded, options.crc32c), push->deadline,
+       [this, push, &server](const Status& status, codec::Fragments answer) {
          if (HasMoved(status) && push->group != nullptr) return Refused(push);
          if (HasMoved(status)) return Redirect(push, status);
          // In sync mode, a server stays until trainers have made a step after its last move.
@@ -288,8 +289,9 @@ struct MergedRows {
 };
 
 // Merges the rows of a table from several messages, ascending.
-MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice*>>& pieces,
-                 int64_t width) {
+MergedRows Merge(
+    const std::vector<std::pair<const codec::CodedSlice*, const codec::CodedSlice*>>& pieces,
+    int64_t width) {
   std::vector<std::pair<int64_t, const float*>> rows;
   for (const auto& [ids, values] : pieces) {
     for (int64_t i = 0; i < ids->desc.shape[0]; ++i) {
@@ -310,12 +312,12 @@ MergedRows Merge(const std::vector<std::pair<const CodedSlice*, const CodedSlice
 
 StatusOr<std::vector<PushPart>> PsClient::Impl::Repartition(
     const std::vector<std::shared_ptr<OnePush>>& pushes, const PsPlacement& now) {
-  using Pieces = std::vector<std::pair<const CodedSlice*, const CodedSlice*>>;
+  using Pieces = std::vector<std::pair<const codec::CodedSlice*, const codec::CodedSlice*>>;
   std::vector<PushPart> parts;
   std::map<std::string, Pieces> pieces;  // by table
   for (const auto& push : pushes) {
     for (size_t i = 0; i < push->part.slices.size(); ++i) {
-      const CodedSlice& s = push->part.slices[i];
+      const codec::CodedSlice& s = push->part.slices[i];
       if (s.desc.dtype == DType::kI64) {
         pieces[s.variable].emplace_back(&s, &push->part.slices[++i]);
         continue;
@@ -388,4 +390,4 @@ void PsClient::Impl::RepartitionPushes(const std::vector<std::shared_ptr<OnePush
   for (const auto& [server, pull] : pulls) SendPull(pull, arrive);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -8,7 +8,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/client_impl.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr Duration kRoomPause = std::chrono::milliseconds(20);
@@ -24,17 +24,17 @@ Duration PauseOf(int attempts) {
 struct PsClient::Impl::ReplayRetryCall {
   const Server& server;
   const char* method;
-  EncodedMessage request;
+  codec::EncodedMessage request;
   Time deadline;
   PsChannel::Take take;
   int attempts = 0;
 };
 
-void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessage request,
+void PsClient::Impl::Send(const Server& server, const char* method, codec::EncodedMessage request,
                           Time deadline, PsChannel::Take take) {
   if (reports) {
     ++waiting;
-    take = [this, take = std::move(take)](const Status& status, Fragments answer) {
+    take = [this, take = std::move(take)](const Status& status, codec::Fragments answer) {
       --waiting;
       take(status, answer);
     };
@@ -46,14 +46,14 @@ void PsClient::Impl::Send(const Server& server, const char* method, EncodedMessa
         ReplayRetryCall{server, method, std::move(request), deadline, std::move(take)}));
   }
   carrier->Call(server.index, method, std::move(request), deadline,
-                [&server, take = std::move(take)](const Status& status, Fragments answer) {
+                [&server, take = std::move(take)](const Status& status, codec::Fragments answer) {
                   take(Annotate(status, server.name), answer);
                 });
 }
 
 void PsClient::Impl::SendWithReplayRetry(std::shared_ptr<ReplayRetryCall> call) {
   carrier->Call(call->server.index, call->method, call->request, call->deadline,
-                [this, call](const Status& status, Fragments answer) {
+                [this, call](const Status& status, codec::Fragments answer) {
                   const bool asks = status.code() == StatusCode::kDataLoss;
                   const bool waits = status.code() == StatusCode::kUnavailable && kept != nullptr;
                   const Duration pause = PauseOf(call->attempts++);
@@ -140,10 +140,11 @@ void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
   SaveCheckpointRequest request;
   request.set_job(options.job);
   request.set_unless_kept(number);
-  Send(ServerAt(server), "SaveCheckpoint", EncodedProto(request), carrier->Now() + call_timeout(),
-       [this, server](const Status& status, Fragments answer) {
+  Send(ServerAt(server), "SaveCheckpoint", rpc::EncodedProto(request),
+       carrier->Now() + call_timeout(),
+       [this, server](const Status& status, codec::Fragments answer) {
          SaveCheckpointReply reply;
-         if (status.ok() && ParseMessage(answer, &reply).ok()) {
+         if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
            kept->Checkpointed(server, reply.kept_number());
          }
          LOG_IF_EVERY_N(WARNING, !status.ok(), 50) << "no checkpoint: " << ToString(status);
@@ -204,20 +205,21 @@ void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
     return;
   }
   const KeptPush& push = *all->pushes[next];
-  const CodedPush coded = Coded(push.part, push.step, push.learning_rate, "");
-  carrier->Call(
-      static_cast<int>(all->server), "Push", EncodePush(coded, options.crc32c),
-      carrier->Now() + call_timeout(), [this, all, next](const Status& status, Fragments answer) {
-        PushNumbers numbers;
-        if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
-          kept->Answered(all->server, all->pushes[next]->part.sequence, numbers.log_number);
-        }
-        // DATA_LOSS: the server needs other pushes, not this one. If it needs none, or is lost, the
-        // retransmission ends.
-        const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
-        if (!go_on) all->next = all->pushes.size();
-        SendNext(all);
-      });
+  const codec::CodedPush coded = Coded(push.part, push.step, push.learning_rate, "");
+  carrier->Call(static_cast<int>(all->server), "Push", codec::EncodePush(coded, options.crc32c),
+                carrier->Now() + call_timeout(),
+                [this, all, next](const Status& status, codec::Fragments answer) {
+                  PushNumbers numbers;
+                  if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {
+                    kept->Answered(all->server, all->pushes[next]->part.sequence,
+                                   numbers.log_number);
+                  }
+                  // DATA_LOSS: the server needs other pushes, not this one. If it needs none, or is
+                  // lost, the retransmission ends.
+                  const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
+                  if (!go_on) all->next = all->pushes.size();
+                  SendNext(all);
+                });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -8,7 +8,7 @@
 #include "pserver/client/client_impl.h"
 #include "pserver/client/table_rows.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr size_t kRowBytesMax = size_t{512} << 20;  // of one table in one message
@@ -24,7 +24,7 @@ struct OwnedRows {
 void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const OwnedRows> rows,
                   PushPart& part) {
   const auto n = static_cast<int64_t>(rows->ids.size());
-  CodedSlice ids, values;
+  codec::CodedSlice ids, values;
   ids.variable = values.variable = table;
   ids.desc = {DType::kI64, {n}};
   ids.data = rows->ids.data();
@@ -37,17 +37,17 @@ void AppendSlices(const std::string& table, int64_t dim, std::shared_ptr<const O
 }
 
 // Copies rows [size of `to`, dim] of the message to their destinations.
-Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
+Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t dim,
                 const std::vector<float*>& to) {
   if (to.empty()) return OkStatus();
   size_t next = 1;
   while (next < to.size() && to[next] == to[next - 1] + dim) ++next;
-  if (next == to.size()) return CopyContent(message, rows, to[0]);
+  if (next == to.size()) return codec::CopyContent(message, rows, to[0]);
   std::unique_ptr<float[]> values;
-  auto* from = static_cast<const float*>(ContentInPlace(message, rows));
+  auto* from = static_cast<const float*>(codec::ContentInPlace(message, rows));
   if (from == nullptr) {
     values = std::make_unique_for_overwrite<float[]>(to.size() * static_cast<size_t>(dim));
-    TD_RETURN_IF_ERROR(CopyContent(message, rows, values.get()));
+    TD_RETURN_IF_ERROR(codec::CopyContent(message, rows, values.get()));
     from = values.get();
   }
   for (float* const place : to) {
@@ -59,14 +59,14 @@ Status CopyRows(Fragments message, const CodedSlice& rows, int64_t dim,
 
 }  // namespace
 
-StatusOr<CodedPullReply> TakeRows(const RowsPart& part, Fragments message) {
-  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
+StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message) {
+  TD_ASSIGN_OR_RETURN(const codec::CodedPullReply reply, codec::DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
                     part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
-    const CodedSlice& s = reply.slices[i];
+    const codec::CodedSlice& s = reply.slices[i];
     const std::string& table = part.request.rows(static_cast<int>(i)).variable();
     const auto n = static_cast<int64_t>(part.to[i].size());
     if (s.variable != table || s.desc.dtype != DType::kF32 ||
@@ -238,7 +238,7 @@ void PsClient::Impl::TakeKept(size_t server, PullCondition when, RowsPart& part)
   }
 }
 
-void PsClient::Impl::Keep(size_t index, const RowsPart& part, const CodedPullReply& reply) {
+void PsClient::Impl::Keep(size_t index, const RowsPart& part, const codec::CodedPullReply& reply) {
   Server& server = ServerAt(index);
   const uint64_t before = server.incarnation.exchange(reply.server_incarnation);
   if (before != reply.server_incarnation) {
@@ -464,4 +464,4 @@ Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<c
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

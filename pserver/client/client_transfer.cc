@@ -10,20 +10,21 @@
 #include "common/rpc/byte_buffer.h"
 #include "pserver/client/client_impl.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr size_t kPushBytesMax = size_t{512} << 20;  // of one message
 constexpr size_t kInitBytesMax = size_t{64} << 20;
 
 // Parses the reply to `part` into the caller's memory.
-StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const CodedPullReply& reply) {
+StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
+                            const codec::CodedPullReply& reply) {
   if (reply.slices.size() != part.to.size()) {
     return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
                     part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
-    const CodedSlice& s = reply.slices[i];
+    const codec::CodedSlice& s = reply.slices[i];
     const SliceRange& asked = part.request.range(static_cast<int>(i));
     if (s.variable != asked.variable() || s.offset != asked.offset() ||
         !(s.desc == TensorDesc{DType::kF32, Shape{asked.numel()}})) {
@@ -31,13 +32,13 @@ StatusOr<uint64_t> TakePull(const PullPart& part, Fragments message, const Coded
                       asked.variable(), asked.numel(), asked.offset(), s.variable, ToString(s.desc),
                       s.offset);
     }
-    TD_RETURN_IF_ERROR(CopyContent(message, s, part.to[i]));
+    TD_RETURN_IF_ERROR(codec::CopyContent(message, s, part.to[i]));
   }
   return reply.version;
 }
 
-StatusOr<uint64_t> TakePullReply(const PullPart& part, Fragments message) {
-  TD_ASSIGN_OR_RETURN(const CodedPullReply reply, DecodePullReply(message));
+StatusOr<uint64_t> TakePullReply(const PullPart& part, codec::Fragments message) {
+  TD_ASSIGN_OR_RETURN(const codec::CodedPullReply reply, codec::DecodePullReply(message));
   return TakePull(part, message, reply);
 }
 
@@ -52,8 +53,9 @@ PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts) {
   return parts.emplace_back(PushPart{.server = server, .slices = {}, .bytes = 0});
 }
 
-StatusOr<uint64_t> TakePushReply(const PullPart* pull, Fragments message, PushNumbers* numbers) {
-  TD_ASSIGN_OR_RETURN(const CodedPushReply reply, DecodePushReply(message));
+StatusOr<uint64_t> TakePushReply(const PullPart* pull, codec::Fragments message,
+                                 PushNumbers* numbers) {
+  TD_ASSIGN_OR_RETURN(const codec::CodedPushReply reply, codec::DecodePushReply(message));
   *numbers = {reply.log_number, reply.kept_number};
   if (pull == nullptr) return reply.version;
   numbers->pull_missing = !reply.pulled;
@@ -86,7 +88,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
       const size_t bytes = static_cast<size_t>(block.numel) * sizeof(float);
       const size_t room = options.split_messages ? kPushBytesMax : bytes;
       PushPart& part = PartOf(now->blocks[b], room, parts);
-      CodedSlice slice;
+      codec::CodedSlice slice;
       slice.variable = g.variable;
       slice.offset = block.offset;
       slice.desc = {DType::kF32, Shape{block.numel}};
@@ -165,12 +167,12 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
 
 void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) {
   Server& server = ServerAt(part->server);
-  EncodedMessage request = EncodedProto(part->request);
+  codec::EncodedMessage request = rpc::EncodedProto(part->request);
   if (part->deadline == Time()) part->deadline = carrier->Now() + call_timeout() + kGrace;
   const Time deadline = part->deadline;
   Send(server, "Pull", std::move(request), deadline,
        [this, part = std::move(part), &server, done = std::move(done)](const Status& status,
-                                                                       Fragments answer) {
+                                                                       codec::Fragments answer) {
          const bool moved = HasMoved(status) && carrier->Now() < part->deadline;
          if (moved || (IsGone(status) && !sync && Placement()->map.MovesSlices())) {
            return PullElsewhere(part, moved, status, done);
@@ -441,4 +443,4 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
   return all;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <utility>
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr size_t kSpareMax = 64;  // maximum number of spare buffers
 
-bool IsDense(const CodedSlice& s) {
+bool IsDense(const codec::CodedSlice& s) {
   return s.desc.dtype == DType::kF32 && s.desc.shape.rank() == 1;
 }
 
@@ -24,7 +24,7 @@ bool PushRetransmitBuffer::Reserve(uint64_t step, size_t bytes) {
   return true;
 }
 
-PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const CodedSlice& slice) {
+PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const codec::CodedSlice& slice) {
   const auto numel = static_cast<size_t>(slice.desc.shape.numel());
   Floats copy;
   {
@@ -45,7 +45,7 @@ PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const CodedSlice& slice)
 }
 
 PushPart PushRetransmitBuffer::Keep(KeptPush push) {
-  for (CodedSlice& s : push.part.slices) {
+  for (codec::CodedSlice& s : push.part.slices) {
     if (!IsDense(s)) continue;
     Floats copy = Copy(s);
     s.data = copy->data();
@@ -65,7 +65,7 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
   bytes_ -= push.part.bytes;
   const auto step = steps_.find(push.step);
   if (--step->second == 0) steps_.erase(step);
-  for (const CodedSlice& s : push.part.slices) {
+  for (const codec::CodedSlice& s : push.part.slices) {
     const size_t bytes = s.desc.bytes();
     if (!IsDense(s) || spare_.size() >= kSpareMax) continue;
     if (bytes_ + spare_bytes_ + bytes > bytes_max_) continue;
@@ -149,4 +149,4 @@ size_t PushRetransmitBuffer::bytes() const {
   return bytes_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -12,12 +12,12 @@
 #include "common/base/mutex.h"
 #include "common/codec/tensor_codec.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // A push to one server, or one of several if it exceeds the message size.
 struct PushPart {
   size_t server;
-  std::vector<CodedSlice> slices;
+  std::vector<codec::CodedSlice> slices;
   size_t bytes = 0;
   // Fields of PushRequest (proto/pserver.proto).
   uint64_t sequence = 0;
@@ -60,7 +60,7 @@ class PushRetransmitBuffer {
 
  private:
   using Floats = std::shared_ptr<std::vector<float>>;
-  Floats Copy(const CodedSlice& slice);
+  Floats Copy(const codec::CodedSlice& slice);
   void Remove(size_t server, uint64_t sequence) TD_REQUIRES(mu_);
   void Number(size_t server, uint64_t sequence, uint64_t number) TD_REQUIRES(mu_);
 
@@ -80,4 +80,4 @@ class PushRetransmitBuffer {
   size_t spare_bytes_ TD_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/tensor/row_buckets.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr size_t kNobody = SIZE_MAX;  // no owner
@@ -97,4 +97,4 @@ RowCache::Counts RowCache::counts() const {
   return counts_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

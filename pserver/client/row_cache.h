@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Row cache of one client. Thread-safe. If there is no room for a row, it evicts a row that was not
 // used lately (CLOCK).
@@ -63,4 +63,4 @@ class RowCache {
   Counts counts_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

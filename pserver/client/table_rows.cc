@@ -4,7 +4,7 @@
 
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 bool HasConsistentLengths(const TableRows& rows) {
   const int used = rows.show_size(), counted = rows.click_size();
@@ -54,4 +54,4 @@ PsTableRows RowsFromProto(const TableRows& rows) {
   return page;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

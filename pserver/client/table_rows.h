@@ -7,8 +7,10 @@
 #include "pserver/client/client.h"
 
 namespace tandem {
-
 class TableRows;
+}  // namespace tandem
+
+namespace tandem::ps {
 
 // Whether each use field has an entry for every row or for none.
 bool HasConsistentLengths(const TableRows& rows);
@@ -18,4 +20,4 @@ PsTableRows RowsFromProto(const TableRows& rows);
 // Adds the use data of some rows. `counted`: with clicks and brief flags, for all rows of `rows`.
 void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr int kPartsOfTime = 30;  // one of these parts is work
@@ -63,4 +63,4 @@ void CheckpointThrottle::File::Wrote() {
   worked_ = pace_->options_.worked();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Shared by all writers of snapshots. Thread-safe.
 class CheckpointThrottle {
@@ -69,4 +69,4 @@ class CheckpointThrottle {
   std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // of the current requests
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

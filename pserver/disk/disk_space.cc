@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace tandem {
+namespace tandem::pserver {
 
 StatusOr<uint64_t> FreeBytes(const std::string& what, const std::string& dir) {
   struct statvfs info {};
@@ -26,4 +26,4 @@ Status CheckDiskSpace(const std::string& what, const std::string& dir, uint64_t 
   return CheckFree(what, dir, floor + 3 * bytes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

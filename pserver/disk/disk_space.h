@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 StatusOr<uint64_t> FreeBytes(const std::string& what, const std::string& dir);
 
@@ -20,4 +20,4 @@ Status CheckFree(const std::string& what, const std::string& dir, uint64_t neede
 Status CheckDiskSpace(const std::string& what, const std::string& dir, uint64_t floor,
                       uint64_t bytes);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -9,7 +9,7 @@
 
 #include "common/base/crc32c.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kNumberBytes = sizeof(uint64_t);
@@ -58,4 +58,4 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   return number;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe.
 class PersistentCounter {
@@ -28,4 +28,4 @@ class PersistentCounter {
   Fd file_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

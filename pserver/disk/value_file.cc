@@ -16,7 +16,7 @@
 #include "common/base/host_limits.h"
 #include "common/base/huge_pages.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -171,4 +171,4 @@ StatusOr<uint32_t> ValueReader::Finish() {
   return sum_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -13,7 +13,7 @@
 #include "common/base/status.h"
 #include "pserver/disk/checkpoint_throttle.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Writes a value file. Not thread-safe. Bypasses the page cache if the file system allows it. The
 // page cache would cost a copy and new pages, and its kernel threads would take processor time from
@@ -73,4 +73,4 @@ class ValueReader {
   uint32_t sum_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -16,7 +16,7 @@
 #include "pserver/disk/disk_space.h"
 #include "pserver/rocksdb/folder_lock.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kGetRows = 1024;  // rows per multi-get
@@ -260,4 +260,4 @@ std::unique_ptr<ColdRows> RocksdbColdStore::NewTable(int64_t floats, int64_t bri
   return std::make_unique<RocksdbColdRows>(*impl_, floats, brief);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

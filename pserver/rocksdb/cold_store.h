@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "pserver/tables/cold_rows.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct ColdStoreOptions {
   std::string dir;  // created if missing
@@ -44,4 +44,4 @@ class RocksdbColdStore final : public ColdStore {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

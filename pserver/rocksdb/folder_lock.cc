@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "common/base/predecessor.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice) {
   const std::string file = dir + "/LOCK";
@@ -29,4 +29,4 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
       what, Seconds(kPredecessorPatience), file, choice);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Waits while another process, possibly a killed server, holds the directory `dir`
 // (common/base/predecessor.h). OK: the directory is free, or it has another problem that opening
@@ -13,4 +13,4 @@ namespace tandem {
 // name for users, "checkpoint store". `choice`: the flag that selects another directory.
 Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -15,7 +15,7 @@
 #include "pserver/state/buffer_pool.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kPiecesAhead = 4;
@@ -222,4 +222,4 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
   return taken.ok() ? read : taken;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

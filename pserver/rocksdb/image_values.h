@@ -11,8 +11,11 @@
 #include "pserver/storage/image_pieces.h"
 
 namespace tandem {
-
 class ShardMeta;
+}  // namespace tandem
+
+namespace tandem::pserver {
+
 class CheckpointThrottle;
 
 // Writes the values, synced, at the rate of `pace` (null: unlimited), and lists them in `meta`.
@@ -24,4 +27,4 @@ Status WriteValues(const std::string& path, const ShardSnapshot& image, Checkpoi
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
                   SnapshotSink& taker);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,14 +8,14 @@
 #include "pserver/state/buffer_pool.h"
 #include "pserver/wire/move_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kHeadBytes = 5;  // kind, CRC32C
 
-EncodedMessage EncodePushOf(const LogEntry& entry) {
+codec::EncodedMessage EncodePushOf(const LogEntry& entry) {
   const PushHead& head = entry.head;
-  CodedPush push;
+  codec::CodedPush push;
   push.job = head.caller.job;
   push.trainer_id = static_cast<uint32_t>(head.caller.trainer);
   push.incarnation = head.caller.incarnation;
@@ -25,35 +25,35 @@ EncodedMessage EncodePushOf(const LogEntry& entry) {
   push.sent = head.numbers.sent;
   push.ended = head.numbers.ended;
   for (size_t i = 0; i < entry.values.size(); ++i) {
-    CodedSlice slice;
+    codec::CodedSlice slice;
     slice.variable = head.slices[i].variable;
     slice.offset = head.slices[i].offset;
     slice.desc = head.slices[i].desc;
     slice.data = entry.values[i].get();
     push.slices.push_back(std::move(slice));
   }
-  return EncodePush(push, /*crc32c=*/false);
+  return codec::EncodePush(push, /*crc32c=*/false);
 }
 
-EncodedMessage EncodeMoveOf(const LogEntry& entry) {
+codec::EncodedMessage EncodeMoveOf(const LogEntry& entry) {
   MoveEntry message;
   ToProto(*entry.move, &message);
-  EncodedMessage encoded;
+  codec::EncodedMessage encoded;
   encoded.pieces.push_back({message.SerializeAsString(), nullptr, 0, nullptr});
   return encoded;
 }
 
 }  // namespace
 
-EncodedMessage EncodeLogEntry(const LogEntry& entry) {
-  EncodedMessage message = entry.move == nullptr ? EncodePushOf(entry) : EncodeMoveOf(entry);
+codec::EncodedMessage EncodeLogEntry(const LogEntry& entry) {
+  codec::EncodedMessage message = entry.move == nullptr ? EncodePushOf(entry) : EncodeMoveOf(entry);
   uint32_t sum = 0;
-  for (const EncodedMessage::Piece& p : message.pieces) {
+  for (const codec::EncodedMessage::Piece& p : message.pieces) {
     sum = p.data != nullptr ? Crc32c(sum, p.data, p.bytes)
                             : Crc32c(sum, p.owned.data(), p.owned.size());
   }
   std::string prefix(1, static_cast<char>(entry.kind));
-  PutFixed32(prefix, sum);
+  codec::PutFixed32(prefix, sum);
   message.pieces.insert(message.pieces.begin(), {std::move(prefix), nullptr, 0, nullptr});
   return message;
 }
@@ -65,7 +65,7 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   if (bytes.size() < kHeadBytes) return damaged("too short");
   const std::string_view body = bytes.substr(kHeadBytes);
   std::string prefix(1, bytes[0]);
-  PutFixed32(prefix, Crc32c(0, body.data(), body.size()));
+  codec::PutFixed32(prefix, Crc32c(0, body.data(), body.size()));
   if (prefix != bytes.substr(0, kHeadBytes)) return damaged("CRC32C");
   const auto kind = static_cast<LogEntry::Kind>(bytes[0]);
   if (kind < LogEntry::Kind::kPush || kind > LogEntry::Kind::kMoveRefused) return damaged("kind");
@@ -81,7 +81,7 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   }
   const std::span<const std::byte> piece(reinterpret_cast<const std::byte*>(body.data()),
                                          body.size());
-  const StatusOr<CodedPush> push = DecodePush({&piece, 1});
+  const StatusOr<codec::CodedPush> push = codec::DecodePush({&piece, 1});
   if (!push.ok()) return damaged("not a PushRequest");
   LogEntry entry{number, kind, {}, {}};
   entry.head = {{push->job, static_cast<int>(push->trainer_id), push->incarnation},
@@ -91,13 +91,13 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
                 {}};
   entry.head.numbers = {push->sent, push->ended};
   BufferPool pool(0);
-  for (const CodedSlice& s : push->slices) {
+  for (const codec::CodedSlice& s : push->slices) {
     entry.head.slices.push_back({s.variable, s.offset, s.desc});
     TD_ASSIGN_OR_RETURN(Buffer values, pool.Take(s.desc.bytes()));
-    TD_RETURN_IF_ERROR(CopyContent({&piece, 1}, s, values.get()));
+    TD_RETURN_IF_ERROR(codec::CopyContent({&piece, 1}, s, values.get()));
     entry.values.push_back(std::move(values));
   }
   return entry;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,11 +6,11 @@
 #include "common/codec/tensor_codec.h"
 #include "pserver/state/wal.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Encodes an entry without its number, as fragments that reference its values.
-EncodedMessage EncodeLogEntry(const LogEntry& entry);
+codec::EncodedMessage EncodeLogEntry(const LogEntry& entry);
 // The caller supplies the number. DATA_LOSS: the bytes are damaged.
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -35,7 +35,7 @@
 #include "pserver/storage/image_delta.h"
 #include "pserver/storage/storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr const char* kMetaKey = "meta";
@@ -190,9 +190,9 @@ class RocksdbStorage final : public Storage {
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
     rocksdb::WriteBatch batch;
     for (const LogEntry& entry : entries) {
-      const EncodedMessage message = EncodeLogEntry(entry);
+      const codec::EncodedMessage message = EncodeLogEntry(entry);
       std::vector<rocksdb::Slice> pieces;
-      for (const EncodedMessage::Piece& p : message.pieces) {
+      for (const codec::EncodedMessage::Piece& p : message.pieces) {
         pieces.emplace_back(p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
                             p.data != nullptr ? p.bytes : p.owned.size());
       }
@@ -396,4 +396,4 @@ StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
   return std::unique_ptr<Storage>(std::move(storage));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "pserver/storage/storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 class CheckpointThrottle;
 
@@ -21,4 +21,4 @@ StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       CheckpointThrottle* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

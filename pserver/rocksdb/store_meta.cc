@@ -9,7 +9,7 @@
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr uint32_t kFormat = 2;
@@ -81,4 +81,4 @@ StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta) {
   return image;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

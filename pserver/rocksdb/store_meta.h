@@ -11,8 +11,10 @@
 #include "pserver/storage/image_pieces.h"
 
 namespace tandem {
-
 class ShardMeta;  // proto/pserver.proto
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 // "values-7", a file in the store's directory.
 std::string ValuesName(uint64_t number);
@@ -26,4 +28,4 @@ ShardMeta MakeMeta(const ShardSnapshot& image);
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
 StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

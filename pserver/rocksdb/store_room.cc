@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kMemtableBytes = 16 << 20;
@@ -71,4 +71,4 @@ Status DropDeleted(rocksdb::DB& db, const std::string& begin, const std::string&
   return status.ok() ? OkStatus() : Unavailable("%s", status.ToString());
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

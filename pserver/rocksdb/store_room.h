@@ -17,7 +17,7 @@ class DB;
 struct Options;
 }  // namespace rocksdb
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Minimum free bytes to open the directory: RocksDB's own files, and records of a few bytes.
 inline constexpr uint64_t kStoreBytesMin = 8 << 20;
@@ -35,4 +35,4 @@ uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes);
 Status DropDeleted(rocksdb::DB& db, const std::string& begin, const std::string& end,
                    uint64_t free);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

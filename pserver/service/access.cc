@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_join.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 const std::vector<AccessRow>& AccessTable() {
-  using enum PeerRole;
+  using enum rpc::PeerRole;
   static const std::vector<AccessRow> rows = {
       {PserverCall::kConfigure, "Configure", {kTrainer}},
       {PserverCall::kInitParams, "InitParams", {kTrainer}},
@@ -41,9 +41,9 @@ Status CheckAccess(PserverCall call, const std::string& job,
     return PermissionDenied(
         "%s: the caller's certificate has %d URIs; expected one that names role and job; hint: "
         "tandem certs issue DIR --job=%s --role=%s",
-        row.method, uris.size(), job, RoleName(row.roles.back()));
+        row.method, uris.size(), job, rpc::RoleName(row.roles.back()));
   }
-  const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
+  const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
   if (!caller.ok()) {
     return PermissionDenied("%s: the caller's certificate names no role in a job: %s", row.method,
                             std::string(caller.status().message()));
@@ -52,17 +52,18 @@ Status CheckAccess(PserverCall call, const std::string& job,
     return PermissionDenied(
         "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]; hint: another "
         "address, or tandem certs issue DIR --job=%s --role=%s",
-        row.method, RoleName(caller->role), caller->job, job, job, RoleName(row.roles.back()));
+        row.method, rpc::RoleName(caller->role), caller->job, job, job,
+        rpc::RoleName(row.roles.back()));
   }
   if (std::find(row.roles.begin(), row.roles.end(), caller->role) != row.roles.end()) {
     return OkStatus();
   }
   const std::string needed = absl::StrJoin(
-      row.roles, " or ", [](std::string* out, PeerRole role) { *out += RoleName(role); });
+      row.roles, " or ", [](std::string* out, rpc::PeerRole role) { *out += rpc::RoleName(role); });
   return PermissionDenied(
       "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
       "certs issue DIR --job=%s --role=%s",
-      row.method, RoleName(caller->role), job, needed, job, RoleName(row.roles.back()));
+      row.method, rpc::RoleName(caller->role), job, needed, job, rpc::RoleName(row.roles.back()));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

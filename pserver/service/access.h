@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 enum class PserverCall : uint8_t {
   kConfigure,
@@ -40,7 +40,7 @@ enum class PserverCall : uint8_t {
 struct AccessRow {
   PserverCall call;
   const char* method;  // in service ParameterServer
-  std::vector<PeerRole> roles;
+  std::vector<rpc::PeerRole> roles;
 };
 // Indexed by PserverCall.
 const std::vector<AccessRow>& AccessTable();
@@ -50,4 +50,4 @@ const std::vector<AccessRow>& AccessTable();
 Status CheckAccess(PserverCall call, const std::string& job,
                    std::span<const std::string_view> uris);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

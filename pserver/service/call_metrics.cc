@@ -2,7 +2,7 @@
 
 #include "common/base/clock.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 CallMetrics::CallMetrics(Metrics& metrics) {
   const std::vector<double> bounds = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01,
@@ -24,4 +24,4 @@ CallMetrics::Finish CallMetrics::Begin(PserverCall call) {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

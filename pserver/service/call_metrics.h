@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "pserver/service/access.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe.
 class CallMetrics {
@@ -29,4 +29,4 @@ class CallMetrics {
   std::vector<OneCall> calls_;  // indexed by PserverCall
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/server_context.h>
 
-namespace tandem {
+namespace tandem::pserver {
 
 std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context) {
   std::vector<std::string> uris;
@@ -15,4 +15,4 @@ std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context) {
   return uris;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,9 +8,9 @@ namespace grpc {
 class CallbackServerContext;
 }
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Returns the URIs in the certificate of the caller of `context`; empty without a certificate.
 std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/shard/durable_shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
@@ -63,4 +63,4 @@ void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply*
                   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,16 +7,19 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
-class DurableShard;
 class HoldPushesReply;
 class HoldPushesRequest;
 class TakeCutReply;
 class TakeCutRequest;
+}  // namespace tandem
+
+namespace tandem::pserver {
+
+class DurableShard;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
 // `reply` must live until `done` runs: once, on any thread.
 void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
              std::function<void(const Status&)> done);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

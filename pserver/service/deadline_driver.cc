@@ -4,7 +4,7 @@
 
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 DeadlineDriver::DeadlineDriver(Shard& shard, const RealClock& clock)
     : Deadlines(clock), shard_(shard), thread_([this] { Loop(); }) {}
@@ -49,4 +49,4 @@ void DeadlineDriver::Loop() {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

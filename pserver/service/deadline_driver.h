@@ -7,7 +7,7 @@
 #include "pserver/shard/deadlines.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Calls shard.ExpireWaiters() at shard.NextDeadline(). Thread-safe.
 class DeadlineDriver final : public Deadlines {
@@ -28,4 +28,4 @@ class DeadlineDriver final : public Deadlines {
   std::thread thread_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

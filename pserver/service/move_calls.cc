@@ -7,7 +7,7 @@
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
@@ -59,4 +59,4 @@ Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,6 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
 class ExchangeMapReply;
 class ExchangeMapRequest;
 class FreezeBucketsReply;
@@ -13,6 +12,10 @@ class FreezeBucketsRequest;
 class OfferBucketsRequest;
 class ReleaseBucketsReply;
 class ReleaseBucketsRequest;
+}  // namespace tandem
+
+namespace tandem::pserver {
+
 class Shard;
 
 Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply);
@@ -21,4 +24,4 @@ Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard);
 Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
                       ReleaseBucketsReply* reply);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr uint32_t kProtocol = 1;
@@ -107,4 +107,4 @@ Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

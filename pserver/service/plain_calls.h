@@ -5,12 +5,14 @@
 #include "pserver/shard/shard.h"
 
 namespace tandem {
-
 class ConfigureReply;
 class ConfigureRequest;
 class InitParamsReply;
 class InitParamsRequest;
 class StatusReply;
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 // Replies must not be sent before Shard::WhenLogged.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
@@ -18,4 +20,4 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
 void FillStatus(const ShardInfo& info, StatusReply* reply);
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 
 RpcThreadPool::RpcThreadPool(const std::string& name, int threads, size_t queue_max,
                              Metrics& metrics)
@@ -27,4 +27,4 @@ void RpcThreadPool::Count(int change) {
   most_busy_.Set(most_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

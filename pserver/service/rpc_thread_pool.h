@@ -7,7 +7,7 @@
 #include "common/base/mutex.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe. The metrics show the maximum number of threads that worked at once.
 class RpcThreadPool final : public Runner {
@@ -25,4 +25,4 @@ class RpcThreadPool final : public Runner {
   ThreadPool pool_;  // last member: its threads end before the other members
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 #include "common/rpc/session_proof.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 ServerSessions::ServerSessions(std::string secret, std::string job, Limits limits)
     : secret_(std::move(secret)), job_(std::move(job)), limits_(limits) {}
@@ -39,9 +39,9 @@ Status ServerSessions::Open(const OpenSessionRequest& request, OpenSessionReply*
         "this server has no secret, and the caller has one [TD6020]; hint: start the server with "
         "the job's TANDEM_SECRET_FILE");
   }
-  if (request.nonce().size() != kNonceBytes) {
+  if (request.nonce().size() != rpc::kNonceBytes) {
     return InvalidArgument("OpenSession: the nonce has %d bytes; expected %d",
-                           request.nonce().size(), kNonceBytes);
+                           request.nonce().size(), rpc::kNonceBytes);
   }
   if (request.job() != job_) {
     return Unauthenticated(
@@ -49,24 +49,24 @@ Status ServerSessions::Open(const OpenSessionRequest& request, OpenSessionReply*
         "the job's name or the address of its servers",
         job_);
   }
-  const SessionTerms terms{job_, request.nonce(), RandomBytes(kNonceBytes),
-                           RandomBytes(kSessionIdBytes)};
+  const rpc::SessionTerms terms{job_, request.nonce(), rpc::RandomBytes(rpc::kNonceBytes),
+                                rpc::RandomBytes(rpc::kSessionIdBytes)};
   auto session = std::make_shared<Session>();
   session->id = terms.id;
-  session->key = SessionKey(secret_, terms);
+  session->key = rpc::SessionKey(secret_, terms);
   reply->set_session(terms.id);
   reply->set_nonce(terms.server_nonce);
-  reply->set_proof(ServerProof(secret_, terms));
+  reply->set_proof(rpc::ServerProof(secret_, terms));
   MutexLock lock(mu_);
   unproven_.Add(std::move(session), limits_.unproven);
   return OkStatus();
 }
 
 Status ServerSessions::Check(std::string_view bytes, std::string_view method) {
-  const auto stamp = DecodeStamp(bytes);
+  const auto stamp = rpc::DecodeStamp(bytes);
   if (!stamp) {
     return Unauthenticated("metadata %s has %d bytes, which are no proof of a call [TD6011]",
-                           kStampMetadata, bytes.size());
+                           rpc::kStampMetadata, bytes.size());
   }
   std::shared_ptr<Session> session;
   {
@@ -76,7 +76,7 @@ Status ServerSessions::Check(std::string_view bytes, std::string_view method) {
   }
   if (session == nullptr)
     return Unauthenticated("this server does not know the caller's session [TD6021]");
-  if (!ProofsEqual(stamp->proof, CallProof(session->key, stamp->counter, method))) {
+  if (!rpc::ProofsEqual(stamp->proof, rpc::CallProof(session->key, stamp->counter, method))) {
     return Unauthenticated(
         "the proof of call %s is wrong: the caller does not hold the secret of "
         "job \"%s\" [TD6011]",
@@ -105,4 +105,4 @@ size_t ServerSessions::proven() const {
   return proven_.order.size();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -14,9 +14,11 @@
 #include "pserver/state/sequence_window.h"
 
 namespace tandem {
-
 class OpenSessionReply;
 class OpenSessionRequest;
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 // Thread-safe.
 class ServerSessions {
@@ -64,4 +66,4 @@ class ServerSessions {
   Table unproven_ TD_GUARDED_BY(mu_), proven_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -24,7 +24,7 @@
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using grpc::ByteBuffer;
@@ -60,8 +60,8 @@ using Base =
 
 // Writes the reply of a call that carries tensors, and ends the call.
 TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
-  return [reply, finish](const Status& status, EncodedMessage answer) {
-    if (status.ok()) *reply = ToByteBuffer(std::move(answer));
+  return [reply, finish](const Status& status, codec::EncodedMessage answer) {
+    if (status.ok()) *reply = rpc::ToByteBuffer(std::move(answer));
     finish(status);
   };
 }
@@ -158,7 +158,7 @@ class PserverService final : public Base {
                                OpenLaneReply* reply) override {
     return Work(context, PserverCall::kOpenLane, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
-      TD_ASSIGN_OR_RETURN(ShmRpcTicket invitation, options_.invite());
+      TD_ASSIGN_OR_RETURN(shm_rpc::ShmRpcTicket invitation, options_.invite());
       reply->set_socket(std::move(invitation.socket));
       reply->set_ticket(std::move(invitation.ticket));
       return OkStatus();
@@ -166,15 +166,16 @@ class PserverService final : public Base {
   }
   ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
-    return Move(context, PserverCall::kExchangeMap,
-                [this, request, reply] { return tandem::ExchangeMap(*request, shard_, reply); });
+    return Move(context, PserverCall::kExchangeMap, [this, request, reply] {
+      return tandem::pserver::ExchangeMap(*request, shard_, reply);
+    });
   }
   ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
                                     const FreezeBucketsRequest* request,
                                     FreezeBucketsReply* reply) override {
     return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::FreezeBuckets(*request, shard_, reply);
+      return tandem::pserver::FreezeBuckets(*request, shard_, reply);
     });
   }
   ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
@@ -182,14 +183,15 @@ class PserverService final : public Base {
                                    OfferBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::OfferBuckets(*request, shard_);
+      return tandem::pserver::OfferBuckets(*request, shard_);
     });
   }
   ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
                                      const ReleaseBucketsRequest* request,
                                      ReleaseBucketsReply* reply) override {
-    return Move(context, PserverCall::kReleaseBuckets,
-                [this, request, reply] { return tandem::ReleaseBuckets(*request, shard_, reply); });
+    return Move(context, PserverCall::kReleaseBuckets, [this, request, reply] {
+      return tandem::pserver::ReleaseBuckets(*request, shard_, reply);
+    });
   }
   ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
                                     const RefuseBucketsRequest* request,
@@ -202,14 +204,15 @@ class PserverService final : public Base {
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
     // The reply contains the map, which other servers then learn.
-    return Move(context, PserverCall::kHoldPushes,
-                [this, request, reply] { return tandem::HoldPushes(*request, durable_, reply); });
+    return Move(context, PserverCall::kHoldPushes, [this, request, reply] {
+      return tandem::pserver::HoldPushes(*request, durable_, reply);
+    });
   }
   ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
                               TakeCutReply* reply) override {
     return Hand(context, PserverCall::kTakeCut, &threads_.others,
                 [this, request, reply](const Finish& finish) {
-                  tandem::TakeCut(*request, durable_, reply, finish);
+                  tandem::pserver::TakeCut(*request, durable_, reply, finish);
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
@@ -227,7 +230,8 @@ class PserverService final : public Base {
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
   // Marks the caller's connection as one of the job.
-  void NoteProof(const CallbackServerContext& context, PserverCall call, Standing standing) const;
+  void NoteProof(const CallbackServerContext& context, PserverCall call,
+                 rpc::Standing standing) const;
   // Wraps `finish` so that the audit log records the caller and the result of the call.
   Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
                Finish finish) const;
@@ -281,15 +285,15 @@ class PserverService final : public Base {
 Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
   if (!options_.sessions->asks() || call == PserverCall::kOpenSession) return OkStatus();
   const auto& metadata = context.client_metadata();
-  if (const auto stamp = metadata.find(kStampMetadata); stamp != metadata.end()) {
+  if (const auto stamp = metadata.find(rpc::kStampMetadata); stamp != metadata.end()) {
     return options_.sessions->Check({stamp->second.data(), stamp->second.size()},
                                     AccessTable()[static_cast<size_t>(call)].method);
   }
-  if (metadata.find(kTokenMetadata) != metadata.end()) {
+  if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
         "the caller sent a token (metadata %s), as earlier versions do; this server takes sessions "
         "alone [TD6022]; hint: run the same version of Tandem on both sides",
-        kTokenMetadata);
+        rpc::kTokenMetadata);
   }
   return Unauthenticated(
       "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
@@ -297,12 +301,12 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
-  return tandem::CheckJob(job, shard_.Job());
+  return tandem::pserver::CheckJob(job, shard_.Job());
 }
 
 Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
   if (!options_.roles) {
-    NoteProof(context, call, Standing::kTrusted);
+    NoteProof(context, call, rpc::Standing::kTrusted);
     return OkStatus();
   }
   const std::vector<std::string> uris = UrisOf(context);
@@ -311,15 +315,15 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
   } else {
-    const StatusOr<PeerIdentity> caller = ParseIdentity(uris[0]);
-    const bool looks = caller.ok() && caller->role == PeerRole::kObserver;
-    NoteProof(context, call, looks ? Standing::kObserver : Standing::kTrusted);
+    const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
+    const bool looks = caller.ok() && caller->role == rpc::PeerRole::kObserver;
+    NoteProof(context, call, looks ? rpc::Standing::kObserver : rpc::Standing::kTrusted);
   }
   return status;
 }
 
 void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
-                               Standing standing) const {
+                               rpc::Standing standing) const {
   // A caller that opens a session has not yet proved that it holds the secret.
   const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
   if (proved && options_.admissions != nullptr)
@@ -328,7 +332,7 @@ void PserverService::NoteProof(const CallbackServerContext& context, PserverCall
 
 Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,
                              bool has_secret, Finish finish) const {
-  AuditRecord record;
+  rpc::AuditRecord record;
   record.job = shard_.Job();
   record.call = AccessTable()[static_cast<size_t>(call)].method;
   record.peer = context.peer();
@@ -336,13 +340,13 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
   if (const std::vector<std::string> uris = UrisOf(context); !uris.empty()) {
     record.caller = absl::StrJoin(uris, " ");
     record.proof = "certificate";
-    const StatusOr<PeerIdentity> identity = ParseIdentity(uris[0]);
-    if (identity.ok()) record.role = RoleName(identity->role);
+    const StatusOr<rpc::PeerIdentity> identity = rpc::ParseIdentity(uris[0]);
+    if (identity.ok()) record.role = rpc::RoleName(identity->role);
   } else if (has_secret) {
     record.proof = "secret";
   }
   return [audit = options_.audit, record, finish = std::move(finish)](const Status& status) {
-    AuditRecord ended = record;
+    rpc::AuditRecord ended = record;
     ended.outcome = status;
     audit->Add(ended);
     finish(status);
@@ -371,7 +375,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
                                            std::function<void(const Finish&)> body) {
   Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
-    reactor->Finish(ToGrpc(status));  // last use of the call: it may be destroyed now
+    reactor->Finish(rpc::ToGrpc(status));  // last use of the call: it may be destroyed now
   };
   Status status = CheckSecret(*context, call);
   if (options_.audit != nullptr) {
@@ -434,18 +438,19 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
   const bool is_short = request->Length() <= kShortBytesMax;
   return HandWaiting(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
                      [=, this](const Finish& finish, const void* tag) {
-                       calls_.Push(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+                       calls_.Push(rpc::ReceivedMessage(*request).fragments(), Into(reply, finish),
+                                   tag);
                      });
 }
 
 ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
-  const bool rows = AsksForRowsAlone(ReceivedMessage(*request).fragments());
+  const bool rows = AsksForRowsAlone(rpc::ReceivedMessage(*request).fragments());
   Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
-  return HandWaiting(context, PserverCall::kPull, &runner,
-                     [=, this](const Finish& finish, const void* tag) {
-                       calls_.Pull(ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
-                     });
+  return HandWaiting(
+      context, PserverCall::kPull, &runner, [=, this](const Finish& finish, const void* tag) {
+        calls_.Pull(rpc::ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+      });
 }
 
 Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {
@@ -488,4 +493,4 @@ std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
                                           deadlines);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -17,10 +17,13 @@ namespace grpc {
 class Service;
 }
 
-namespace tandem {
-
+namespace tandem::rpc {
 class Admissions;
 class AuditLog;
+}  // namespace tandem::rpc
+
+namespace tandem::pserver {
+
 class ServerSessions;
 
 struct PserverServiceOptions {
@@ -29,10 +32,10 @@ struct PserverServiceOptions {
   ServerSessions* sessions = nullptr;  // checks that callers hold the job's secret
   // Callers have certificates: pserver/service/access.h gives the calls of each role.
   bool roles = false;
-  AuditLog* audit = nullptr;                       // audit log of every call; null: none
-  std::function<StatusOr<ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
+  rpc::AuditLog* audit = nullptr;                           // audit log of every call; null: none
+  std::function<StatusOr<shm_rpc::ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
   // Receives the proofs of callers; null if callers need no proof.
-  std::shared_ptr<Admissions> admissions;
+  std::shared_ptr<rpc::Admissions> admissions;
 };
 
 // Threads that handle calls.
@@ -47,4 +50,4 @@ std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
                                                   CallMetrics& metrics, PserverThreads threads,
                                                   Deadlines& deadlines);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,11 +2,11 @@
 
 #include "absl/strings/str_format.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
-StatusTable Trainers(const ShardInfo& info) {
-  StatusTable table{
+http::StatusTable Trainers(const ShardInfo& info) {
+  http::StatusTable table{
       "trainers",
       {"trainer", "state", "pushes", "skipped", "last step", "waited for others", "silent for"},
       {}};
@@ -29,11 +29,11 @@ std::string Slowest(const ShardInfo& info) {
   for (const TrainerInfo& t : info.trainers) {
     if (t.seen && !t.completed && !t.lost) waited.emplace_back(t.trainer, t.waited_recently);
   }
-  return SlowestText("trainer", waited, "in the last minute");
+  return http::SlowestText("trainer", waited, "in the last minute");
 }
 
-StatusTable Slices(const ShardInfo& info) {
-  StatusTable table{"slices", {"variable", "shape", "first element", "elements"}, {}};
+http::StatusTable Slices(const ShardInfo& info) {
+  http::StatusTable table{"slices", {"variable", "shape", "first element", "elements"}, {}};
   for (const SliceSpec& s : info.config.slices) {
     table.rows.push_back(
         {s.variable, ToString(s.shape), std::to_string(s.offset), std::to_string(s.numel)});
@@ -41,11 +41,11 @@ StatusTable Slices(const ShardInfo& info) {
   return table;
 }
 
-StatusTable Tables(const ShardInfo& info) {
-  StatusTable table{"tables",
-                    {"variable", "shape", "rules", "rows", "extended", "MB", "outside memory",
-                     "came back", "waiting", "dropped", "removed"},
-                    {}};
+http::StatusTable Tables(const ShardInfo& info) {
+  http::StatusTable table{"tables",
+                          {"variable", "shape", "rules", "rows", "extended", "MB", "outside memory",
+                           "came back", "waiting", "dropped", "removed"},
+                          {}};
   for (size_t i = 0; i < info.tables.size(); ++i) {
     const TableSpec& spec = info.config.tables[i];
     const TableInfo& t = info.tables[i];
@@ -60,8 +60,8 @@ StatusTable Tables(const ShardInfo& info) {
 
 }  // namespace
 
-StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage) {
-  StatusDocument document;
+http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage) {
+  http::StatusDocument document;
   document.ready = info.initialised && storage.ok();
   const auto say_storage = [&] {
     if (!storage.ok()) document.facts.emplace_back("storage", ToString(storage));
@@ -93,4 +93,4 @@ StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage)
   return document;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

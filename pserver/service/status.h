@@ -4,10 +4,10 @@
 #include "common/http/status_page.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Ready when the shard has its initial values and `storage` is OK. Otherwise `storage` is the
 // reason why pushes are rejected or checkpoints are not written.
-StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
+http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
 
-}  // namespace tandem
+}  // namespace tandem::pserver

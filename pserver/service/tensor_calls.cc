@@ -9,10 +9,10 @@
 #include "proto/pserver.pb.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
-Caller CallerOfPush(const CodedPush& push) {
+Caller CallerOfPush(const codec::CodedPush& push) {
   return {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
           push.incarnation};
 }
@@ -28,17 +28,17 @@ struct Call {
   const Clock& clock;  // the shard's clock
   Time received = clock.Now();
 
-  CodedTimes Times(const UpdateTime& update) const {
+  codec::CodedTimes Times(const UpdateTime& update) const {
     return {Microseconds(received), Microseconds(clock.Now()), Microseconds(update.begin),
             Microseconds(update.end)};
   }
-  CodedPullReply Coded(const PullResult& result) const;
+  codec::CodedPullReply Coded(const PullResult& result) const;
 };
 
-CodedPullReply Call::Coded(const PullResult& result) const {
-  CodedPullReply coded{result.version, result.server_incarnation, {}, Times(result.update)};
+codec::CodedPullReply Call::Coded(const PullResult& result) const {
+  codec::CodedPullReply coded{result.version, result.server_incarnation, {}, Times(result.update)};
   for (const PulledSlice& s : result.slices) {
-    CodedSlice slice;
+    codec::CodedSlice slice;
     slice.variable = s.variable;
     slice.offset = s.offset;
     slice.desc = {DType::kF32, s.dim == 0 ? Shape{s.numel} : Shape{s.numel / s.dim, s.dim}};
@@ -51,7 +51,7 @@ CodedPullReply Call::Coded(const PullResult& result) const {
 
 }  // namespace
 
-bool AsksForRowsAlone(Fragments request) {
+bool AsksForRowsAlone(codec::Fragments request) {
   using google::protobuf::internal::WireFormatLite;
   constexpr size_t kLook = 512;  // the fields before are short
   if (request.empty()) return false;
@@ -67,7 +67,8 @@ bool AsksForRowsAlone(Fragments request) {
   return false;
 }
 
-StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& push) {
+StatusOr<PushOutcome> TensorCalls::TakePush(codec::Fragments message,
+                                            const codec::CodedPush& push) {
   PushHead head;
   head.caller = CallerOfPush(push);
   head.sequence = push.sequence;
@@ -79,21 +80,21 @@ StatusOr<PushOutcome> TensorCalls::TakePush(Fragments message, const CodedPush& 
   head.numbers = {push.sent, push.ended};
   head.finite = push.finite;
   std::vector<const void*> in_place;
-  for (const CodedSlice& s : push.slices) {
+  for (const codec::CodedSlice& s : push.slices) {
     head.slices.push_back({s.variable, s.offset, s.desc});
-    in_place.push_back(ContentInPlace(message, s));
+    in_place.push_back(codec::ContentInPlace(message, s));
   }
   TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head, in_place));
   for (size_t i = 0; i < ticket.buffers.size(); ++i) {
     if (ticket.buffers[i].get() == in_place[i]) continue;
-    TD_RETURN_IF_ERROR(CopyContent(message, push.slices[i], ticket.buffers[i].get()));
+    TD_RETURN_IF_ERROR(codec::CopyContent(message, push.slices[i], ticket.buffers[i].get()));
   }
   return shard_.Push(head, std::move(ticket));
 }
 
-void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
+void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag) {
   const Call call{server_incarnation_, deadlines_.clock()};
-  const StatusOr<CodedPush> push = DecodePush(request);
+  const StatusOr<codec::CodedPush> push = codec::DecodePush(request);
   PullRequest pull;
   Status status = push.status();
   if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
@@ -106,14 +107,14 @@ void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
     status = pushed.status();
   }
   if (!status.ok()) return answer(status, {});
-  CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
+  codec::CodedPushReply reply{pushed->version, server_incarnation_, pushed->duplicate, {}};
   reply.log_number = pushed->log_number;
   reply.kept_number = pushed->kept_number;
   if (push->pull.empty()) {
     return shard_.WhenLogged([call, update = pushed->update, answer = std::move(answer),
                               reply](const Status& written) mutable {
       reply.times = call.Times(update);
-      answer(written, EncodePushReply(reply, false));
+      answer(written, codec::EncodePushReply(reply, false));
     });
   }
   StartPull(
@@ -123,12 +124,12 @@ void TensorCalls::Push(Fragments request, Answer answer, const void* tag) {
         if (result.status().code() == StatusCode::kOutOfRange) {
           // The elements have moved; the push was still accepted.
           return shard.WhenLogged([answer = std::move(answer), reply](const Status& written) {
-            answer(written, EncodePushReply(reply, false));
+            answer(written, codec::EncodePushReply(reply, false));
           });
         }
         if (!result.ok()) return answer(result.status(), {});
         reply.pulled = call.Coded(*result);
-        answer(OkStatus(), EncodePushReply(reply, crc32c));
+        answer(OkStatus(), codec::EncodePushReply(reply, crc32c));
       },
       tag);
 }
@@ -148,19 +149,19 @@ void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
   deadlines_.Poke(deadline);
 }
 
-void TensorCalls::Pull(Fragments request, Answer answer, const void* tag) {
+void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag) {
   const Call call{server_incarnation_, deadlines_.clock()};
   PullRequest pull;
-  if (Status status = ParseMessage(request, &pull); !status.ok()) return answer(status, {});
+  if (Status status = rpc::ParseMessage(request, &pull); !status.ok()) return answer(status, {});
   if (Status status = CheckTimeout(pull.timeout_ms()); !status.ok()) return answer(status, {});
   StartPull(
       CallerOf(pull), pull,
       [call, crc32c = pull.crc32c(),
        answer = std::move(answer)](const StatusOr<PullResult>& result) {
         if (!result.ok()) return answer(result.status(), {});
-        answer(OkStatus(), EncodePullReply(call.Coded(*result), crc32c));
+        answer(OkStatus(), codec::EncodePullReply(call.Coded(*result), crc32c));
       },
       tag);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

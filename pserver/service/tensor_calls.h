@@ -9,18 +9,20 @@
 #include "pserver/shard/shard.h"
 
 namespace tandem {
-
 class PullRequest;
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 // Whether a PullRequest has rows and no ranges, judged by its first bytes. Used to choose a thread;
 // a wrong result is harmless.
-bool AsksForRowsAlone(Fragments request);
+bool AsksForRowsAlone(codec::Fragments request);
 
 // Thread-safe.
 class TensorCalls {
  public:
   // Called exactly once: immediately, or after other trainers have called or a deadline has passed.
-  using Answer = std::function<void(const Status&, EncodedMessage)>;
+  using Answer = std::function<void(const Status&, codec::EncodedMessage)>;
 
   // Both must outlive this and all pending replies.
   TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines)
@@ -29,11 +31,11 @@ class TensorCalls {
   // `request` is not used after these return. Its bytes may change meanwhile (shared memory of an
   // shm RPC client); this only changes the values used. `tag`: identifies the call for
   // Shard::Leave.
-  void Push(Fragments request, Answer answer, const void* tag = nullptr);
-  void Pull(Fragments request, Answer answer, const void* tag = nullptr);
+  void Push(codec::Fragments request, Answer answer, const void* tag = nullptr);
+  void Pull(codec::Fragments request, Answer answer, const void* tag = nullptr);
 
  private:
-  StatusOr<PushOutcome> TakePush(Fragments message, const CodedPush& push);
+  StatusOr<PushOutcome> TakePush(codec::Fragments message, const codec::CodedPush& push);
   // Calls `done` with a result, immediately or when the version is available.
   void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done,
                  const void* tag);
@@ -43,4 +45,4 @@ class TensorCalls {
   Deadlines& deadlines_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

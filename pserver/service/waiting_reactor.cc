@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 class WaitingReactor final : public grpc::ServerUnaryReactor {
@@ -29,4 +29,4 @@ grpc::ServerUnaryReactor* NewWaitingReactor(std::function<void()> gone) {
   return reactor;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

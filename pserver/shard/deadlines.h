@@ -6,7 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // INVALID_ARGUMENT: the call has no time limit.
 inline Status CheckTimeout(uint64_t timeout_ms) {
@@ -35,4 +35,4 @@ class Deadlines {
   const Clock& clock_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -1,6 +1,6 @@
 #include "pserver/shard/delta_base.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 std::optional<uint64_t> DeltaBase::version() const {
   MutexLock lock(mu_);
@@ -38,4 +38,4 @@ void DeltaBase::Forget() {
   order_min_ = made_ + 1;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/mutex.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe: snapshots are written on other threads than those that make them. Takes no other
 // lock.
@@ -38,4 +38,4 @@ class DeltaBase {
   int deltas_ TD_GUARDED_BY(mu_) = 0;          // taken since the base
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "pserver/shard/shard_restore.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 Status NoFolder() {
@@ -265,4 +265,4 @@ void DurableShard::Close() {
   if (log_ != nullptr) log_->Close();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

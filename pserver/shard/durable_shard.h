@@ -15,7 +15,7 @@
 #include "pserver/storage/group_commit_log.h"
 #include "pserver/storage/storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Call Recover before the first call of the shard. Thread-safe.
 class DurableShard {
@@ -124,4 +124,4 @@ class DurableShard {
   std::unique_ptr<Shard> shard_;  // destroyed before its log
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kSettingsMax = 4096;
@@ -51,4 +51,4 @@ Status CheckSettings(const Agreement& settings) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe.
 class JobSettingsCheck {
@@ -28,4 +28,4 @@ class JobSettingsCheck {
 // INVALID_ARGUMENT: too many settings, or not in ascending order.
 Status CheckSettings(const Agreement& settings);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kBarriersMax = 1024;
@@ -146,4 +146,4 @@ Time NamedBarriers::NextDeadline() const {
   return next;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

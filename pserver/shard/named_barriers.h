@@ -10,7 +10,7 @@
 
 #include "pserver/shard/wait_list.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // A use (generation) of a barrier is released when all trainers that are not gone (TrainerRegistry)
 // wait in it. A call waits only while other trainers are missing. A call counts while its trainer's
@@ -65,4 +65,4 @@ class NamedBarriers {
   uint64_t entered_ = 0;  // number of calls
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/step_number.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 void ReplayQueue::Add(LogEntry entry, bool lost) {
   if (entry.kind == LogEntry::Kind::kOrder && !lost) ids_[IdOf(entry.head)] = entry.number;
@@ -60,4 +60,4 @@ std::string ReplayQueue::Senders() const {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

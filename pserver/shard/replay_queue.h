@@ -14,7 +14,7 @@
 
 #include "pserver/state/wal.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe (the shard's lock guards it).
 class ReplayQueue {
@@ -57,4 +57,4 @@ class ReplayQueue {
   std::map<PushId, uint64_t> ids_;  // numbers of entries without values
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

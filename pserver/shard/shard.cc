@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
@@ -491,4 +491,4 @@ StatusOr<int> Shard::Complete(const Caller& caller) {
   return left;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -39,7 +39,7 @@
 #include "pserver/tables/shard_params.h"
 #include "pserver/tables/table_metrics.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // The shard of one server. Thread-safe. A callback runs without any lock, on the thread of the call
 // that made it ready (with a log: on the log's thread). Each callback runs exactly once, at the
@@ -472,4 +472,4 @@ class Shard {
   NamedBarriers barriers_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Approximate bytes copied under the lock before other calls get their turn.
@@ -144,4 +144,4 @@ ShardInfo Shard::Info() const {
   return info;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -10,7 +10,7 @@
 
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 void RaiseTo(const std::vector<uint64_t>& told, std::vector<uint64_t>& known) {
@@ -220,4 +220,4 @@ void Shard::TryCut(Ready& ready) {
   EndHold(OkStatus(), ready);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -9,7 +9,7 @@
 #include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 bool Shard::Serves(int bucket) const { return params_ != nullptr && params_->Serves(bucket); }
 
@@ -435,4 +435,4 @@ StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
   return seen == SequenceWindow::Seen::kTaken;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 #include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 uint64_t Shard::LastNumber() const { return owed_.empty() ? log_number_ : owed_.last_number(); }
 
@@ -164,4 +164,4 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
   return DataLoss("entry %d of the update log does not fit: %s", number, ToString(status));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 
 using Kind = SnapshotChunk::Kind;
 
@@ -106,4 +106,4 @@ Status Shard::Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> pa
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "pserver/shard/shard.h"
 #include "pserver/storage/image_pieces.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe.
 class ShardRestore final : public SnapshotSink {
@@ -28,4 +28,4 @@ class ShardRestore final : public SnapshotSink {
   std::unique_ptr<ShardParams> params_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

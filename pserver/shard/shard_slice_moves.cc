@@ -7,7 +7,7 @@
 
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 void Shard::SlicesChanged() { config_.slices = params_->slices().specs(); }
 
@@ -55,4 +55,4 @@ StatusOr<int> Shard::FindRange(const PullRange& range) const {
   return params_->FindRange(range, moves_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 bool Shard::Idle() const { return sync() && !params_->ServesAny() && moves_.offered.empty(); }
 
@@ -69,4 +69,4 @@ void Shard::TakeBack() {
   NoteMove(LogEntry::Kind::kMoveLearned, {{}, {}, std::move(back)});
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -9,7 +9,7 @@
 #include "common/tensor/finite.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // INVALID_ARGUMENT: a value is not finite (the message names the first one).
@@ -113,4 +113,4 @@ void Shard::LoseSilentTrainers(Time now, Ready& ready) {
   barriers_.Wake(ready);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

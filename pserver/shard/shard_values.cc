@@ -3,7 +3,7 @@
 
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
                                  const std::vector<SliceValues>& params,
@@ -101,4 +101,4 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   return page;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "common/base/step_number.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr Duration kTellEvery = std::chrono::seconds(1);
@@ -363,4 +363,4 @@ void Shard::Shutdown() {
   Run(std::move(ready));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

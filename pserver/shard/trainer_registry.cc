@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 std::string TrainerList(const std::vector<int>& trainers) {
   if (trainers.empty()) return "nobody";
@@ -157,4 +157,4 @@ std::vector<TrainerInfo> TrainerRegistry::Info() const {
   return info;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

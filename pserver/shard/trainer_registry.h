@@ -12,7 +12,7 @@
 #include "common/base/recent_sum.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Trainers are 0 to size() - 1. Not thread-safe (the shard's lock guards it).
 class TrainerRegistry {
@@ -103,4 +103,4 @@ class TrainerRegistry {
 // Returns "trainer 1" or "trainers 1, 3" as text, and a placeholder if the list is empty.
 std::string TrainerList(const std::vector<int>& trainers);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -10,7 +10,7 @@
 #include "pserver/shard/trainer_registry.h"
 #include "pserver/state/wal.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Replies that are sent outside the lock, after the changes they report are logged.
 using ReadyAnswers = std::vector<WriteAheadLog::Written>;
@@ -114,4 +114,4 @@ class WaitList {
   std::list<Call> calls_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 
 #include "pserver/state/move_state.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Freezes buckets for a move to `target`.
 struct FreezeRequest {
@@ -69,4 +69,4 @@ struct MapAnswer {
   bool sync = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/huge_pages.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct BufferPool::State {
   State(size_t max, std::shared_ptr<Arena> from) : arena(std::move(from)), spare_bytes_max(max) {}
@@ -76,4 +76,4 @@ size_t BufferPool::spare_bytes() const {
   return state_->spare_bytes;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -9,7 +9,7 @@
 #include "common/shm/arena.h"
 #include "common/tensor/device.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe. Blocks may outlive the pool; they are then freed with their last reference.
 class BufferPool {
@@ -30,4 +30,4 @@ class BufferPool {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

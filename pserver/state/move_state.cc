@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // The messages accepted in either window. Both are of the same sender, so they differ only
@@ -117,4 +117,4 @@ const SequenceWindow* MoveState::Inherited(int server, int trainer, uint64_t inc
   return nullptr;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

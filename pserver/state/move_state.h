@@ -14,7 +14,7 @@
 #include "common/tensor/bucket_map.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // The pushes of a trainer that server `server` accepted.
 struct ServerPushState {
@@ -73,4 +73,4 @@ struct MoveState {
   const SequenceWindow* Inherited(int server, int trainer, uint64_t incarnation) const;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

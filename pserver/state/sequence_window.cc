@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 SequenceWindow::Seen SequenceWindow::Look(uint64_t sequence) const {
   if (sequence == 0) return Seen::kTooOld;
@@ -44,4 +44,4 @@ SequenceWindow SequenceWindow::FromParts(uint64_t highest,
   return window;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

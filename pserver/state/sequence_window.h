@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::pserver {
 
 class SequenceWindow {
  public:
@@ -29,4 +29,4 @@ class SequenceWindow {
   std::array<uint64_t, kWords> words_{};
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

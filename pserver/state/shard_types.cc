@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "common/tensor/row_buckets.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kJobBytesMax = 64;  // limit for caller-provided text in messages
@@ -268,4 +268,4 @@ size_t ShardSnapshot::bytes() const {
   return sum;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

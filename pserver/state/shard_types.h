@@ -20,7 +20,7 @@
 #include "kernels/graph/optimizer.h"
 #include "pserver/state/sequence_window.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct MoveState;  // see move_state.h
 
@@ -374,4 +374,4 @@ inline std::span<const float> Floats(const Buffer& buffer, int64_t numel) {
   return {reinterpret_cast<const float*>(buffer.get()), static_cast<size_t>(numel)};
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

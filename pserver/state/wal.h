@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct MoveRecord;  // see bucket_move.h
 
@@ -65,4 +65,4 @@ class WriteAheadLog {
   virtual void WhenLogged(Written done) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

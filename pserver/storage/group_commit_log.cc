@@ -7,7 +7,7 @@
 #include "common/base/nearest.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr Duration kAgain = std::chrono::milliseconds(100);  // pause after a lack of room
@@ -203,4 +203,4 @@ void LogFlushThread::Loop() {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -14,7 +14,7 @@
 #include "pserver/state/wal.h"
 #include "pserver/storage/storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
@@ -98,4 +98,4 @@ class LogFlushThread {
   std::thread thread_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "pserver/tables/row_accessor.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Merges the rows of one bucket of the two snapshots.
@@ -97,4 +97,4 @@ void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
   delta.base.reset();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

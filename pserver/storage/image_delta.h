@@ -4,7 +4,7 @@
 
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Adds the rows of `base` to the partial tables of `delta`. Applies the decay and removal that
 // happened to these rows between the two versions. This is possible because the rules depend only
@@ -13,4 +13,4 @@ namespace tandem {
 // bucket.
 void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

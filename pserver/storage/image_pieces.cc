@@ -4,7 +4,7 @@
 
 #include "pserver/storage/storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using Kind = SnapshotChunk::Kind;
 
@@ -70,4 +70,4 @@ Status GivePieces(ShardSnapshot image, SnapshotSink& taker) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct SnapshotChunk {
   enum class Kind : uint8_t {
@@ -50,4 +50,4 @@ class SnapshotAssembler final : public SnapshotSink {
 // Sends a snapshot to `taker` in chunks.
 Status GivePieces(ShardSnapshot image, SnapshotSink& taker);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

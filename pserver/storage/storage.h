@@ -15,7 +15,7 @@
 #include "pserver/state/wal.h"
 #include "pserver/storage/image_pieces.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Thread-safe.
 class Storage {
@@ -60,4 +60,4 @@ class Storage {
   virtual Status ClearLog() = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "pserver/tables/row_store.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct ColdRow {
   uint64_t id = 0;
@@ -50,4 +50,4 @@ class ColdStore {
   virtual std::unique_ptr<ColdRows> NewTable(int64_t floats, int64_t brief) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 void CowTableSnapshot::Save(uint64_t id, const RowStore& rows, uint32_t at,
                             const WaitingRow* waiting) {
@@ -59,4 +59,4 @@ StatusOr<TableSnapshot> CowTableSnapshot::Take() {
   return std::move(image_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -13,7 +13,7 @@
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/row_store.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Copy-on-write snapshot of one table. Create it, call Save before each change of a row in a
 // pending bucket, call Add for each bucket, then Take once. Not thread-safe.
@@ -70,4 +70,4 @@ class CowTableSnapshot {
   Status status_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

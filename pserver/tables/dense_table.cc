@@ -8,7 +8,7 @@
 #include "common/base/nearest.h"
 #include "common/tensor/reduce.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // The update of a slice must not depend on values outside the slice.
@@ -329,4 +329,4 @@ StatusOr<std::vector<SliceSnapshot>> DenseTable::TakeCut() {
   return cut;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

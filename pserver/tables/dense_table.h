@@ -13,7 +13,7 @@
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/update_program.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Stores and updates the dense slices of one shard. Not thread-safe (the shard's lock guards it).
 // The buffers it returns are shared and immutable, so any thread may read them.
@@ -140,4 +140,4 @@ class DenseTable {
   std::vector<std::string> names_;                                 // for "did you mean"
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

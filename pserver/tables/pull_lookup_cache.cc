@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::pserver {
 
 const PullLookupCache::Pull* PullLookupCache::Find(std::span<const uint64_t> ids,
                                                    uint64_t moves) const {
@@ -12,4 +12,4 @@ const PullLookupCache::Pull* PullLookupCache::Find(std::span<const uint64_t> ids
   return nullptr;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

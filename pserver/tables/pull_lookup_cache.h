@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Remembers the last four pulls. Not thread-safe.
 class PullLookupCache {
@@ -32,4 +32,4 @@ class PullLookupCache {
   size_t next_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -1,6 +1,6 @@
 #include "pserver/tables/row_accessor.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 Status RowAccessor::CheckCounts(std::span<const uint64_t> ids, const float* pushed) const {
   if (!ctr()) return OkStatus();
@@ -28,4 +28,4 @@ bool RowAccessor::FadeAndStay(uint32_t version, RowUse& use) const {
   return Score(use) >= static_cast<float>(rules_.shrink_score);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

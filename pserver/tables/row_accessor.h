@@ -15,7 +15,7 @@
 #include "common/tensor/table_rules.h"
 #include "pserver/tables/row_store.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 class RowAccessor {
  public:
@@ -58,4 +58,4 @@ class RowAccessor {
   const int64_t dim_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 #include "common/base/rng.h"
 #include "common/tensor/row_buckets.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 RowAdmission::RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table)
     : rules_(rules), key_(StreamKey(seed, "admit:" + table)), buckets_(kRowBuckets) {}
@@ -64,4 +64,4 @@ void RowAdmission::Drop(int bucket) {
   waiting.clear();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -10,7 +10,7 @@
 #include "common/tensor/table_rules.h"
 #include "pserver/state/shard_types.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Counts the gradients of rows that wait for admission. Not thread-safe.
 class RowAdmission {
@@ -45,4 +45,4 @@ class RowAdmission {
   size_t count_ = 0;  // in all buckets
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Lines with three rows on average leave 5 % of the rows outside their own line; with four rows, 10
@@ -94,4 +94,4 @@ void RowHashTable::Rehash(size_t lines) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 
 #include "common/base/prefetch.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Maps row ids to indices. Not thread-safe.
 class RowHashTable {
@@ -96,4 +96,4 @@ class RowHashTable {
   uint32_t size_ = 0;   // rows
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "common/base/huge_pages.h"
 #include "common/tensor/device.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kSlabBytes = 1 << 20;
@@ -181,4 +181,4 @@ std::vector<uint64_t> RowStore::IdsOf(int bucket) const {
   return ids;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -19,7 +19,7 @@
 #include "common/tensor/row_buckets.h"
 #include "pserver/tables/row_hash_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Versions are counted modulo 2^32.
 struct RowUse {
@@ -147,4 +147,4 @@ class RowStore {
   std::vector<RowHashTable> buckets_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

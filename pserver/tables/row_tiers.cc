@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/tensor/row_buckets.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kPutRows = 4096;    // maximum rows per write
@@ -165,4 +165,4 @@ Status RowTiers::Scan(int bucket, const ColdRows::Take& take) const {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -19,7 +19,7 @@
 #include "pserver/tables/row_accessor.h"
 #include "pserver/tables/row_store.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Moves rows between the two tiers. Not thread-safe.
 class RowTiers {
@@ -79,4 +79,4 @@ class RowTiers {
   Counts counts_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Floats of weights; with gradients and slots they fit into L2.
@@ -119,4 +119,4 @@ Status RowUpdater::UpdateAll(RowStore& store, std::span<const uint32_t> at, cons
   return done ? OkStatus() : Run(0, chunk, store, learning_rate);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

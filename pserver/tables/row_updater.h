@@ -14,7 +14,7 @@
 #include "pserver/tables/row_store.h"
 #include "pserver/tables/update_program.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // A row has its weights, then the slots with an element for each weight. A brief row
 // (row_accessor.h) has only the first weights and is updated as if the others were 0. A slot of one
@@ -72,4 +72,4 @@ class RowUpdater {
   std::vector<std::pair<std::string, float>> next_scalars_;  // values after the step in progress
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 
 #include "common/tensor/finite.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
@@ -323,4 +323,4 @@ StatusOr<std::vector<SlotValues>> ShardParams::Slots(const std::vector<std::stri
   return slots;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

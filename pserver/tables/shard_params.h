@@ -17,7 +17,7 @@
 #include "pserver/tables/dense_table.h"
 #include "pserver/tables/sparse_tables.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Owns the slices and tables of one shard. Not thread-safe (the shard's lock guards it). The
 // buffers it returns are shared and immutable, so any thread may read them.
@@ -145,4 +145,4 @@ class ShardParams {
   size_t missing_ = 0;       // number of false entries in given_
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 
 #include "pserver/tables/shard_params.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kParcelBytesMax = size_t{1} << 30;  // limit of a message and of a WAL record
@@ -179,4 +179,4 @@ void ShardParams::DropCut() {
   for (size_t i = 0; i < tables_->size(); ++i) tables_->table(static_cast<int>(i)).DropCut();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "common/base/nearest.h"
 #include "common/tensor/row_buckets.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr size_t kPartRows = 1024;  // rows that keep a thread busy for about 100 us
@@ -419,4 +419,4 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
                   OrDidYouMean(slot, names));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

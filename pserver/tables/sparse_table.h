@@ -29,7 +29,7 @@
 #include "pserver/tables/row_tiers.h"
 #include "pserver/tables/row_updater.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Rows of one push: ascending ids. Each row has its counts (RowAccessor::counts), then dim values.
 struct RowsGradient {
@@ -231,4 +231,4 @@ class SparseTable {
   std::map<uint64_t, std::vector<float>> previous_removed_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

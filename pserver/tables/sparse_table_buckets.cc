@@ -8,7 +8,7 @@
 #include "common/tensor/row_buckets.h"
 #include "pserver/tables/sparse_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -180,4 +180,4 @@ StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t byte
   return page;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

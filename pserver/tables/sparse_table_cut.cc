@@ -4,7 +4,7 @@
 #include "common/tensor/row_buckets.h"
 #include "pserver/tables/sparse_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 CowTableSnapshot SparseTable::MakeCut(uint64_t version, std::optional<uint64_t> since) const {
   TableSnapshot image;
@@ -62,4 +62,4 @@ void SparseTable::BeforeChangeOfAll() {
   for (int bucket = 0; cut_ != nullptr && bucket < kRowBuckets; ++bucket) Capture(*cut_, bucket);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 
 #include "pserver/tables/sparse_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 void SparseTable::FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
                              std::vector<float>& scratch, float* out) const {
@@ -105,4 +105,4 @@ void SparseTable::OverwritePrevious(std::span<const uint64_t> ids, float* out) c
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace tandem {
+namespace tandem::pserver {
 
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes) {
   std::vector<size_t> order(bytes_max.size());
@@ -117,4 +117,4 @@ Status SparseTables::ApplyGathered(std::span<const int> ranks, float learning_ra
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -10,7 +10,7 @@
 
 #include "pserver/tables/sparse_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Memory for the rows of all tables of a server.
 struct TableMemory {
@@ -71,4 +71,4 @@ class SparseTables {
   std::unordered_map<std::string, int> index_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace tandem {
+namespace tandem::pserver {
 
 TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
   for (size_t i = 0; i < tables.size(); ++i) {
@@ -41,4 +41,4 @@ void TableMetrics::Show(const SparseTables& tables) const {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "common/base/metrics.h"
 #include "pserver/tables/sparse_tables.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Sets the gauges of tables. Not thread-safe.
 class TableMetrics {
@@ -24,4 +24,4 @@ class TableMetrics {
   std::vector<Gauges> gauges_;  // by table
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

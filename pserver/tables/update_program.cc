@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // The shape is [numel], or [height, dim] with a gradient of rows.
@@ -97,4 +97,4 @@ Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
   return executor_->Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -17,7 +17,7 @@
 #include "kernels/exec/scope.h"
 #include "kernels/graph/optimizer.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Runs the optimizer of one slice or of some rows. Not thread-safe.
 class UpdateProgram {
@@ -84,4 +84,4 @@ class UpdateProgram {
   std::optional<float> device_rate_;  // value of learning_rate_ on a device
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "pserver/state/buffer_pool.h"
 #include "pserver/wire/proto_convert.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using MarkDefs = google::protobuf::RepeatedPtrField<ServerMarkDef>;
@@ -201,4 +201,4 @@ void ToProto(const MoveRecord& record, MoveEntry* out) {
   out->set_leaving(record.leaving);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,11 +7,13 @@
 #include "pserver/state/bucket_move.h"
 
 namespace tandem {
-
 class MoveEntry;
 class MovesMeta;
 class ParcelDef;
 class TrainerMark;
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 StatusOr<TrainerPushState> FromProto(const TrainerMark& mark);
 void ToProto(const TrainerPushState& mark, TrainerMark* out);
@@ -23,4 +25,4 @@ void ToProto(const MoveState& state, MovesMeta* out);
 StatusOr<MoveRecord> FromProto(const MoveEntry& entry);
 void ToProto(const MoveRecord& record, MoveEntry* out);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

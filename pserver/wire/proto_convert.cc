@@ -9,7 +9,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/state/buffer_pool.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
@@ -165,7 +165,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
   request->set_job(config.job);
   request->set_trainers(static_cast<uint32_t>(config.trainers));
   request->set_mode(config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
-  FillOptimizer(config.optimizer, request->mutable_optimizer());
+  codec::FillOptimizer(config.optimizer, request->mutable_optimizer());
   for (const SliceSpec& s : config.slices) {
     ToProto(s, request->add_slice());
   }
@@ -266,4 +266,4 @@ void ToProto(const RowValues& rows, TableRows* out) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,12 +7,14 @@
 #include "pserver/state/shard_types.h"
 
 namespace tandem {
-
 class ConfigureRequest;
 class SliceDef;
 class SliceTensor;
 class SlotTensor;
 class TableRows;
+}  // namespace tandem
+
+namespace tandem::pserver {
 
 // INVALID_ARGUMENT: unknown enumerators, invalid shapes, or modes that are not built yet.
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
@@ -37,4 +39,4 @@ void ToProto(const SliceValues& slice, SliceTensor* out);
 StatusOr<RowValues> FromProto(const TableRows& rows);
 void ToProto(const RowValues& rows, TableRows* out);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

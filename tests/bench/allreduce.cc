@@ -15,9 +15,9 @@
 namespace tandem::bench {
 namespace {
 
-Status RunRank(const WorldConfig& world, TransportKind carrier, bool arena, double seconds,
-               Times times) {
-  TD_ASSIGN_OR_RETURN(const auto comm, Connect(world, {}, {carrier}));
+Status RunRank(const collective::WorldConfig& world, collective::TransportKind carrier, bool arena,
+               double seconds, Times times) {
+  TD_ASSIGN_OR_RETURN(const auto comm, collective::Connect(world, {}, {carrier}));
   for (const size_t bytes : kSizes) {
     const size_t calls = CallsOf(bytes, seconds);
     // The first calls touch the memory for the first time; their times are overwritten.
@@ -43,16 +43,16 @@ void Bind(int rank, int ranks) {
 }
 
 // One process per rank. For each size, the median over the calls of the slowest rank's time.
-StatusOr<std::vector<double>> RunWorld(int ranks, TransportKind carrier, bool arena,
+StatusOr<std::vector<double>> RunWorld(int ranks, collective::TransportKind carrier, bool arena,
                                        double seconds) {
   int port = 0;
-  TD_ASSIGN_OR_RETURN(Fd door, BindLoopbackSocket(&port));
+  TD_ASSIGN_OR_RETURN(Fd door, collective::BindLoopbackSocket(&port));
   size_t slots = 0;
   for (const size_t bytes : kSizes) slots += CallsOf(bytes, seconds);
   TD_ASSIGN_OR_RETURN(const std::vector<double> times,
                       ForkRanks(ranks, slots, [&](int r, Times own) {
                         Bind(r, ranks);
-                        WorldConfig world;
+                        collective::WorldConfig world;
                         world.rank = r;
                         world.size = ranks;
                         world.job = "allreduce";
@@ -82,8 +82,9 @@ Report NewReport() {
 StatusOr<Report> AllReduceShm(const RunOptions& options) {
   Report report = NewReport();
   for (const bool arena : {true, false}) {
-    TD_ASSIGN_OR_RETURN(const auto us, RunWorld(options.threads, TransportKind::kSharedMemory,
-                                                arena, options.seconds / 2));
+    TD_ASSIGN_OR_RETURN(const auto us,
+                        RunWorld(options.threads, collective::TransportKind::kSharedMemory, arena,
+                                 options.seconds / 2));
     report.Add(arena ? "arena_us" : "private_us", us);
   }
   return report;
@@ -91,8 +92,8 @@ StatusOr<Report> AllReduceShm(const RunOptions& options) {
 
 StatusOr<Report> AllReduceTcp(const RunOptions& options) {
   Report report = NewReport();
-  TD_ASSIGN_OR_RETURN(const auto us,
-                      RunWorld(options.threads, TransportKind::kTcp, false, options.seconds));
+  TD_ASSIGN_OR_RETURN(const auto us, RunWorld(options.threads, collective::TransportKind::kTcp,
+                                              false, options.seconds));
   report.Add("us", us);
   return report;
 }

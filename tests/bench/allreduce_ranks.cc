@@ -12,11 +12,12 @@
 
 namespace tandem::bench {
 
-Status MeasureAllReduce(Communicator& comm, float* data, size_t bytes, size_t calls, Times times) {
+Status MeasureAllReduce(collective::Communicator& comm, float* data, size_t bytes, size_t calls,
+                        Times times) {
   const size_t count = bytes / sizeof(float);
   const float expected = static_cast<float>(comm.size()) * static_cast<float>(comm.size() + 1) / 2;
-  Collective call;
-  call.op = CollectiveOp::kAllReduce;
+  collective::Collective call;
+  call.op = collective::CollectiveOp::kAllReduce;
   call.in = call.out = data;
   call.count = count;
   for (size_t i = 0; i < calls; ++i) {

@@ -13,7 +13,8 @@ namespace tandem::bench {
 using Times = double*;
 
 // `calls` allreduces (f32 sum, in place) of `bytes`, each after a barrier; `data` is large enough.
-Status MeasureAllReduce(Communicator& comm, float* data, size_t bytes, size_t calls, Times times);
+Status MeasureAllReduce(collective::Communicator& comm, float* data, size_t bytes, size_t calls,
+                        Times times);
 
 // Forks one process per rank, each of which writes up to `slots` times. Returns the times of rank
 // 0, then of rank 1, ... INTERNAL: a rank failed. `meanwhile` is called in this process once all

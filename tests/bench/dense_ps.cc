@@ -7,14 +7,14 @@
 
 namespace tandem::bench {
 
-Status DensePs::Start(const PserverOptions& served, const PsOptions& options) {
+Status DensePs::Start(const pserver::PserverOptions& served, const ps::PsOptions& options) {
   TD_RETURN_IF_ERROR(ps_.Start(served, options));
-  std::vector<PsVariable> variables;
+  std::vector<ps::PsVariable> variables;
   for (int v = 0; v < kVariables; ++v) {
     variables.push_back({"w" + std::to_string(v), Shape{numel_}});
     params_.push_back({variables.back().name, values_.data() + v * numel_, numel_});
   }
-  TD_RETURN_IF_ERROR(ps_.client->Configure(variables, PsMode::kASync, {"sgd", {}}).status());
+  TD_RETURN_IF_ERROR(ps_.client->Configure(variables, ps::PsMode::kASync, {"sgd", {}}).status());
   return ps_.client->InitOrFetch(params_).status();
 }
 

@@ -27,12 +27,12 @@ class DensePs {
  public:
   explicit DensePs(int64_t numel = kNumel) : numel_(numel) {}
 
-  Status Start(const PserverOptions& served, const PsOptions& options);
+  Status Start(const pserver::PserverOptions& served, const ps::PsOptions& options);
   // Pushes every variable once, one push each, kUnderWay at a time.
   Status PushAll(const Values& gradients);
   // Every variable in one pull.
   Status PullAll();
-  Pserver& server() { return *ps_.server; }
+  pserver::Pserver& server() { return *ps_.server; }
 
   // Seconds of each push and pull since the previous call.
   std::vector<double> TakePushSeconds();
@@ -43,7 +43,7 @@ class DensePs {
 
   const int64_t numel_;
   Values values_ = Filled(1);
-  std::vector<PsTensor> params_;
+  std::vector<ps::PsTensor> params_;
   uint64_t step_ = 0;
   std::vector<double> pull_seconds_;
   Mutex mu_;

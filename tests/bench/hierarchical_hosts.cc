@@ -13,10 +13,10 @@
 namespace tandem::bench {
 namespace {
 
-using enum AllReduceAlgorithm;
+using enum collective::AllReduceAlgorithm;
 
-constexpr RankLayout kLayout = {8, 2};
-constexpr AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
+constexpr collective::RankLayout kLayout = {8, 2};
+constexpr collective::AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
 constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
 constexpr size_t kWarmUps = 2;       // calls in which connections reach their full speed
 constexpr double kHeaderBytes = 52;  // bytes of IP and TCP, with time stamps, per packet
@@ -38,17 +38,18 @@ size_t CallsOf(size_t bytes, double seconds) {
 
 Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times) {
   TD_RETURN_IF_ERROR(hosts.Enter(rank / kLayout.ranks_per_host));
-  WorldConfig world;
+  collective::WorldConfig world;
   world.rank = rank;
   world.size = kLayout.ranks;
   world.job = "hierarchical_hosts";
   world.secret = "of a benchmark";
-  std::unique_ptr<Communicator> last;
+  std::unique_ptr<collective::Communicator> last;
   int port = kPort;
-  for (const AllReduceAlgorithm algorithm : kAlgorithms) {
+  for (const collective::AllReduceAlgorithm algorithm : kAlgorithms) {
     world.rendezvous = absl::StrFormat("%s:%d", EmulatedHosts::Address(0), port++);
-    TD_ASSIGN_OR_RETURN(auto comm,
-                        Connect(world, {.rule = Always(algorithm, kLayout.ranks_per_host)}));
+    TD_ASSIGN_OR_RETURN(
+        auto comm, collective::Connect(
+                       world, {.rule = collective::Always(algorithm, kLayout.ranks_per_host)}));
     TD_ASSIGN_OR_RETURN(const Buffer data, comm->Allocate(*std::max_element(std::begin(kHostSizes),
                                                                             std::end(kHostSizes))));
     float* const values = reinterpret_cast<float*>(data.get());
@@ -65,8 +66,9 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
 
 // The model: threads and costs inside a host as measured here; between hosts the parameters of the
 // link.
-StatusOr<CostModel> Model() {
-  TD_ASSIGN_OR_RETURN(CostModel model, ProbeTcp(std::chrono::milliseconds(50)));
+StatusOr<collective::CostModel> Model() {
+  TD_ASSIGN_OR_RETURN(collective::CostModel model,
+                      collective::ProbeTcp(std::chrono::milliseconds(50)));
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
@@ -77,7 +79,7 @@ StatusOr<CostModel> Model() {
 }  // namespace
 
 StatusOr<Report> HierarchicalHosts(const RunOptions& options) {
-  TD_ASSIGN_OR_RETURN(const CostModel model, Model());
+  TD_ASSIGN_OR_RETURN(const collective::CostModel model, Model());
   TD_ASSIGN_OR_RETURN(const auto hosts,
                       EmulatedHosts::Create(kLayout.ranks / kLayout.ranks_per_host, Link()));
   size_t slots = 0;
@@ -92,15 +94,15 @@ StatusOr<Report> HierarchicalHosts(const RunOptions& options) {
   Report report;
   report.Add("bytes", std::vector<double>(std::begin(kHostSizes), std::end(kHostSizes)));
   size_t at = 0;
-  for (const AllReduceAlgorithm algorithm : kAlgorithms) {
+  for (const collective::AllReduceAlgorithm algorithm : kAlgorithms) {
     std::vector<double> measured, predicted;
     for (const size_t bytes : kHostSizes) {
       const size_t calls = CallsOf(bytes, options.seconds);
       measured.push_back(MedianOfSlowest(times, kLayout.ranks, at, calls));
       at += calls;
-      TD_ASSIGN_OR_RETURN(
-          const std::vector<double> ends,
-          SimulateAllReduce(algorithm, kLayout, kLayout.ranks_per_host, bytes / 4, 4, model));
+      TD_ASSIGN_OR_RETURN(const std::vector<double> ends,
+                          collective::SimulateAllReduce(algorithm, kLayout, kLayout.ranks_per_host,
+                                                        bytes / 4, 4, model));
       predicted.push_back(*std::max_element(ends.begin(), ends.end()) * 1e6);
     }
     report.Add(Name(algorithm) + std::string("_us"), measured);

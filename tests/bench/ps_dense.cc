@@ -26,8 +26,8 @@
 namespace tandem::bench {
 namespace {
 
-PsOptions Over(PsTransport transport) {
-  PsOptions options;
+ps::PsOptions Over(ps::PsTransport transport) {
+  ps::PsOptions options;
   options.transport = transport;
   return options;
 }
@@ -117,7 +117,7 @@ class PlainGrpc final : public ParameterServer::Service {
           SliceTensor* const slice = request.add_slice();
           slice->set_offset(v * kNumel);
           slice->mutable_tensor()->set_content(gradients.data() + v * kNumel, kBytes);
-          results[c] = FromGrpc(stub_->Push(&context, request, &reply));
+          results[c] = rpc::FromGrpc(stub_->Push(&context, request, &reply));
         }
       });
     }
@@ -165,11 +165,11 @@ Status MeasureTls(const Values& gradients, double seconds, Report& report) {
   Status measured;
   {
     const TestAuthority authority(dir, "bench");
-    PserverOptions served;
-    PsOptions options;
-    options.transport = PsTransport::kGrpc;
-    served.rpc.tls = authority.Issue(options.job, PeerRole::kPserver);
-    options.tls = authority.Issue(options.job, PeerRole::kTrainer);
+    pserver::PserverOptions served;
+    ps::PsOptions options;
+    options.transport = ps::PsTransport::kGrpc;
+    served.rpc.tls = authority.Issue(options.job, rpc::PeerRole::kPserver);
+    options.tls = authority.Issue(options.job, rpc::PeerRole::kTrainer);
     DensePs tandem;
     measured = tandem.Start(served, options);
     if (measured.ok()) {
@@ -188,7 +188,7 @@ StatusOr<Report> PsDenseFast(const RunOptions& options) {
   Report report;
   {
     DensePs tandem;
-    TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kShm)));
+    TD_RETURN_IF_ERROR(tandem.Start({}, Over(ps::PsTransport::kShm)));
     TD_RETURN_IF_ERROR(Measure(
         "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
   }
@@ -204,7 +204,7 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options) {
   Report report;
   {
     DensePs tandem;
-    TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kGrpc)));
+    TD_RETURN_IF_ERROR(tandem.Start({}, Over(ps::PsTransport::kGrpc)));
     TD_RETURN_IF_ERROR(Measure(
         "push", options.seconds, [&] { return tandem.PushAll(gradients); }, report));
   }
@@ -219,7 +219,7 @@ StatusOr<Report> PsDenseTcp(const RunOptions& options) {
 StatusOr<Report> PsPullFast(const RunOptions& options) {
   Report report;
   DensePs tandem;
-  TD_RETURN_IF_ERROR(tandem.Start({}, Over(PsTransport::kShm)));
+  TD_RETURN_IF_ERROR(tandem.Start({}, Over(ps::PsTransport::kShm)));
   TD_RETURN_IF_ERROR(Measure(
       "pull", options.seconds, [&] { return tandem.PullAll(); }, report));
   const Values gradients = Filled(0.5f);

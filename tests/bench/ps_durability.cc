@@ -41,9 +41,9 @@ class Folder {
   std::string path_;
 };
 
-PsOptions OverShm() {
-  PsOptions options;
-  options.transport = PsTransport::kShm;
+ps::PsOptions OverShm() {
+  ps::PsOptions options;
+  options.transport = ps::PsTransport::kShm;
   return options;
 }
 
@@ -86,7 +86,7 @@ double Quantile(std::vector<double> values, double share) {
 // Writes checkpoints of a server one after the other while it exists.
 class Cutter {
  public:
-  explicit Cutter(Pserver& server)
+  explicit Cutter(pserver::Pserver& server)
       : thread_([this, &server] {
           while (!stop_ && status_.ok()) {
             status_ = server.SaveCheckpoint().status();
@@ -130,8 +130,8 @@ Status Train(DensePs& ps, const Values& gradients, double seconds, Training* all
 
 StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   const Values gradients = Filled(0.5f);
-  PserverOptions forgetful;
-  forgetful.bug = ShardBug::kNoDedup;
+  pserver::PserverOptions forgetful;
+  forgetful.bug = pserver::ShardBug::kNoDedup;
   Report report;
   for (const int64_t numel : {kNumel, int64_t{256}}) {
     DensePs once(numel), without(numel);
@@ -145,11 +145,11 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   }
   Folder folder;
   TD_RETURN_IF_ERROR(folder.Make());
-  PserverOptions logging, ordering;
+  pserver::PserverOptions logging, ordering;
   logging.data_dir = folder.path() + "/logged";
-  logging.durability = Durability::kLogged;
+  logging.durability = pserver::Durability::kLogged;
   ordering.data_dir = folder.path() + "/replayable";
-  ordering.durability = Durability::kReplayable;
+  ordering.durability = pserver::Durability::kReplayable;
   DensePs logged, replayable, none;
   TD_RETURN_IF_ERROR(logged.Start(logging, OverShm()));
   TD_RETURN_IF_ERROR(replayable.Start(ordering, OverShm()));
@@ -166,7 +166,7 @@ StatusOr<Report> PsSnapshot(const RunOptions& options) {
   const Values gradients = Filled(0.5f);
   Folder folder;
   TD_RETURN_IF_ERROR(folder.Make());
-  PserverOptions served;
+  pserver::PserverOptions served;
   served.data_dir = folder.path();
   DensePs ps;
   TD_RETURN_IF_ERROR(ps.Start(served, OverShm()));
@@ -199,20 +199,21 @@ StatusOr<Report> PsRecovery(const RunOptions& options) {
   constexpr int64_t kVariablesOfShard = 512;
   constexpr size_t kRowsOfShard = size_t{6} << 20, kRowsOfPush = size_t{1} << 18;
   if (options.export_dir.empty()) return InvalidArgument("--export_dir: the server's data folder");
-  PserverOptions served;
+  pserver::PserverOptions served;
   served.data_dir = options.export_dir;
   PsPair ps;
   TD_RETURN_IF_ERROR(ps.Start(served, {}));
   std::vector<float> values(kNumel, 0.5f);
-  std::vector<PsVariable> variables;
-  std::vector<PsTensor> params;
+  std::vector<ps::PsVariable> variables;
+  std::vector<ps::PsTensor> params;
   for (int64_t v = 0; v < kVariablesOfShard; ++v) {
     variables.push_back({"w" + std::to_string(v), Shape{kNumel}});
     params.push_back({variables.back().name, values.data(), kNumel});
   }
-  const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -0.1f, 0.1f, 1, ""};
+  const ps::PsTable table = {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform,
+                             -0.1f, 0.1f,    1,    ""};
   TD_RETURN_IF_ERROR(
-      ps.client->Configure(variables, PsMode::kASync, {"sgd", {}}, {table}).status());
+      ps.client->Configure(variables, ps::PsMode::kASync, {"sgd", {}}, {table}).status());
   TD_RETURN_IF_ERROR(ps.client->InitOrFetch(params).status());
   std::vector<int64_t> ids;
   for (size_t i = 0; i < kRowsOfShard; ++i) ids.push_back(IdOf(i));

@@ -10,15 +10,15 @@
 namespace tandem::bench {
 
 struct PsPair {
-  Status Start(const PserverOptions& served, const PsOptions& options) {
-    TD_ASSIGN_OR_RETURN(server, Pserver::Start(served, metrics));
-    TD_ASSIGN_OR_RETURN(client, PsClient::Connect({ToString(server->endpoint())}, options));
+  Status Start(const pserver::PserverOptions& served, const ps::PsOptions& options) {
+    TD_ASSIGN_OR_RETURN(server, pserver::Pserver::Start(served, metrics));
+    TD_ASSIGN_OR_RETURN(client, ps::PsClient::Connect({ToString(server->endpoint())}, options));
     return OkStatus();
   }
 
   Metrics metrics;
-  std::unique_ptr<Pserver> server;
-  std::unique_ptr<PsClient> client;
+  std::unique_ptr<pserver::Pserver> server;
+  std::unique_ptr<ps::PsClient> client;
 };
 
 }  // namespace tandem::bench

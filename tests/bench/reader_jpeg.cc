@@ -71,7 +71,7 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
     std::ifstream in(absl::StrFormat("%s/%03d.jpg", folder, i), std::ios::binary);
     files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
-  JpegDecoder decoder;
+  reader::JpegDecoder decoder;
   double images = 0, taken = 0;
   const Time start = SteadyNow();
   while (taken < seconds) {
@@ -86,7 +86,8 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
 }
 
 // Samples per second of `data` written to `to`, which holds the last ones.
-StatusOr<double> SamplesAlone(const Dataset& data, std::span<void* const> to, double seconds) {
+StatusOr<double> SamplesAlone(const reader::Dataset& data, std::span<void* const> to,
+                              double seconds) {
   std::vector<uint32_t> ids(kImages);
   std::iota(ids.begin(), ids.end(), 0u);
   TD_RETURN_IF_ERROR(data.FillEpoch(0, ids, to));
@@ -101,13 +102,13 @@ StatusOr<double> SamplesAlone(const Dataset& data, std::span<void* const> to, do
 }
 
 // The same list with use_dali: pixels are decoded and packed; also the bytes per sample.
-Status AddRaw(ImageListOptions images, double seconds, Report* report) {
+Status AddRaw(reader::ImageListOptions images, double seconds, Report* report) {
   images.raw = true;
   std::vector<std::string> warnings;
-  TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(images, &warnings));
+  TD_ASSIGN_OR_RETURN(const auto data, reader::OpenImageList(images, &warnings));
   std::vector<std::vector<std::byte>> fields;
   std::vector<void*> to;
-  for (const SampleField& field : data->fields()) {
+  for (const reader::SampleField& field : data->fields()) {
     to.push_back(fields.emplace_back(kImages * field.desc.bytes()).data());
   }
   TD_ASSIGN_OR_RETURN(const double rate, SamplesAlone(*data, to, seconds));
@@ -124,12 +125,12 @@ StatusOr<Report> ReaderJpeg(const RunOptions& options) {
   const std::string& folder = options.export_dir;
   if (folder.empty()) return InvalidArgument("--export_dir=DIR: where the files are");
   if (!std::filesystem::exists(folder + "/list.txt")) TD_RETURN_IF_ERROR(WriteImages(folder));
-  ImageListOptions images;
+  reader::ImageListOptions images;
   images.list = folder + "/list.txt";
   images.root = folder;
   images.threads = options.threads;
   std::vector<std::string> warnings;
-  TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(images, &warnings));
+  TD_ASSIGN_OR_RETURN(const auto data, reader::OpenImageList(images, &warnings));
   std::vector<float> out(size_t{kImages} * 3 * 224 * 224);
   std::vector<int64_t> labels(kImages);
   void* const to[] = {out.data(), labels.data()};

@@ -85,35 +85,39 @@ struct TextFormat {
   const char* file;
   const char* header;
   std::string (*line)(Draws& draws);
-  StatusOr<TrainAndTest> (*open)(const std::string& path, const LineReading& reading);
+  StatusOr<reader::TrainAndTest> (*open)(const std::string& path,
+                                         const reader::LineReading& reading);
 };
 
-StatusOr<TrainAndTest> OpenAsCriteo(const std::string& path, const LineReading& reading) {
-  CriteoOptions options;
+StatusOr<reader::TrainAndTest> OpenAsCriteo(const std::string& path,
+                                            const reader::LineReading& reading) {
+  reader::CriteoOptions options;
   options.files = {.train = {path}, .reading = reading};
-  return OpenCriteo(options);
+  return reader::OpenCriteo(options);
 }
 
-StatusOr<TrainAndTest> OpenAsCsv(const std::string& path, const LineReading& reading) {
-  CsvOptions options;
+StatusOr<reader::TrainAndTest> OpenAsCsv(const std::string& path,
+                                         const reader::LineReading& reading) {
+  reader::CsvOptions options;
   options.train_path = path;
   options.label_column = "pay";
   options.positive_labels = {"high"};
   options.negative_labels = {"low"};
   for (int i = 1; i <= 6; ++i)
-    options.columns.push_back({absl::StrFormat("n%d", i), CsvColumn::kNumeric, 33});
+    options.columns.push_back({absl::StrFormat("n%d", i), reader::CsvColumn::kNumeric, 33});
   for (int i = 1; i <= 8; ++i)
-    options.columns.push_back({absl::StrFormat("c%d", i), CsvColumn::kVocabulary, 50});
+    options.columns.push_back({absl::StrFormat("c%d", i), reader::CsvColumn::kVocabulary, 50});
   options.reading = reading;
-  return OpenCsv(options);
+  return reader::OpenCsv(options);
 }
 
-StatusOr<TrainAndTest> OpenAsLibSvm(const std::string& path, const LineReading& reading) {
-  LibSvmOptions options;
+StatusOr<reader::TrainAndTest> OpenAsLibSvm(const std::string& path,
+                                            const reader::LineReading& reading) {
+  reader::LibSvmOptions options;
   options.files = {.train = {path}, .reading = reading};
   options.ids = 1000000;
   options.features_max = 39;
-  return OpenLibSvm(options);
+  return reader::OpenLibSvm(options);
 }
 
 constexpr TextFormat kFormats[] = {
@@ -151,30 +155,30 @@ StatusOr<double> Speed(const std::string& path, double seconds, const Run& run) 
   return read / taken / 1e6;
 }
 
-class CountedLines final : public LineSink {
+class CountedLines final : public reader::LineSink {
  public:
   Status Add(std::string_view) override {
     ++lines_;
     return OkStatus();
   }
-  LinePiece Finish() override { return {nullptr, std::exchange(lines_, 0)}; }
+  reader::LinePiece Finish() override { return {nullptr, std::exchange(lines_, 0)}; }
 
  private:
   uint64_t lines_ = 0;
 };
 
-Status ReadLinesAlone(const std::string& path, const LineReading& reading) {
+Status ReadLinesAlone(const std::string& path, const reader::LineReading& reading) {
   std::vector<std::string> warnings;
-  return ReadLines(
+  return reader::ReadLines(
              path, reading, [](size_t) { return std::make_unique<CountedLines>(); }, &warnings)
       .status();
 }
 
 // The number of samples and the sum of their labels, to compare the sides.
-StatusOr<std::vector<double>> Sums(const Dataset& data) {
+StatusOr<std::vector<double>> Sums(const reader::Dataset& data) {
   std::vector<std::vector<char>> one;
   std::vector<void*> out;
-  for (const SampleField& field : data.fields()) {
+  for (const reader::SampleField& field : data.fields()) {
     out.push_back(one.emplace_back(field.desc.bytes()).data());
   }
   double labels = 0;
@@ -189,7 +193,7 @@ StatusOr<std::vector<double>> Sums(const Dataset& data) {
 
 StatusOr<Report> ReaderText(const RunOptions& options) {
   if (options.export_dir.empty()) return InvalidArgument("--export_dir=DIR: where the files are");
-  const LineReading reading = {.threads = options.threads};
+  const reader::LineReading reading = {.threads = options.threads};
   Report report;
   for (const TextFormat& format : kFormats) {
     const std::string path = options.export_dir + "/" + format.file;
@@ -197,7 +201,7 @@ StatusOr<Report> ReaderText(const RunOptions& options) {
     const auto read = [&] { return format.open(path, reading).status(); };
     TD_ASSIGN_OR_RETURN(const double speed, Speed(path, options.seconds, read));
     report.Add(std::string(format.name) + "_mb_per_s", speed);
-    TD_ASSIGN_OR_RETURN(const TrainAndTest data, format.open(path, reading));
+    TD_ASSIGN_OR_RETURN(const reader::TrainAndTest data, format.open(path, reading));
     TD_ASSIGN_OR_RETURN(const auto sums, Sums(*data.train));
     report.Add(std::string(format.name) + "_sums", sums);
   }

@@ -46,18 +46,18 @@ std::vector<double> Zipf() {
 }
 
 Status RowsTable::Start(const Options& options) {
-  PserverOptions server;
+  pserver::PserverOptions server;
   if (options.memory_share < 1) {
-    const auto all = static_cast<double>(kRows * RowStore::BytesOfRow(kDim));
+    const auto all = static_cast<double>(kRows * pserver::RowStore::BytesOfRow(kDim));
     server.table_memory_bytes = static_cast<uint64_t>(options.memory_share * all);
     server.cold_dir = options.cold_dir;
   }
-  PsOptions client;
+  ps::PsOptions client;
   client.transport = options.transport;
   TD_RETURN_IF_ERROR(ps_.Start(server, client));
-  const PsTable table = {"emb", kHeight, kDim, PsTable::InitKind::kUniform,
-                         -0.1f, 0.1f,    1,    "admit_count=2"};
-  TD_RETURN_IF_ERROR(ps_.client->Configure({}, PsMode::kASync, {"sgd", {}}, {table}).status());
+  const ps::PsTable table = {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform,
+                             -0.1f, 0.1f,    1,    "admit_count=2"};
+  TD_RETURN_IF_ERROR(ps_.client->Configure({}, ps::PsMode::kASync, {"sgd", {}}, {table}).status());
   TD_RETURN_IF_ERROR(ps_.client->InitOrFetch({}).status());
   const std::vector<int64_t> ids = AllIds();
   for (int twice = 0; twice < 2; ++twice) {
@@ -80,7 +80,7 @@ Status RowsTable::Push(std::span<const int64_t> ids) {
 Status RowsTable::Pull(const std::vector<int64_t>& ids) {
   UnderWay& next = under_way_[pulls_++ % 2];
   TD_RETURN_IF_ERROR(Await(next));
-  PsRows rows{"emb", ids, {}};
+  ps::PsRows rows{"emb", ids, {}};
   rows.to.reserve(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) rows.to.push_back(next.out.data() + i * kDim);
   next.started = true;

@@ -33,7 +33,7 @@ std::vector<double> Zipf();
 class RowsTable {
  public:
   struct Options {
-    PsTransport transport = PsTransport::kAuto;
+    ps::PsTransport transport = ps::PsTransport::kAuto;
     double memory_share = 1;    // share of the rows that are in memory
     std::string cold_dir = {};  // directory for the other rows
   };

@@ -17,14 +17,15 @@ namespace {
 class Direct {
  public:
   Status Start() {
-    TableSpec spec{"emb", Shape{kHeight, kDim}, {Init::kUniform, -0.1f, 0.1f}, 1, 0, kRowBuckets};
+    pserver::TableSpec spec{"emb", Shape{kHeight, kDim}, {Init::kUniform, -0.1f, 0.1f}, 1,
+                            0,     kRowBuckets};
     TD_ASSIGN_OR_RETURN(spec.rules, ParseTableRules("admit_count=2"));
-    TD_ASSIGN_OR_RETURN(table_, SparseTable::Make(spec, {"sgd", {}}, backend_, device_));
+    TD_ASSIGN_OR_RETURN(table_, pserver::SparseTable::Make(spec, {"sgd", {}}, backend_, device_));
     std::vector<uint64_t> ids;
     for (uint64_t i = 0; i < kRows; ++i) ids.push_back(static_cast<uint64_t>(IdOf(i)));
     std::sort(ids.begin(), ids.end());
     const std::vector<float> ones(kRows * kDim, 1.0f);
-    const RowsGradient all[] = {{ids, ones.data()}};
+    const pserver::RowsGradient all[] = {{ids, ones.data()}};
     for (const uint64_t version : {0, 1}) {
       TD_RETURN_IF_ERROR(table_->Begin(version, false));
       TD_RETURN_IF_ERROR(table_->Apply(all, 0.01f));
@@ -40,7 +41,7 @@ class Direct {
  private:
   CpuDevice device_;
   Backend backend_ = Backend::Cpu();
-  std::unique_ptr<SparseTable> table_;
+  std::unique_ptr<pserver::SparseTable> table_;
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };
 
@@ -76,8 +77,8 @@ class Bare {
 
 StatusOr<Report> PsSparsePull(const RunOptions& options) {
   RowsTable table, by_grpc;
-  TD_RETURN_IF_ERROR(table.Start({.transport = PsTransport::kShm}));
-  TD_RETURN_IF_ERROR(by_grpc.Start({.transport = PsTransport::kGrpc}));
+  TD_RETURN_IF_ERROR(table.Start({.transport = ps::PsTransport::kShm}));
+  TD_RETURN_IF_ERROR(by_grpc.Start({.transport = ps::PsTransport::kGrpc}));
   Direct direct;
   TD_RETURN_IF_ERROR(direct.Start());
   Bare bare;

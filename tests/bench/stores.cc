@@ -204,13 +204,13 @@ StatusOr<Report> PsVsStores(const RunOptions& options) {
     return InvalidArgument("--export_dir: a folder with the socket redis.sock of a Redis");
   }
   RowsTable table, tiered;
-  TD_RETURN_IF_ERROR(table.Start({.transport = PsTransport::kShm}));
+  TD_RETURN_IF_ERROR(table.Start({.transport = ps::PsTransport::kShm}));
   Redis redis;
   TD_RETURN_IF_ERROR(redis.Connect(options.export_dir + "/redis.sock"));
   RocksDb rocksdb;
   TD_RETURN_IF_ERROR(rocksdb.Open(options.export_dir + "/rocksdb"));
   TD_RETURN_IF_ERROR(Fill(table, redis, rocksdb));
-  TD_RETURN_IF_ERROR(tiered.Start({.transport = PsTransport::kShm,
+  TD_RETURN_IF_ERROR(tiered.Start({.transport = ps::PsTransport::kShm,
                                    .memory_share = 0.1,
                                    .cold_dir = options.export_dir + "/cold"}));
   Report report;

@@ -9,8 +9,9 @@ StatusOr<Report> TransformerLm(const RunOptions& options) {
   constexpr int64_t kBatch = 8, kTokens = 256;
   TD_ASSIGN_OR_RETURN(
       Program program,
-      BuildModel("transformer_lm",
-                 {{"layers", "4"}, {"width", "256"}, {"heads", "8"}, {"sequence", "128"}}, kBatch));
+      trainer::BuildModel("transformer_lm",
+                          {{"layers", "4"}, {"width", "256"}, {"heads", "8"}, {"sequence", "128"}},
+                          kBatch));
   return RunTraining({.program = std::move(program),
                       .classes = kTokens,
                       .ids = kTokens,

@@ -15,20 +15,20 @@ namespace {
 int Serve(int argc, char** argv) {
   CHECK_EQ(argc, 5);
   const std::string bug = argv[4];
-  PserverOptions options;
-  options.rpc.listen = *ParseEndpoint(argv[1]);
+  pserver::PserverOptions options;
+  options.rpc.listen = *rpc::ParseEndpoint(argv[1]);
   options.index = std::stoi(argv[2]);
   options.data_dir = argv[3];
-  options.durability = Durability::kLogged;
-  options.wal_sync = WalSync::kAlways;
-  if (bug == "no_dedup") options.bug = ShardBug::kNoDedup;
+  options.durability = pserver::Durability::kLogged;
+  options.wal_sync = pserver::WalSync::kAlways;
+  if (bug == "no_dedup") options.bug = pserver::ShardBug::kNoDedup;
   if (bug == "never_asks") {
-    options.bug = ShardBug::kNeverAsks;
-    options.durability = Durability::kReplayable;
+    options.bug = pserver::ShardBug::kNeverAsks;
+    options.durability = pserver::Durability::kReplayable;
   }
-  if (bug == "marks_not_kept") options.bug = ShardBug::kMarksNotKept;
+  if (bug == "marks_not_kept") options.bug = pserver::ShardBug::kMarksNotKept;
   Metrics metrics;
-  const auto pserver = Pserver::Start(options, metrics);
+  const auto pserver = pserver::Pserver::Start(options, metrics);
   if (!pserver.ok()) {
     std::fprintf(stderr, "%s\n", ToString(pserver.status()).c_str());
     return 1;

@@ -40,23 +40,23 @@ class CutTest : public JobTest {
       StartServer(i);
     }
   }
-  std::unique_ptr<PsClient> Client(int trainer) {
-    PsOptions options;
+  std::unique_ptr<ps::PsClient> Client(int trainer) {
+    ps::PsOptions options;
     options.job = "cut";
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.retries = 100000;
-    options.transport = trainer == 0 ? PsTransport::kAuto : PsTransport::kGrpc;
+    options.transport = trainer == 0 ? ps::PsTransport::kAuto : ps::PsTransport::kGrpc;
     options.split_messages = trainer == 0;
-    auto client = PsClient::Connect(endpoints_, options);
+    auto client = ps::PsClient::Connect(endpoints_, options);
     CHECK(client.ok()) << client.status();
-    std::vector<PsVariable> variables;
+    std::vector<ps::PsVariable> variables;
     for (const std::string& name : names_) variables.push_back({name, Shape{kTrainers}});
-    const auto state = (*client)->Configure(variables, PsMode::kASync, {});
+    const auto state = (*client)->Configure(variables, ps::PsMode::kASync, {});
     CHECK(state.ok()) << state.status();
     return *std::move(client);
   }
-  static Status Await(const std::function<void(PsClient::Done)>& begin) {
+  static Status Await(const std::function<void(ps::PsClient::Done)>& begin) {
     std::promise<Status> done;
     begin([&done](Status status) { done.set_value(std::move(status)); });
     return done.get_future().get();
@@ -65,8 +65,8 @@ class CutTest : public JobTest {
     const auto client = Client(trainer);
     std::vector<float> values(names_.size() * kTrainers, 0.0f), gradient(kTrainers, 0.0f);
     gradient[static_cast<size_t>(trainer)] = -1.0f;
-    std::vector<PsTensor> first;
-    std::vector<PsConstTensor> gradients;
+    std::vector<ps::PsTensor> first;
+    std::vector<ps::PsConstTensor> gradients;
     for (size_t i = 0; i < names_.size(); ++i) {
       first.push_back({names_[i], values.data() + i * kTrainers, kTrainers});
       gradients.push_back({names_[i], gradient.data(), kTrainers});
@@ -116,7 +116,7 @@ class CutTest : public JobTest {
   void ExpectOneState(const std::vector<int64_t>& least) {
     const auto client = Client(0);
     std::vector<float> values(names_.size() * kTrainers, -1.0f);
-    std::vector<PsTensor> all;
+    std::vector<ps::PsTensor> all;
     for (size_t i = 0; i < names_.size(); ++i) {
       all.push_back({names_[i], values.data() + i * kTrainers, kTrainers});
     }

@@ -12,7 +12,7 @@ namespace {
 // The parameters of LeNet and the gradients that a trainer computes from them.
 class DenseJob {
  public:
-  static std::vector<PsVariable> Variables() {
+  static std::vector<ps::PsVariable> Variables() {
     return {{"conv1.w", Shape{6, 1, 5, 5}},  {"conv1.b", Shape{6}},
             {"conv2.w", Shape{16, 6, 5, 5}}, {"conv2.b", Shape{16}},
             {"fc1.w", Shape{256, 120}},      {"fc1.b", Shape{120}},
@@ -20,7 +20,7 @@ class DenseJob {
             {"fc3.w", Shape{84, 10}},        {"fc3.b", Shape{10}}};
   }
   DenseJob() {
-    for (const PsVariable& v : Variables()) {
+    for (const ps::PsVariable& v : Variables()) {
       values_.emplace_back(static_cast<size_t>(v.shape.numel()), 0.0f);
       gradients_.push_back(values_.back());
     }
@@ -37,29 +37,29 @@ class DenseJob {
   void Set(float gradient) {
     for (auto& g : gradients_) std::fill(g.begin(), g.end(), gradient);
   }
-  std::vector<PsTensor> Parameters() {
-    std::vector<PsTensor> all;
+  std::vector<ps::PsTensor> Parameters() {
+    std::vector<ps::PsTensor> all;
     const auto variables = Variables();
     for (size_t v = 0; v < variables.size(); ++v) {
       all.push_back({variables[v].name, values_[v].data(), variables[v].shape.numel()});
     }
     return all;
   }
-  std::vector<PsConstTensor> Gradients() const {
-    std::vector<PsConstTensor> all;
+  std::vector<ps::PsConstTensor> Gradients() const {
+    std::vector<ps::PsConstTensor> all;
     const auto variables = Variables();
     for (size_t v = 0; v < variables.size(); ++v) {
       all.push_back({variables[v].name, gradients_[v].data(), variables[v].shape.numel()});
     }
     return all;
   }
-  Status Pull(PsClient& client, PullCondition when) {
+  Status Pull(ps::PsClient& client, ps::PullCondition when) {
     std::promise<Status> done;
     client.Pull(when, Parameters(),
                 [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
     return done.get_future().get();
   }
-  Status PushPull(PsClient& client, uint64_t step, float rate, PullCondition when) {
+  Status PushPull(ps::PsClient& client, uint64_t step, float rate, ps::PullCondition when) {
     std::promise<Status> done;
     client.PushPull(step, rate, Gradients(), when, Parameters(),
                     [&done](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
@@ -75,8 +75,8 @@ class DenseJob {
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
-  std::unique_ptr<PsClient> DenseClient(int trainer) {
-    return Client(trainer, PsMode::kSync, {"adam", {}});
+  std::unique_ptr<ps::PsClient> DenseClient(int trainer) {
+    return Client(trainer, ps::PsMode::kSync, {"adam", {}});
   }
   void Train(int trainer) override {
     DenseJob job;
@@ -101,7 +101,7 @@ class DenseRebalanceTest : public StepRebalanceTest {
     for (size_t v = 0; v < variables_.size(); ++v) all[variables_[v].name] = job.values()[v];
     const auto slots = client->PullState();
     CHECK(slots.ok()) << slots.status();
-    for (const PsSlot& slot : *slots) all[slot.slot] = slot.values;
+    for (const ps::PsSlot& slot : *slots) all[slot.slot] = slot.values;
     return all;
   }
   void ExpectSameState() {
@@ -184,9 +184,9 @@ class GeoLedgerTest : public DenseLedgerTest {
   void Train(int trainer) override {
     DenseJob job;
     const auto client = Client(trainer);
-    GeoParameters geo(job.Parameters(), kTrainers);
+    trainer::GeoParameters geo(job.Parameters(), kTrainers);
     for (uint64_t step = 0; !stop_; ++step) {
-      for (const PsTensor& t : job.Parameters()) {
+      for (const ps::PsTensor& t : job.Parameters()) {
         for (int64_t i = 0; i < t.numel; ++i) t.data[i] += kSteps;
       }
       std::promise<Status> done;

@@ -185,7 +185,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500000));
     }
     // Any rank except one that trains now and has the state.
-    const auto world = ReadElasticWorld(Path("changes.log/world"));
+    const auto world = collective::ReadElasticWorld(Path("changes.log/world"));
     ASSERT_TRUE(world.ok()) << world.status();
     const int victim = static_cast<int>(random() % 4);
     const pid_t pid = TrainerOf(*job, victim);
@@ -195,7 +195,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
     const auto gone = [&] { return TrainerOf(*job, victim) != pid || job->Ended(); };
     EXPECT_TRUE(WaitUntil(gone));
     const auto known = [&] {
-      const auto now = ReadElasticWorld(Path("changes.log/world"));
+      const auto now = collective::ReadElasticWorld(Path("changes.log/world"));
       return job->Ended() ||
              (now.ok() && !std::count(now->members.begin(), now->members.end(), victim));
     };

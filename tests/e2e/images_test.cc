@@ -35,7 +35,7 @@ class ImagesTest : public JobTest {
     std::map<std::string, std::vector<float>> found;
     for (const auto& entry : std::filesystem::directory_iterator(newest)) {
       if (entry.path().extension() != ".safetensors") continue;
-      const auto file = ReadSafetensors(entry.path(), device_);
+      const auto file = trainer::ReadSafetensors(entry.path(), device_);
       EXPECT_TRUE(file.ok()) << file.status();
       if (!file.ok()) continue;
       for (const auto& [variable, tensor] : file->tensors) {

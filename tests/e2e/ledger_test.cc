@@ -65,18 +65,18 @@ class LedgerTest : public JobTest {
                             "broken-pserver", std::vector<std::string>{listen, index, data, bug},
                             std::map<std::string, std::string>{}, Path("server-" + index));
   }
-  std::unique_ptr<PsClient> Client(int trainer) {
-    PsOptions options;
+  std::unique_ptr<ps::PsClient> Client(int trainer) {
+    ps::PsOptions options;
     options.job = "ledger";
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.retries = 100000;
     // Both transports at once.
-    options.transport = trainer == 0 ? PsTransport::kShm : PsTransport::kGrpc;
+    options.transport = trainer == 0 ? ps::PsTransport::kShm : ps::PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;
-    auto client = PsClient::Connect(endpoints_, options);
+    auto client = ps::PsClient::Connect(endpoints_, options);
     CHECK(client.ok()) << client.status();
-    const PsTable rows = {
+    const ps::PsTable rows = {
         .variable = "rows", .height = kHeight, .dim = 1, .rules = "admit_count=3"};
     const auto state = (*client)->Configure({{"slots", Shape{kSlots}}}, mode_, {}, {rows});
     CHECK(state.ok()) << state.status();
@@ -96,13 +96,13 @@ class LedgerTest : public JobTest {
   }
 
   int round_ = 0;  // round of DoublesWith: other data, other times
-  PsMode mode_ = PsMode::kASync;
+  ps::PsMode mode_ = ps::PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
 };
 
-Status PushOne(PsClient& client, uint64_t step, int slot, int row) {
+Status PushOne(ps::PsClient& client, uint64_t step, int slot, int row) {
   std::vector<float> gradient(kSlots, 0.0f);
   gradient[static_cast<size_t>(slot)] = -1.0f;
   const int64_t id = RowId(row);
@@ -114,8 +114,8 @@ Status PushOne(PsClient& client, uint64_t step, int slot, int row) {
   return done.get_future().get();
 }
 
-Status PullRows(PsClient& client, std::vector<float>* values) {
-  PsRows rows{.variable = "rows"};
+Status PullRows(ps::PsClient& client, std::vector<float>* values) {
+  ps::PsRows rows{.variable = "rows"};
   for (int row = 0; row < kRows; ++row) {
     rows.ids.push_back(RowId(row));
     rows.to.push_back(values->data() + row);
@@ -125,7 +125,7 @@ Status PullRows(PsClient& client, std::vector<float>* values) {
   return done.get_future().get();
 }
 
-StatusOr<uint64_t> PullAll(PsClient& client, uint64_t version, std::vector<float>* values) {
+StatusOr<uint64_t> PullAll(ps::PsClient& client, uint64_t version, std::vector<float>* values) {
   std::promise<StatusOr<uint64_t>> done;
   client.Pull(version, {{"slots", values->data(), kSlots}},
               [&done](StatusOr<uint64_t> v) { done.set_value(std::move(v)); });
@@ -134,10 +134,10 @@ StatusOr<uint64_t> PullAll(PsClient& client, uint64_t version, std::vector<float
 
 LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::string& sync) {
   for (int i = 0; i < kServers; ++i) StartServer(i, bug, sync);
-  std::vector<std::unique_ptr<PsClient>> clients;
+  std::vector<std::unique_ptr<ps::PsClient>> clients;
   for (int t = 0; t < kTrainers; ++t) clients.push_back(Client(t));
   std::vector<float> zeros(kSlots, 0.0f);
-  const PsTensor tensor = {"slots", zeros.data(), kSlots};
+  const ps::PsTensor tensor = {"slots", zeros.data(), kSlots};
   for (auto& client : clients) EXPECT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
 
   std::atomic<bool> stop = false;

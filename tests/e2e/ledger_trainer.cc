@@ -24,7 +24,7 @@ void Note(int file, char what, int64_t number) {
   CHECK_EQ(write(file, line.data(), line.size()), static_cast<ssize_t>(line.size()));
 }
 
-Status PushOne(PsClient& client, const LedgerPush& push) {
+Status PushOne(ps::PsClient& client, const LedgerPush& push) {
   std::vector<float> gradient(kLedgerSlots, 0.0f);
   gradient[static_cast<size_t>(push.Slot())] = -1.0f;
   const int64_t row = push.Row();
@@ -41,12 +41,12 @@ Status Train(const std::vector<std::string>& servers, int trainer, const std::st
   LedgerPush push{.trainer = trainer};
   std::string word;
   for (std::ifstream before(path); before >> word;) push.number += word == "b";
-  PsOptions options = LedgerOptions(trainer);
-  options.transport = transport == "shm" ? PsTransport::kShm : PsTransport::kGrpc;
-  TD_ASSIGN_OR_RETURN(const auto client, PsClient::Connect(servers, options));
+  ps::PsOptions options = LedgerOptions(trainer);
+  options.transport = transport == "shm" ? ps::PsTransport::kShm : ps::PsTransport::kGrpc;
+  TD_ASSIGN_OR_RETURN(const auto client, ps::PsClient::Connect(servers, options));
   TD_RETURN_IF_ERROR(ConfigureLedger(*client).status());
   std::vector<float> slots(kLedgerSlots, 0.0f);
-  const PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
+  const ps::PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
   TD_RETURN_IF_ERROR(client->InitOrFetch({&tensor, 1}).status());
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   CHECK_GE(file, 0);

@@ -41,7 +41,7 @@ class LedgerTrainersTest : public JobTest {
   // The last output of all processes.
   std::string Reports();
   // Compares the state of the servers with the ledgers of the trainers.
-  void Compare(PsClient& client, Sum* sum) const;
+  void Compare(ps::PsClient& client, Sum* sum) const;
 
   int round_ = 0;
   std::vector<std::string> endpoints_;
@@ -85,9 +85,9 @@ uint64_t LedgerTrainersTest::Written() const {
   return bytes;
 }
 
-void LedgerTrainersTest::Compare(PsClient& client, Sum* sum) const {
+void LedgerTrainersTest::Compare(ps::PsClient& client, Sum* sum) const {
   std::vector<float> slots(kLedgerSlots);
-  const PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
+  const ps::PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
   ASSERT_TRUE(client.InitOrFetch({&tensor, 1}).ok());
   const auto table = client.PullTable("rows", false);
   ASSERT_TRUE(table.ok()) << table.status();
@@ -159,7 +159,7 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   }
   for (int t = 0; t < kLedgerTrainers; ++t) processes_[kServers + t].reset();
   Sum sum;
-  const auto client = PsClient::Connect(endpoints_, LedgerOptions(0));
+  const auto client = ps::PsClient::Connect(endpoints_, LedgerOptions(0));
   const Status configured = client.ok() ? ConfigureLedger(**client).status() : client.status();
   EXPECT_TRUE(configured.ok()) << configured;
   if (!configured.ok()) return sum;

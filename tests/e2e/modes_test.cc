@@ -23,7 +23,7 @@ class ModesTest : public JobTest {
     args.push_back("--checkpoint.dir=" + Path(name + ".ck"));
     return RunJob(name, launch, args);
   }
-  TensorMap Params(const std::string& name) const {
+  trainer::TensorMap Params(const std::string& name) const {
     return SavedParams(Path(name + ".ck"), device_);
   }
 

@@ -42,7 +42,7 @@ size_t MemoryOf(pid_t pid) {
 // Pushes, kUnderWay at a time, until it is stopped.
 class Caller {
  public:
-  Caller(PsClient& client, const std::vector<float>& gradient)
+  Caller(ps::PsClient& client, const std::vector<float>& gradient)
       : client_(client), gradient_(gradient), thread_([this] { Loop(); }) {}
   ~Caller() { Stop(); }
   void Stop() {
@@ -84,7 +84,7 @@ class Caller {
     cv_.NotifyAll();
   }
 
-  PsClient& client_;
+  ps::PsClient& client_;
   const std::vector<float>& gradient_;
   std::atomic<bool> stop_ = false;
   std::atomic<int64_t> taken_ = 0, refused_ = 0;
@@ -103,16 +103,16 @@ class OverloadTest : public JobTest {
     size_t first_half = 0, second_half = 0;  // maximum memory of the server
   };
 
-  std::unique_ptr<PsClient> Client(const std::string& endpoint, int trainer) {
-    PsOptions options;
+  std::unique_ptr<ps::PsClient> Client(const std::string& endpoint, int trainer) {
+    ps::PsOptions options;
     options.trainer = trainer;
     options.trainers = kTrainers;
-    options.transport = PsTransport::kGrpc;
-    auto client = PsClient::Connect({endpoint}, options);
+    options.transport = ps::PsTransport::kGrpc;
+    auto client = ps::PsClient::Connect({endpoint}, options);
     CHECK(client.ok()) << client.status();
-    const auto state = (*client)->Configure({{"w", Shape{kNumel}}}, PsMode::kASync, {});
+    const auto state = (*client)->Configure({{"w", Shape{kNumel}}}, ps::PsMode::kASync, {});
     CHECK(state.ok()) << state.status();
-    const PsTensor values = {"w", values_.data(), kNumel};
+    const ps::PsTensor values = {"w", values_.data(), kNumel};
     const auto version = (*client)->InitOrFetch({&values, 1});
     CHECK(version.ok()) << version.status();
     return *std::move(client);
@@ -153,7 +153,7 @@ class OverloadTest : public JobTest {
 
   std::vector<float> values_ = std::vector<float>(kNumel, 1.0f);
   std::vector<float> gradient_ = std::vector<float>(kNumel, 1.0f);
-  std::vector<std::unique_ptr<PsClient>> clients_;
+  std::vector<std::unique_ptr<ps::PsClient>> clients_;
 };
 
 TEST_F(OverloadTest, WhatIsTakenStaysAndMemoryIsFlat) {

@@ -45,24 +45,24 @@ class RebalanceTest : public JobTest {
     servers_[i]->Signal(SIGKILL);
     servers_[i]->Wait(20);
   }
-  std::unique_ptr<PsClient> Client(int trainer, PsMode mode = PsMode::kASync,
-                                   const PsOptimizer& optimizer = {}) {
-    PsOptions options;
+  std::unique_ptr<ps::PsClient> Client(int trainer, ps::PsMode mode = ps::PsMode::kASync,
+                                       const ps::PsOptimizer& optimizer = {}) {
+    ps::PsOptions options;
     options.job = "rebalance";
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.retries = 100000;
-    options.transport = trainer == 0 ? PsTransport::kAuto : PsTransport::kGrpc;
+    options.transport = trainer == 0 ? ps::PsTransport::kAuto : ps::PsTransport::kGrpc;
     options.partition.min_block_size = 1000;
-    auto client = PsClient::Connect({endpoints_[0], endpoints_[1]}, options);
+    auto client = ps::PsClient::Connect({endpoints_[0], endpoints_[1]}, options);
     CHECK(client.ok()) << client.status();
-    std::vector<PsTable> tables = {{.variable = "rows", .height = kHeight, .dim = 1}};
+    std::vector<ps::PsTable> tables = {{.variable = "rows", .height = kHeight, .dim = 1}};
     if (!variables_.empty()) tables.clear();
     const auto state = (*client)->Configure(variables_, mode, optimizer, tables);
     CHECK(state.ok()) << state.status();
     std::vector<std::vector<float>> zeros;
-    std::vector<PsTensor> params;
-    for (const PsVariable& v : variables_) {
+    std::vector<ps::PsTensor> params;
+    for (const ps::PsVariable& v : variables_) {
       zeros.emplace_back(static_cast<size_t>(v.shape.numel()), 0.0f);
       params.push_back({v.name, zeros.back().data(), v.shape.numel()});
     }
@@ -92,9 +92,9 @@ class RebalanceTest : public JobTest {
     return staleness_ < 0 ? 0 : done - std::min(done, static_cast<uint64_t>(staleness_));
   }
   // Waits as max_staleness does, in the pull of the rows of a step.
-  Status AwaitOthers(PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
+  Status AwaitOthers(ps::PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
     std::vector<float> values(ids.size());
-    PsRows rows{.variable = "rows", .ids = ids, .to = {}};
+    ps::PsRows rows{.variable = "rows", .ids = ids, .to = {}};
     for (float& value : values) rows.to.push_back(&value);
     std::promise<Status> done;
     client.PullRows({.step = StepBound(step)}, {rows},
@@ -170,7 +170,7 @@ class RebalanceTest : public JobTest {
   void ExpectLedger() {
     const auto client = Client(0);
     std::vector<float> values(kRows, 0.0f);
-    PsRows rows{.variable = "rows", .ids = {}, .to = {}};
+    ps::PsRows rows{.variable = "rows", .ids = {}, .to = {}};
     for (int row = 0; row < kRows; ++row) {
       rows.ids.push_back(RowId(row));
       rows.to.push_back(values.data() + row);
@@ -199,8 +199,8 @@ class RebalanceTest : public JobTest {
   }
 
   std::string durability_ = "logged", folder_ = "data-";
-  int staleness_ = -1;                 // in asynchronous jobs: max_staleness
-  std::vector<PsVariable> variables_;  // dense variables; empty: the job has the table
+  int staleness_ = -1;                     // in asynchronous jobs: max_staleness
+  std::vector<ps::PsVariable> variables_;  // dense variables; empty: the job has the table
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<std::thread> trainers_;
@@ -213,12 +213,12 @@ class RebalanceTest : public JobTest {
 // Sync mode: trainers make steps until `last_`.
 class StepRebalanceTest : public RebalanceTest {
  protected:
-  std::unique_ptr<PsClient> StepClient(int trainer) {
-    return Client(trainer, PsMode::kSync, {"adam", {{"lazy_mode", true}}});
+  std::unique_ptr<ps::PsClient> StepClient(int trainer) {
+    return Client(trainer, ps::PsMode::kSync, {"adam", {{"lazy_mode", true}}});
   }
   // Gradients depend on the rows, so each step must find the right rows.
-  static Status MakeStep(PsClient& client, int trainer, uint64_t step) {
-    PsRows rows{.variable = "rows", .ids = {}, .to = {}};
+  static Status MakeStep(ps::PsClient& client, int trainer, uint64_t step) {
+    ps::PsRows rows{.variable = "rows", .ids = {}, .to = {}};
     std::vector<float> values(kRowsOfPush), gradients;
     for (int i = 0; i < kRowsOfPush; ++i) {
       const auto offset = static_cast<uint64_t>(3 * i + 31 * trainer);
@@ -251,8 +251,8 @@ class StepRebalanceTest : public RebalanceTest {
     EXPECT_TRUE(client->Complete().ok());
   }
   // All rows with their slots.
-  static std::map<uint64_t, std::vector<float>> Rows(PsClient& client) {
-    const StatusOr<PsTableRows> rows = client.PullTable("rows", /*slots=*/true);
+  static std::map<uint64_t, std::vector<float>> Rows(ps::PsClient& client) {
+    const StatusOr<ps::PsTableRows> rows = client.PullTable("rows", /*slots=*/true);
     CHECK(rows.ok()) << rows.status();
     std::map<uint64_t, std::vector<float>> all;
     const size_t width = rows->content.size() / std::max<size_t>(1, rows->ids.size());

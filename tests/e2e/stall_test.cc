@@ -37,26 +37,28 @@ class StallTest : public JobTest {
                                              std::map<std::string, std::string>{}, Path("server"));
     ASSERT_TRUE(server_->WaitForText("listening on"));
   }
-  std::unique_ptr<PsClient> Client(PsTransport transport, int trainer = 0, int trainers = 1,
-                                   const std::function<void(PsOptions&)>& change = {}) {
-    PsOptions options;
+  std::unique_ptr<ps::PsClient> Client(ps::PsTransport transport, int trainer = 0, int trainers = 1,
+                                       const std::function<void(ps::PsOptions&)>& change = {}) {
+    ps::PsOptions options;
     options.trainer = trainer;
     options.trainers = trainers;
     options.step_timeout = options.start_timeout = kStepTimeout;
     options.transport = transport;
     if (change) change(options);
-    auto client = PsClient::Connect({endpoint_}, options);
+    auto client = ps::PsClient::Connect({endpoint_}, options);
     CHECK(client.ok()) << client.status();
-    const PsTable rows = {.variable = "rows", .height = kHeight, .dim = kDim};
-    const auto state = (*client)->Configure({{"w", Shape{kNumel}}}, PsMode::kASync, {}, {rows});
+    const ps::PsTable rows = {.variable = "rows", .height = kHeight, .dim = kDim};
+    const auto state = (*client)->Configure({{"w", Shape{kNumel}}}, ps::PsMode::kASync, {}, {rows});
     CHECK(state.ok()) << state.status();
     const auto version = (*client)->InitOrFetch(Tensors());
     CHECK(version.ok()) << version.status();
     return *std::move(client);
   }
-  std::vector<PsTensor> Tensors() { return {{"w", values_.data(), kNumel}}; }
-  std::vector<PsConstTensor> Gradient() { return {{"w", gradient_.data(), kNumel}}; }
-  PsRows Rows() { return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}}; }
+  std::vector<ps::PsTensor> Tensors() { return {{"w", values_.data(), kNumel}}; }
+  std::vector<ps::PsConstTensor> Gradient() { return {{"w", gradient_.data(), kNumel}}; }
+  ps::PsRows Rows() {
+    return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}};
+  }
 
   // Runs the call, which must fail by its deadline.
   static void ExpectEnds(const std::string& what, Duration deadline,
@@ -70,8 +72,8 @@ class StallTest : public JobTest {
         << what << ": " << status;
     EXPECT_LE(late, Seconds(Slack())) << what;
   }
-  void ExpectAllEnd(PsClient& client, const std::string& road);
-  Status PushOnce(PsClient& client) {
+  void ExpectAllEnd(ps::PsClient& client, const std::string& road);
+  Status PushOnce(ps::PsClient& client) {
     std::promise<Status> done;
     client.Push(step_++, 0.1f, Gradient(), [&](Status s) { done.set_value(std::move(s)); },
                 {{"rows", ids_, row_.data()}});
@@ -87,7 +89,7 @@ class StallTest : public JobTest {
   uint64_t step_ = 0;
 };
 
-void StallTest::ExpectAllEnd(PsClient& client, const std::string& road) {
+void StallTest::ExpectAllEnd(ps::PsClient& client, const std::string& road) {
   const auto version_of = [](auto start) {
     std::promise<Status> done;
     start([&](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
@@ -114,7 +116,7 @@ void StallTest::ExpectAllEnd(PsClient& client, const std::string& road) {
 TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
   StartServer();
   for (const auto& [road, transport] :
-       {std::pair("gRPC", PsTransport::kGrpc), std::pair("lane", PsTransport::kShm)}) {
+       {std::pair("gRPC", ps::PsTransport::kGrpc), std::pair("lane", ps::PsTransport::kShm)}) {
     auto client = Client(transport);
     ASSERT_TRUE(PushOnce(*client).ok());
     server_->Signal(SIGSTOP);
@@ -133,7 +135,7 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   StartServer({"--durability=logged"});
   std::promise<std::pair<int, Duration>> told;
   std::atomic<bool> once{false};
-  auto client = Client(PsTransport::kAuto, 0, 1, [&](PsOptions& options) {
+  auto client = Client(ps::PsTransport::kAuto, 0, 1, [&](ps::PsOptions& options) {
     options.replace_timeout = std::chrono::seconds(60);
     options.on_silent = [&](int server, Duration silent) {
       if (!once.exchange(true)) told.set_value({server, silent});

@@ -11,7 +11,7 @@ FuzzTarget MakeFuzzTarget() {
             const std::filesystem::path dir = std::filesystem::path(path).parent_path();
             std::filesystem::rename(path, dir / "test_batch.bin");
             TD_ASSIGN_OR_RETURN(const auto data,
-                                OpenCifar10({.dir = dir.string(), .train = false}));
+                                reader::OpenCifar10({.dir = dir.string(), .train = false}));
             return Checked(*data);
           })};
 }

@@ -13,9 +13,9 @@
 namespace tandem {
 namespace {
 
-Collective Call() {
-  Collective call;
-  call.op = CollectiveOp::kAllReduce;
+collective::Collective Call() {
+  collective::Collective call;
+  call.op = collective::CollectiveOp::kAllReduce;
   call.count = 10;
   call.what = "fc_0.w@GRAD";
   return call;
@@ -34,35 +34,38 @@ std::string BytesOf(const T& value) {
 }
 
 bool TakesHeader(std::string_view input) {
-  const auto header = FirstBytes<MessageHeader>(input);
+  const auto header = FirstBytes<collective::MessageHeader>(input);
   CHECK(!ToString(header).empty());
-  const Status status = CheckHeader(header, MakeHeader(Call(), 7, 1), "rank 1");
+  const Status status =
+      collective::CheckHeader(header, collective::MakeHeader(Call(), 7, 1), "rank 1");
   CHECK(status.ok() || !status.message().empty());
   return status.ok();
 }
 
 bool TakesHello(std::string_view input) {
-  const auto hello = FirstBytes<Hello>(input);
-  for (const char c : GetText(hello.host) + GetText(hello.job)) {
+  const auto hello = FirstBytes<collective::Hello>(input);
+  for (const char c : collective::GetText(hello.host) + collective::GetText(hello.job)) {
     CHECK(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
   }
-  const Status status = CheckGreeting(hello.greeting);
+  const Status status = collective::CheckGreeting(hello.greeting);
   CHECK(status.ok() || !status.message().empty());
   return status.ok();
 }
 
 bool TakesAnnouncement(const std::string& input) {
-  const auto any = ReadUnverified(input), own = ReadSignedText(input, "job", "secret");
+  const auto any = collective::ReadUnverified(input),
+             own = collective::ReadSignedText(input, "job", "secret");
   CHECK(any.ok() || !own.ok());
   if (!any.ok()) return false;
-  CHECK(ReadSignedText(SignedText(*any, "secret"), any->job, "secret").ok());
+  CHECK(
+      collective::ReadSignedText(collective::SignedText(*any, "secret"), any->job, "secret").ok());
   return true;
 }
 
 bool TakesUrl(const std::string& input) {
-  const auto url = ParseRendezvousUrl(input);
+  const auto url = collective::ParseRendezvousUrl(input);
   CHECK(url.ok() || !url.status().message().empty());
-  if (url.ok()) CHECK(ParseRendezvousUrl(ToString(*url)).ok()) << ToString(*url);
+  if (url.ok()) CHECK(collective::ParseRendezvousUrl(ToString(*url)).ok()) << ToString(*url);
   return url.ok();
 }
 
@@ -76,10 +79,12 @@ bool Accepts(std::string_view input) {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  const Announcement announcement{"job", {"127.0.0.1", 7000}, "host", 3, "2026-01-31T12:00:00Z"};
+  const collective::Announcement announcement{
+      "job", {"127.0.0.1", 7000}, "host", 3, "2026-01-31T12:00:00Z"};
   return {
-      {BytesOf(MakeHeader(Call(), 7, 1)), BytesOf(Hello()), SignedText(announcement, "secret"),
-       "tcp://127.0.0.1:7000", "file:///folder", "etcd://[::1]:2379/prefix"},
+      {BytesOf(collective::MakeHeader(Call(), 7, 1)), BytesOf(collective::Hello()),
+       collective::SignedText(announcement, "secret"), "tcp://127.0.0.1:7000", "file:///folder",
+       "etcd://[::1]:2379/prefix"},
       {"TDMC", "TDMH", "etcd://", "file://", "tcp://", "[::1]", "]:2", "job ", "address ", "pid "},
       Accepts};
 }

@@ -8,11 +8,11 @@ namespace tandem {
 FuzzTarget MakeFuzzTarget() {
   const auto accepts = [dir = std::make_shared<TempDir>(), valid = ValidExample(),
                         format = ReaderFormatOf("tfrecord")](std::string_view input) {
-    const auto text = DescribeExample(input, 4);
+    const auto text = reader::DescribeExample(input, 4);
     CHECK(text.ok() || text.status().code() == StatusCode::kDataLoss) << text.status();
     const std::string path = *dir / "file";
     std::filesystem::remove(path);
-    auto writer = RecordWriter::Create(path, RecordFormat::kTfRecord);
+    auto writer = reader::RecordWriter::Create(path, reader::RecordFormat::kTfRecord);
     CHECK(writer.ok()) << writer.status();
     CHECK((*writer)->Add(input).ok());
     for (int i = 0; i < 4; ++i) CHECK((*writer)->Add(valid).ok());

@@ -15,7 +15,7 @@ namespace tandem {
 template <typename Open>
 auto FileAccepts(Open open) {
   return [open, dir = std::make_shared<TempDir>()](std::string_view input) {
-    WriteFile(*dir / "file", input);
+    trainer::WriteFile(*dir / "file", input);
     const Status status = open(*dir / "file");
     CHECK(status.ok() || !status.message().empty());
     return status.ok();
@@ -23,7 +23,7 @@ auto FileAccepts(Open open) {
 }
 
 // Returns OK if every sample can be read.
-inline Status Checked(const Dataset& data) {
+inline Status Checked(const reader::Dataset& data) {
   CHECK_EQ(FaultOf(data), "");
   return OkStatus();
 }

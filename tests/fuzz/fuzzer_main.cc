@@ -21,7 +21,7 @@ const FuzzTarget& Target() {
 
 void WriteSeeds(const std::string& dir) {
   for (size_t i = 0; i < Target().seeds.size(); ++i) {
-    WriteFile(dir + "/seed-" + std::to_string(i), Target().seeds[i]);
+    trainer::WriteFile(dir + "/seed-" + std::to_string(i), Target().seeds[i]);
   }
   std::string words;
   for (const std::string word : Target().words) {
@@ -33,7 +33,7 @@ void WriteSeeds(const std::string& dir) {
     }
     words += "\"\n";
   }
-  WriteFile(dir + "/words.dict", words);
+  trainer::WriteFile(dir + "/words.dict", words);
 }
 
 }  // namespace

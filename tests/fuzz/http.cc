@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-Fd Connect(const Endpoint& server) {
+Fd Connect(const rpc::Endpoint& server) {
   Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -42,7 +42,7 @@ class NoAlarms {
 };
 
 // Sends `input` and returns all bytes of the server until it closes the connection.
-std::string Ask(const HttpServer& server, std::string_view input) {
+std::string Ask(const http::HttpServer& server, std::string_view input) {
   const NoAlarms none;
   const Fd fd = Connect(server.endpoint());
   (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);  // the server may close early
@@ -60,10 +60,11 @@ std::string Ask(const HttpServer& server, std::string_view input) {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  auto started = HttpServer::Start({}, {{"/metrics", [] { return HttpReply{.body = "up 1\n"}; }}});
+  auto started =
+      http::HttpServer::Start({}, {{"/metrics", [] { return http::HttpReply{.body = "up 1\n"}; }}});
   CHECK(started.ok()) << started.status();
   const auto accepts =
-      [server = std::shared_ptr<HttpServer>(*std::move(started))](std::string_view input) {
+      [server = std::shared_ptr<http::HttpServer>(*std::move(started))](std::string_view input) {
         const std::string answer = Ask(*server, input);
         CHECK(answer.empty() || answer.starts_with("HTTP/1.")) << answer;
         return answer.find(" 200 OK\r\n") != std::string::npos;

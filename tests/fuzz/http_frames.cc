@@ -13,8 +13,8 @@ constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const Time kNow(std::chrono::hours(1));
 
 struct Reader {
-  StrangerShare share{std::make_shared<StrangerBudget>(StrangerLimits())};
-  Http2Watch watch;
+  rpc::StrangerShare share{std::make_shared<rpc::StrangerBudget>(rpc::StrangerLimits())};
+  rpc::Http2Watch watch;
 
   bool Feed(std::string_view bytes, bool stranger) {
     return watch.Feed(bytes, stranger ? &share : nullptr, kNow);

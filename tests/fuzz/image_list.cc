@@ -9,10 +9,10 @@ namespace tandem {
 namespace {
 
 // The raw form of the list must make the same sample of its first image.
-void CheckRaw(ImageListOptions options, const std::vector<float>& want) {
+void CheckRaw(reader::ImageListOptions options, const std::vector<float>& want) {
   options.raw = true;
   std::vector<std::string> warnings;
-  const auto data = OpenImageList(options, &warnings);
+  const auto data = reader::OpenImageList(options, &warnings);
   CHECK(data.ok()) << data.status();
   std::vector<uint8_t> pixels((*data)->fields()[0].desc.bytes());
   PackedImage image{};
@@ -25,13 +25,13 @@ void CheckRaw(ImageListOptions options, const std::vector<float>& want) {
   CHECK(LiesIn(image, 4, static_cast<int64_t>(pixels.size())));
   std::vector<std::byte> scratch(ImageScratchBytes(image.width));
   std::vector<float> got(want.size());
-  SampleImage(FormOf(options), pixels.data() + image.begin, image.width, image.height, taps.data(),
-              scratch.data(), got.data());
+  SampleImage(reader::FormOf(options), pixels.data() + image.begin, image.width, image.height,
+              taps.data(), scratch.data(), got.data());
   CHECK(got == want);
 }
 
 Status Open(const std::string& path) {
-  ImageListOptions options;
+  reader::ImageListOptions options;
   options.list = path;
   options.root = std::filesystem::path(path).parent_path();
   options.classes = 5;
@@ -40,10 +40,10 @@ Status Open(const std::string& path) {
   options.bad_records_max = kFormatBadMax;
   const std::string image = options.root + "/a.jpg";
   if (!std::filesystem::exists(image)) {
-    WriteFile(image, EncodeJpeg(std::vector<uint8_t>(20 * 10 * 3, 7), 20, 10, 3, 80));
+    trainer::WriteFile(image, EncodeJpeg(std::vector<uint8_t>(20 * 10 * 3, 7), 20, 10, 3, 80));
   }
   std::vector<std::string> warnings;
-  TD_ASSIGN_OR_RETURN(const auto data, OpenImageList(options, &warnings));
+  TD_ASSIGN_OR_RETURN(const auto data, reader::OpenImageList(options, &warnings));
   std::vector<float> pixels(3 * 4 * 4);
   int64_t label = -1;
   void* const out[] = {pixels.data(), &label};

@@ -11,20 +11,20 @@ namespace {
 
 bool Accepts(std::string_view input) {
   JobConfig job;
-  Origins origins;
-  Diagnostics diagnostics;
-  ParseTextProto({"job.pbtxt", std::string(input)}, &job, &origins, &diagnostics);
+  strategy::Origins origins;
+  strategy::Diagnostics diagnostics;
+  strategy::ParseTextProto({"job.pbtxt", std::string(input)}, &job, &origins, &diagnostics);
   const bool parsed = diagnostics.ok();
-  ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
-                   &diagnostics);
+  strategy::ValidateStrategy(job.strategy(), {strategy::TrainMode::kPserver, strategy::Origin(), 0},
+                             origins, "strategy", &diagnostics);
   CHECK(diagnostics.ok() || !diagnostics.ErrorText().empty());
   // The part of a broken file that was parsed can also be saved.
-  const std::string once = SaveText(job);
+  const std::string once = strategy::SaveText(job);
   JobConfig again;
-  Diagnostics none;
-  ParseTextProto({"again", once}, &again, nullptr, &none);
+  strategy::Diagnostics none;
+  strategy::ParseTextProto({"again", once}, &again, nullptr, &none);
   CHECK_EQ(none.ErrorText(), "");
-  CHECK_EQ(SaveText(again), once);
+  CHECK_EQ(strategy::SaveText(again), once);
   return parsed;
 }
 

@@ -11,14 +11,14 @@ namespace {
 constexpr int64_t kPixelsMax = 1 << 18;
 
 bool Accepts(std::string_view input) {
-  static JpegDecoder decoder;  // reuses its memory for each image
+  static reader::JpegDecoder decoder;  // reuses its memory for each image
   bool accepted = false;
   for (const int part : {3, 1}) {
     const auto size = decoder.Open(input);
     CHECK(size.ok() || !size.status().message().empty());
     if (!size.ok() || int64_t{size->width} * size->height > kPixelsMax) return false;
     const int width = (size->width + part - 1) / part, height = (size->height + part - 1) / part;
-    const ImageRect rect = {size->width - width, size->height - height, width, height};
+    const reader::ImageRect rect = {size->width - width, size->height - height, width, height};
     const auto image = decoder.Decode(rect, {8, 8});
     CHECK(image.ok() || !image.status().message().empty());
     accepted = image.ok();

@@ -13,7 +13,7 @@ bool Accepts(std::string_view input) {
   const std::span file(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   bool accepted = false;
   for (const int rank : {1, 3}) {
-    const auto array = ParseIdx(file, "file", rank);
+    const auto array = reader::ParseIdx(file, "file", rank);
     CHECK(array.ok() || !array.status().message().empty());
     if (!array.ok()) continue;
     uint64_t elements = 1;
@@ -28,8 +28,11 @@ bool Accepts(std::string_view input) {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  const auto images = Idx({2, 2, 3}, std::vector<uint8_t>(12, 7)), labels = Idx({2}, {3, 9});
-  return {{Text(images), Text(labels), Text(Gzip(images)), Text(Gzip(labels))}, {}, Accepts};
+  const auto images = trainer::Idx({2, 2, 3}, std::vector<uint8_t>(12, 7)),
+             labels = trainer::Idx({2}, {3, 9});
+  return {{Text(images), Text(labels), Text(trainer::Gzip(images)), Text(trainer::Gzip(labels))},
+          {},
+          Accepts};
 }
 
 }  // namespace tandem

@@ -14,12 +14,12 @@ constexpr size_t kSeedBytesMax = 8192;  // larger models take too long
 
 bool Accepts(std::string_view input) {
   CpuDevice device;
-  OnnxImportOptions options;
-  options.loss = OnnxImportOptions::Loss::kNone;
-  onnx::ModelProto model;
+  onnx::OnnxImportOptions options;
+  options.loss = onnx::OnnxImportOptions::Loss::kNone;
+  ::onnx::ModelProto model;
   model.ParseFromArray(input.data(), static_cast<int>(input.size()));
   if (model.graph().output_size() > 1) options.output = model.graph().output(0).name();
-  const auto import = ImportOnnx(input, "m.onnx", options, device);
+  const auto import = onnx::ImportOnnx(input, "m.onnx", options, device);
   CHECK(import.ok() || import.status().message().find("m.onnx") != std::string::npos)
       << import.status();
   if (import.ok()) CHECK(Verify(import->program).ok());
@@ -28,7 +28,7 @@ bool Accepts(std::string_view input) {
 
 void AddSeed(const Program& program, std::vector<std::string>& seeds) {
   CpuDevice device;
-  const auto model = ExportOnnx(program, *ValuesOf(program, device), {}, {});
+  const auto model = onnx::ExportOnnx(program, *onnx::ValuesOf(program, device), {}, {});
   CHECK(model.ok()) << model.status();
   // Some operators can be exported but not imported.
   if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);
@@ -42,9 +42,9 @@ FuzzTarget MakeFuzzTarget() {
       {"Gemm", "Conv", "Reshape", "Shape", "Squeeze", "Gather", "Concat", "ConvTranspose",
        "MaxPool", "Resize", "PRelu", "Softplus", "GroupNormalization", "ceil_mode"},
       Accepts};
-  target.seeds = ExporterFiles(kSeedBytesMax);
+  target.seeds = onnx::ExporterFiles(kSeedBytesMax);
   CHECK_GE(target.seeds.size(), 6u);
-  for (const OnnxCase& c : OnnxCases()) AddSeed(c.program, target.seeds);
+  for (const onnx::OnnxCase& c : onnx::OnnxCases()) AddSeed(c.program, target.seeds);
   AddSeed(*ParseProgram(kProgramText), target.seeds);
   CHECK_GE(target.seeds.size(), 11u);
   return target;

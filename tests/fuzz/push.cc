@@ -7,33 +7,33 @@
 namespace tandem {
 namespace {
 
-std::string BytesOf(const EncodedMessage& message) {
+std::string BytesOf(const codec::EncodedMessage& message) {
   std::string bytes;
-  for (const EncodedMessage::Piece& piece : message.pieces) {
+  for (const codec::EncodedMessage::Piece& piece : message.pieces) {
     piece.data == nullptr ? bytes.append(piece.owned)
                           : bytes.append(static_cast<const char*>(piece.data), piece.bytes);
   }
   return bytes;
 }
 
-void ReadContents(Fragments message, const std::vector<CodedSlice>& slices) {
-  for (const CodedSlice& slice : slices) {
+void ReadContents(codec::Fragments message, const std::vector<codec::CodedSlice>& slices) {
+  for (const codec::CodedSlice& slice : slices) {
     CHECK_EQ(slice.content.bytes, slice.desc.bytes());
     std::string content(slice.desc.bytes(), '\0');
-    const Status status = CopyContent(message, slice, content.data());
+    const Status status = codec::CopyContent(message, slice, content.data());
     CHECK(status.ok() || status.code() == StatusCode::kDataLoss) << status;
-    ContentInPlace(message, slice);
+    codec::ContentInPlace(message, slice);
   }
 }
 
-bool Decodes(Fragments message) {
-  HeadOfPushReply(message);
-  HeadOfPullReply(message);
-  const auto push = DecodePush(message);
+bool Decodes(codec::Fragments message) {
+  codec::HeadOfPushReply(message);
+  codec::HeadOfPullReply(message);
+  const auto push = codec::DecodePush(message);
   if (push.ok()) ReadContents(message, push->slices);
-  const auto pulled = DecodePullReply(message);
+  const auto pulled = codec::DecodePullReply(message);
   if (pulled.ok()) ReadContents(message, pulled->slices);
-  const auto pushed = DecodePushReply(message);
+  const auto pushed = codec::DecodePushReply(message);
   if (pushed.ok() && pushed->pulled) ReadContents(message, pushed->pulled->slices);
   for (const Status& status : {push.status(), pulled.status(), pushed.status()}) {
     CHECK(status.ok() || !status.message().empty());
@@ -54,16 +54,17 @@ bool Accepts(std::string_view input) {
 
 FuzzTarget MakeFuzzTarget() {
   static const float kValues[] = {1, 2, 3, 4};
-  CodedSlice slice;
+  codec::CodedSlice slice;
   slice.variable = "fc_0.w";
   slice.offset = 4;
   slice.desc = {DType::kF32, {2, 2}};
   slice.data = kValues;
-  CodedPush push{"job", 1, 99, 5, 6, 0.25f, {slice}, "pull", 1, 1, 3};
-  CodedPullReply pulled{7, 8, {slice, slice}, {1, 2, 3, 4}};
-  CodedPushReply pushed{7, 8, true, pulled, {1, 2, 3, 4}};
-  return {{BytesOf(EncodePush(push, true)), BytesOf(EncodePush(push, false)),
-           BytesOf(EncodePullReply(pulled, true)), BytesOf(EncodePushReply(pushed, true))},
+  codec::CodedPush push{"job", 1, 99, 5, 6, 0.25f, {slice}, "pull", 1, 1, 3};
+  codec::CodedPullReply pulled{7, 8, {slice, slice}, {1, 2, 3, 4}};
+  codec::CodedPushReply pushed{7, 8, true, pulled, {1, 2, 3, 4}};
+  return {{BytesOf(codec::EncodePush(push, true)), BytesOf(codec::EncodePush(push, false)),
+           BytesOf(codec::EncodePullReply(pulled, true)),
+           BytesOf(codec::EncodePushReply(pushed, true))},
           {"fc_0.w", "\x0a", "\x12"},
           Accepts};
 }

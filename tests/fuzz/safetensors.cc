@@ -8,13 +8,13 @@ namespace {
 bool Accepts(std::string_view input) {
   CpuDevice device;
   const std::span file(reinterpret_cast<const uint8_t*>(input.data()), input.size());
-  const auto tensors = ParseSafetensors(file, "file", device);
+  const auto tensors = trainer::ParseSafetensors(file, "file", device);
   CHECK(tensors.ok() || tensors.status().message().find("file") == 0);
   if (!tensors.ok()) return false;
   // An accepted file is written and must be accepted again.
   static const TempDir dir;
-  CHECK(WriteSafetensors(dir / "again", tensors->tensors, tensors->metadata).ok());
-  const auto again = ReadSafetensors(dir / "again", device);
+  CHECK(trainer::WriteSafetensors(dir / "again", tensors->tensors, tensors->metadata).ok());
+  const auto again = trainer::ReadSafetensors(dir / "again", device);
   CHECK(again.ok()) << again.status();
   CHECK_EQ(again->tensors.size(), tensors->tensors.size());
   CHECK(again->metadata == tensors->metadata);
@@ -24,15 +24,15 @@ bool Accepts(std::string_view input) {
 std::string Seed() {
   CpuDevice device;
   const TempDir dir;
-  TensorMap tensors;
+  trainer::TensorMap tensors;
   for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8, DType::kBF16}) {
     auto tensor = Tensor::Make({dtype, {2, 3}}, device);
     CHECK(tensor.ok());
     std::memset(tensor->data(), 1, tensor->desc().bytes());
     tensors.emplace(std::string("t") + Name(dtype), *std::move(tensor));
   }
-  CHECK(WriteSafetensors(dir / "file", tensors, {{"step", "3"}}).ok());
-  return ReadFile(dir / "file");
+  CHECK(trainer::WriteSafetensors(dir / "file", tensors, {{"step", "3"}}).ok());
+  return trainer::ReadFile(dir / "file");
 }
 
 }  // namespace

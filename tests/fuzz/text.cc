@@ -6,10 +6,10 @@ namespace tandem {
 namespace {
 
 Status Open(const std::string& path) {
-  const Status windows = CheckedBoth(
-      OpenText({.path = path, .sequence = 3, .stride = 1, .test_share = 0.4, .predicted = 0}));
-  const Status masked =
-      CheckedBoth(OpenText({.path = path, .sequence = 4, .test_share = 0.5, .predicted = 1}));
+  const Status windows = CheckedBoth(reader::OpenText(
+      {.path = path, .sequence = 3, .stride = 1, .test_share = 0.4, .predicted = 0}));
+  const Status masked = CheckedBoth(
+      reader::OpenText({.path = path, .sequence = 4, .test_share = 0.5, .predicted = 1}));
   return windows.ok() ? masked : windows;
 }
 

@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint64_t kNumber = 3;
 
-std::string BytesOf(const EncodedMessage& message) {
+std::string BytesOf(const codec::EncodedMessage& message) {
   std::string bytes;
-  for (const EncodedMessage::Piece& piece : message.pieces) {
+  for (const codec::EncodedMessage::Piece& piece : message.pieces) {
     piece.data == nullptr ? bytes.append(piece.owned)
                           : bytes.append(static_cast<const char*>(piece.data), piece.bytes);
   }
@@ -26,14 +26,14 @@ std::string BytesOf(const EncodedMessage& message) {
 }
 
 bool Decodes(std::string_view record) {
-  const auto entry = DecodeLogEntry(kNumber, record);
+  const auto entry = pserver::DecodeLogEntry(kNumber, record);
   CHECK(entry.ok() || !entry.status().message().empty());
   if (!entry.ok()) return false;
   // An accepted entry is written and must be accepted again.
-  const std::string once = BytesOf(EncodeLogEntry(*entry));
-  const auto again = DecodeLogEntry(kNumber, once);
+  const std::string once = BytesOf(pserver::EncodeLogEntry(*entry));
+  const auto again = pserver::DecodeLogEntry(kNumber, once);
   CHECK(again.ok()) << again.status();
-  CHECK(BytesOf(EncodeLogEntry(*again)) == once);
+  CHECK(BytesOf(pserver::EncodeLogEntry(*again)) == once);
   return true;
 }
 
@@ -42,30 +42,32 @@ bool Accepts(std::string_view input) {
   if (input.empty()) return accepted;
   const std::string_view body = input.substr(1);
   std::string record(1, input[0]);
-  PutFixed32(record, Crc32c(0, body.data(), body.size()));
+  codec::PutFixed32(record, Crc32c(0, body.data(), body.size()));
   return Decodes(record.append(body)) || accepted;
 }
 
 // The kind and the body of an entry.
-std::string Seed(const LogEntry& entry) {
-  std::string bytes = BytesOf(EncodeLogEntry(entry));
+std::string Seed(const pserver::LogEntry& entry) {
+  std::string bytes = BytesOf(pserver::EncodeLogEntry(entry));
   return bytes.erase(1, 4);
 }
 
 std::vector<std::string> Seeds() {
   CpuDevice device;
-  LogEntry push{kNumber, LogEntry::Kind::kPush, {{"job", 1, 99}, 5, 6, 0.25f, {}}, {}};
+  pserver::LogEntry push{
+      kNumber, pserver::LogEntry::Kind::kPush, {{"job", 1, 99}, 5, 6, 0.25f, {}}, {}};
   push.head.slices.push_back({"fc_0.w", 2, {DType::kF32, {3}}});
   auto values = device.Allocate(3 * sizeof(float));
   CHECK(values.ok());
   std::memset(values->get(), 0, 3 * sizeof(float));
   push.values.push_back(*std::move(values));
-  auto move = std::make_shared<MoveRecord>();
+  auto move = std::make_shared<pserver::MoveRecord>();
   move->moves.push_back({});
   move->parcel.config.job = "job";
   move->parcel.source = 1;
-  const LogEntry learned{kNumber, LogEntry::Kind::kMoveLearned, {}, {}, move};
-  return {Seed(push), Seed({kNumber, LogEntry::Kind::kAdopt, {{"job", 1, 99}}, {}}), Seed(learned)};
+  const pserver::LogEntry learned{kNumber, pserver::LogEntry::Kind::kMoveLearned, {}, {}, move};
+  return {Seed(push), Seed({kNumber, pserver::LogEntry::Kind::kAdopt, {{"job", 1, 99}}, {}}),
+          Seed(learned)};
 }
 
 }  // namespace

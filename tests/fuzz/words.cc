@@ -8,7 +8,7 @@ FuzzTarget MakeFuzzTarget() {
   return {{"A b, a C! a rare d; c-a b"},
           {"a ", "b ", " rare", "\xc3\xa4"},
           FileAccepts([](const std::string& path) {
-            return CheckedBoth(OpenSkipGram(
+            return CheckedBoth(reader::OpenSkipGram(
                 {.path = path, .vocabulary = 4, .window = 2, .negatives = 2, .test_share = 0.4}));
           })};
 }

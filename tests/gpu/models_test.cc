@@ -33,7 +33,7 @@ class NamedCuda final : public Device {
 
 StatusOr<Program> Training(const std::string& model, const Args& args,
                            const std::string& optimizer) {
-  TD_ASSIGN_OR_RETURN(Program program, BuildModel(model, args, 4));
+  TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel(model, args, 4));
   TD_ASSIGN_OR_RETURN(const auto grads, AppendBackward(program, 1.0f));
   OptimizerSpec spec;
   spec.type = optimizer;
@@ -93,7 +93,7 @@ TEST(CudaModels, SyncBatchNorm) {
 }
 
 TEST(CudaModels, DeepGradientCompression) {
-  auto program = BuildModel("lenet", {}, 4);
+  auto program = trainer::BuildModel("lenet", {}, 4);
   ASSERT_TRUE(program.ok()) << program.status();
   const auto grads = AppendBackward(*program, 1.0f);
   ASSERT_TRUE(grads.ok()) << grads.status();

@@ -10,31 +10,32 @@
 namespace tandem {
 namespace {
 
-static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
-static_assert(sizeof(NcclResult) == sizeof(ncclResult_t));
-static_assert(static_cast<int>(NcclResult::kSuccess) == ncclSuccess);
-static_assert(static_cast<int>(NcclResult::kUnhandledCudaError) == ncclUnhandledCudaError);
-static_assert(static_cast<int>(NcclResult::kSystemError) == ncclSystemError);
-static_assert(static_cast<int>(NcclResult::kInternalError) == ncclInternalError);
-static_assert(static_cast<int>(NcclResult::kInvalidArgument) == ncclInvalidArgument);
-static_assert(static_cast<int>(NcclResult::kInvalidUsage) == ncclInvalidUsage);
-static_assert(static_cast<int>(NcclResult::kRemoteError) == ncclRemoteError);
-static_assert(static_cast<int>(NcclResult::kInProgress) == ncclInProgress);
-static_assert(static_cast<int>(NcclType::kU8) == ncclUint8);
-static_assert(static_cast<int>(NcclType::kI32) == ncclInt32);
-static_assert(static_cast<int>(NcclType::kI64) == ncclInt64);
-static_assert(static_cast<int>(NcclType::kF16) == ncclFloat16);
-static_assert(static_cast<int>(NcclType::kF32) == ncclFloat32);
-static_assert(static_cast<int>(NcclType::kBF16) == ncclBfloat16);
-static_assert(static_cast<int>(NcclReduce::kSum) == ncclSum);
-static_assert(static_cast<int>(NcclReduce::kProd) == ncclProd);
-static_assert(static_cast<int>(NcclReduce::kMax) == ncclMax);
-static_assert(static_cast<int>(NcclReduce::kMin) == ncclMin);
-static_assert(offsetof(NcclConfig, size) == offsetof(ncclConfig_t, size));
-static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
-static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
-static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
-static_assert(NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
+static_assert(sizeof(collective::NcclUniqueId) == sizeof(ncclUniqueId));
+static_assert(sizeof(collective::NcclResult) == sizeof(ncclResult_t));
+static_assert(static_cast<int>(collective::NcclResult::kSuccess) == ncclSuccess);
+static_assert(static_cast<int>(collective::NcclResult::kUnhandledCudaError) ==
+              ncclUnhandledCudaError);
+static_assert(static_cast<int>(collective::NcclResult::kSystemError) == ncclSystemError);
+static_assert(static_cast<int>(collective::NcclResult::kInternalError) == ncclInternalError);
+static_assert(static_cast<int>(collective::NcclResult::kInvalidArgument) == ncclInvalidArgument);
+static_assert(static_cast<int>(collective::NcclResult::kInvalidUsage) == ncclInvalidUsage);
+static_assert(static_cast<int>(collective::NcclResult::kRemoteError) == ncclRemoteError);
+static_assert(static_cast<int>(collective::NcclResult::kInProgress) == ncclInProgress);
+static_assert(static_cast<int>(collective::NcclType::kU8) == ncclUint8);
+static_assert(static_cast<int>(collective::NcclType::kI32) == ncclInt32);
+static_assert(static_cast<int>(collective::NcclType::kI64) == ncclInt64);
+static_assert(static_cast<int>(collective::NcclType::kF16) == ncclFloat16);
+static_assert(static_cast<int>(collective::NcclType::kF32) == ncclFloat32);
+static_assert(static_cast<int>(collective::NcclType::kBF16) == ncclBfloat16);
+static_assert(static_cast<int>(collective::NcclReduce::kSum) == ncclSum);
+static_assert(static_cast<int>(collective::NcclReduce::kProd) == ncclProd);
+static_assert(static_cast<int>(collective::NcclReduce::kMax) == ncclMax);
+static_assert(static_cast<int>(collective::NcclReduce::kMin) == ncclMin);
+static_assert(offsetof(collective::NcclConfig, size) == offsetof(ncclConfig_t, size));
+static_assert(offsetof(collective::NcclConfig, magic) == offsetof(ncclConfig_t, magic));
+static_assert(offsetof(collective::NcclConfig, version) == offsetof(ncclConfig_t, version));
+static_assert(offsetof(collective::NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
+static_assert(collective::NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
 
 // Functions have the same arguments, in the same order: the table's entries have the types of the
 // library.
@@ -60,21 +61,21 @@ static_assert(
 
 TEST(NcclAbi, TheInitializersMagic) {
   const ncclConfig_t real = NCCL_CONFIG_INITIALIZER;
-  const NcclConfig ours;
+  const collective::NcclConfig ours;
   EXPECT_EQ(ours.magic, real.magic);
   EXPECT_LE(ours.size, real.size);
   EXPECT_LE(ours.version, real.version);
 }
 
 TEST(NcclAbi, TheLibraryOpens) {
-  const auto nccl = OpenNccl();
+  const auto nccl = collective::OpenNccl();
   if (!nccl.ok()) GTEST_SKIP() << nccl.status();
-  EXPECT_GE(nccl->version, NcclLibrary::kVersionMin);
-  NcclUniqueId id{};
+  EXPECT_GE(nccl->version, collective::NcclLibrary::kVersionMin);
+  collective::NcclUniqueId id{};
   // Works without a device, or gives the reason.
-  const NcclResult result = nccl->GetUniqueId(&id);
-  EXPECT_EQ(result, NcclResult::kSuccess) << nccl->GetErrorString(result);
-  EXPECT_STRNE(nccl->GetErrorString(NcclResult::kRemoteError), "");
+  const collective::NcclResult result = nccl->GetUniqueId(&id);
+  EXPECT_EQ(result, collective::NcclResult::kSuccess) << nccl->GetErrorString(result);
+  EXPECT_STRNE(nccl->GetErrorString(collective::NcclResult::kRemoteError), "");
 }
 
 }  // namespace

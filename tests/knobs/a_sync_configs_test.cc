@@ -14,7 +14,7 @@
 #include "trainer/modes/stale_gradients.h"
 #include "trainer/ps/async_communicator.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using std::chrono::milliseconds;
@@ -261,9 +261,10 @@ TEST(AsyncConfigs, TheJobDecides) {
       PserverModeOptions({{"optimizer.type", "adam"}, {"is_sgd_optimizer", "true"}}).async.sum);
   EXPECT_FALSE(PserverModeOptions({{"launch_barrier", "false"}}).launch_barrier);
   EXPECT_EQ(PserverModeOptions({{"rpc_retry_times", "9"}}).rpc_retries, 9);
-  EXPECT_EQ(PserverModeOptions({{"dispatcher", "HashName"}}).dispatcher, PsDispatcher::kHashName);
+  EXPECT_EQ(PserverModeOptions({{"dispatcher", "HashName"}}).dispatcher,
+            ps::PsDispatcher::kHashName);
   EXPECT_EQ(PserverModeOptions({{"dispatcher", "SizeBalanced"}}).dispatcher,
-            PsDispatcher::kSizeBalanced);
+            ps::PsDispatcher::kSizeBalanced);
   JobConfig job;
   PserverModeOptions(
       {{"a_sync", "true"}, {"optimizer.schedule.kind", "EXPONENTIAL"}, {"lr_decay_steps", "25"}},
@@ -278,7 +279,7 @@ class RegimeTest : public testing::Test {
  protected:
   void Start(ModeOptions options, int servers = 1) {
     for (int i = 0; i < servers; ++i) {
-      servers_.push_back(*Pserver::Start({}, metrics_));
+      servers_.push_back(*pserver::Pserver::Start({}, metrics_));
       options.servers.push_back(ToString(servers_.back()->endpoint()));
     }
     options.job = "job";
@@ -324,7 +325,7 @@ class RegimeTest : public testing::Test {
     std::unique_ptr<ModeDriver> mode;
   };
   Metrics metrics_;
-  std::vector<std::unique_ptr<Pserver>> servers_;
+  std::vector<std::unique_ptr<pserver::Pserver>> servers_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
 };
 
@@ -395,32 +396,34 @@ TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
 
 // A variable of four elements in two slices on three servers: the servers of the slices.
 TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
-  const auto place = [](PsDispatcher dispatcher) {
-    PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
+  const auto place = [](ps::PsDispatcher dispatcher) {
+    ps::PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
     std::vector<int> servers;
-    const auto blocks = *Partition({{"a", Shape{3}}, {"b", Shape{3}}, {"c", Shape{40}}}, options);
-    for (const PsSlice& block : blocks) {
+    const auto blocks =
+        *ps::Partition({{"a", Shape{3}}, {"b", Shape{3}}, {"c", Shape{40}}}, options);
+    for (const ps::PsSlice& block : blocks) {
       servers.push_back(block.server);
     }
     return servers;
   };
-  EXPECT_THAT(place(PsDispatcher::kRoundRobin), ElementsAre(0, 1, 2, 0, 1));
-  EXPECT_NE(place(PsDispatcher::kSizeBalanced), place(PsDispatcher::kRoundRobin));
-  EXPECT_NE(place(PsDispatcher::kHashName), place(PsDispatcher::kRoundRobin));
-  Start({.dispatcher = PsDispatcher::kSizeBalanced}, 3);
+  EXPECT_THAT(place(ps::PsDispatcher::kRoundRobin), ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_NE(place(ps::PsDispatcher::kSizeBalanced), place(ps::PsDispatcher::kRoundRobin));
+  EXPECT_NE(place(ps::PsDispatcher::kHashName), place(ps::PsDispatcher::kRoundRobin));
+  Start({.dispatcher = ps::PsDispatcher::kSizeBalanced}, 3);
   Step(0, 0);
   Step(1, 0);
   EXPECT_TRUE(Ends(*trainers_[0]->done, kSoon));
 }
 
 TEST(PsCalls, LaunchBarrier) {
-  PsOptions options;
+  ps::PsOptions options;
   options.start_timeout = milliseconds(300);
-  EXPECT_EQ(PsClient::Connect({"127.0.0.1:1"}, options).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ps::PsClient::Connect({"127.0.0.1:1"}, options).status().code(),
+            StatusCode::kUnavailable);
   options.wait_for_servers = false;
-  const auto client = PsClient::Connect({"127.0.0.1:1"}, options);
+  const auto client = ps::PsClient::Connect({"127.0.0.1:1"}, options);
   ASSERT_TRUE(client.ok()) << client.status();
-  EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());
+  EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
 }
 
 // A server ends in the middle of a call: the call is repeated and waits for another server, or
@@ -428,14 +431,14 @@ TEST(PsCalls, LaunchBarrier) {
 TEST(PsCalls, RpcRetryTimes) {
   for (const int retries : {0, 1}) {
     Metrics metrics;
-    std::unique_ptr<Pserver> server = *Pserver::Start({}, metrics);
-    PsOptions options;
+    std::unique_ptr<pserver::Pserver> server = *pserver::Pserver::Start({}, metrics);
+    ps::PsOptions options;
     options.retries = retries;
     options.trainers = 2;
     // Maximum time to wait for another server; or no wait at all.
     options.step_timeout = retries == 1 ? milliseconds(4000) : milliseconds(120000);
-    auto client = *PsClient::Connect({ToString(server->endpoint())}, options);
-    ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, PsMode::kSync, {}).ok());
+    auto client = *ps::PsClient::Connect({ToString(server->endpoint())}, options);
+    ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
     const Time begin = SteadyNow();
     auto waiting = std::async([&] { return client->Barrier("nobody else comes"); });
     std::this_thread::sleep_for(milliseconds(300));
@@ -450,4 +453,4 @@ TEST(PsCalls, RpcRetryTimes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

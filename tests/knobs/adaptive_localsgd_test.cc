@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST_F(AdaptiveLocalSgdTest, ExcludesWhatSendsGradients) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "proto/strategy.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class AddtoTest : public KnobProgramTest {
@@ -52,4 +52,4 @@ TEST_F(AddtoTest, FromTheKnobToTheProgram) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

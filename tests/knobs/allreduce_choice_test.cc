@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -60,4 +60,4 @@ TEST_F(AllReduceChoiceTest, IsRefusedWhereBitsMustBeTheSame) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

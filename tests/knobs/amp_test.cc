@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class AmpTest : public KnobProgramTest {
@@ -229,4 +229,4 @@ TEST_F(AmpTest, LearnsAsF32Does) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

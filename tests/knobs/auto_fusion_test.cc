@@ -6,7 +6,7 @@
 #include "proto/strategy.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class AutoFusionTest : public KnobProgramTest {
@@ -54,4 +54,4 @@ TEST_F(AutoFusionTest, FromTheKnobToTheProgram) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -110,4 +110,4 @@ TEST_F(AutoTest, NotWhereBitsArePromised) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class BackwardOptimizerDepsTest : public KnobProgramTest {
@@ -46,4 +46,4 @@ TEST_F(BackwardOptimizerDepsTest, BehindAnAllreduceTheNextOneIsStartedFirst) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

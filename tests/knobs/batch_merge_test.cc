@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using BatchMergeTest = KnobProgramTest;
@@ -42,4 +42,4 @@ TEST_F(BatchMergeTest, TheBatchMustDivide) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,7 +4,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/cuda_on_host_job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -63,4 +63,4 @@ TEST_F(BenchmarkOnDevice, EachOperatorIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "kernels/exec/executor.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using CacheRuntimeContextTest = KnobProgramTest;
@@ -47,4 +47,4 @@ TEST_F(CacheRuntimeContextTest, APlanLooksVariablesUpOnce) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

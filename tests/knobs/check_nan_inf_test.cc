@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -52,4 +52,4 @@ TEST_F(CheckNanInfOnDevice, TheFirstOperatorIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

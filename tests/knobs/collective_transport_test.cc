@@ -2,7 +2,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST_F(CollectiveTransportTest, GroupsRefuseSharedMemory) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

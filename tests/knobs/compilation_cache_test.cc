@@ -6,7 +6,7 @@
 #include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -88,4 +88,4 @@ TEST_F(CompilationCache, AFolderThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST_F(ConvSearchTest, TheTrainerSearchesOnceAndLearnsTheSame) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

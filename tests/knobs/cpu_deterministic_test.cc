@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,7 +16,7 @@ constexpr size_t kCount = 4096;
 
 // The sum over replicas, of which replica `late` is last; `values` by replica.
 std::vector<float> Sum(const std::vector<std::vector<float>>& values, int late) {
-  auto communicators = MakeInprocCommunicators(kPlaces, {});
+  auto communicators = collective::MakeInprocCommunicators(kPlaces, {});
   std::vector<std::vector<float>> sums(kPlaces, std::vector<float>(kCount));
   std::vector<std::thread> threads;
   for (int p = 0; p < kPlaces; ++p) {
@@ -66,4 +66,4 @@ TEST_F(CpuDeterministicTest, ChangesNothingAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -63,4 +63,4 @@ TEST_F(CpuNumTest, Refusals) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "tests/support/cuda_on_host_job.h"
 #include "tests/support/device_job_test.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST_F(CudaGraphRanks, CommunicationCutsAStep) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

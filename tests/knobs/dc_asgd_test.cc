@@ -4,45 +4,48 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
 
 // Two trainers of one number, which is 10 at first, by sgd with learning rate 1.
-class DcAsgdTest : public PserverTest, public testing::WithParamInterface<PsTransport> {
+class DcAsgdTest : public pserver::PserverTest,
+                   public testing::WithParamInterface<ps::PsTransport> {
  protected:
-  void Connect(double strength, PserverOptions options = {}) {
+  void Connect(double strength, pserver::PserverOptions options = {}) {
     for (auto& client : clients_) client.reset();
     servers_.clear();
     endpoints_.clear();
     StartServers(1, options);
     for (int t : {0, 1}) {
-      PsOptions ps{.transport = GetParam()};
+      ps::PsOptions ps{.transport = GetParam()};
       ps.delay_compensation = strength;
       clients_[t] = *Client(t, 2, ps);
-      const Status status = clients_[t]->Configure({{"w", Shape{1}}}, PsMode::kASync, {}).status();
+      const Status status =
+          clients_[t]->Configure({{"w", Shape{1}}}, ps::PsMode::kASync, {}).status();
       ASSERT_TRUE(status.ok()) << status;
     }
     for (int t : {0, 1}) {
       float first = 10;
-      const PsTensor w = {"w", &first, 1};
+      const ps::PsTensor w = {"w", &first, 1};
       ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
     }
   }
   void Push(int trainer, float gradient) {
     const float before = gradient;
-    const Status status = PushAndWait(*clients_[trainer], step_++, 1.0f, {{"w", &gradient, 1}});
+    const Status status =
+        pserver::PushAndWait(*clients_[trainer], step_++, 1.0f, {{"w", &gradient, 1}});
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(gradient, before);
   }
   float Pull(int trainer) {
     float w = 0;
-    EXPECT_TRUE(PullAndWait(*clients_[trainer], 0, {{"w", &w, 1}}).ok());
+    EXPECT_TRUE(pserver::PullAndWait(*clients_[trainer], 0, {{"w", &w, 1}}).ok());
     return w;
   }
   uint64_t step_ = 0;
-  std::unique_ptr<PsClient> clients_[2];
+  std::unique_ptr<ps::PsClient> clients_[2];
 };
 
 TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
@@ -61,9 +64,9 @@ TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
 
 // The log contains no pulled parameters; it contains the gradients as they were applied.
 TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
-  PserverOptions options;
+  pserver::PserverOptions options;
   options.data_dir = dir_;
-  options.durability = Durability::kLogged;
+  options.durability = pserver::Durability::kLogged;
   Connect(0.5, options);
   Push(1, 1);
   Push(0, 2);
@@ -73,7 +76,8 @@ TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   EXPECT_EQ(Pull(0), 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Roads, DcAsgdTest, testing::Values(PsTransport::kGrpc, PsTransport::kShm));
+INSTANTIATE_TEST_SUITE_P(Roads, DcAsgdTest,
+                         testing::Values(ps::PsTransport::kGrpc, ps::PsTransport::kShm));
 
 TEST(DcAsgdJob, TheJobSaysHowMuch) {
   EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}}).delay_compensation, 0);
@@ -104,25 +108,25 @@ TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
   const auto farthest = [](double strength) {
     constexpr int kTrainers = 8;
     Metrics metrics;
-    auto server = *Pserver::Start({}, metrics);
-    std::vector<std::unique_ptr<PsClient>> clients;
+    auto server = *pserver::Pserver::Start({}, metrics);
+    std::vector<std::unique_ptr<ps::PsClient>> clients;
     std::vector<float> pulled(kTrainers, 1.0f);
     for (int t = 0; t < kTrainers; ++t) {
-      PsOptions options{.trainer = t, .trainers = kTrainers};
+      ps::PsOptions options{.trainer = t, .trainers = kTrainers};
       options.delay_compensation = strength;
-      clients.push_back(*PsClient::Connect({ToString(server->endpoint())}, options));
-      CHECK(clients[t]->Configure({{"w", Shape{1}}}, PsMode::kASync, {}).ok());
+      clients.push_back(*ps::PsClient::Connect({ToString(server->endpoint())}, options));
+      CHECK(clients[t]->Configure({{"w", Shape{1}}}, ps::PsMode::kASync, {}).ok());
     }
     for (int t = 0; t < kTrainers; ++t) {
-      const PsTensor w = {"w", &pulled[t], 1};
+      const ps::PsTensor w = {"w", &pulled[t], 1};
       CHECK(clients[t]->InitOrFetch({&w, 1}).ok());
     }
     float last = 0;
     for (uint64_t step = 0; step < 40; ++step) {
       for (int t = 0; t < kTrainers; ++t) {
         const float gradient = pulled[t];
-        CHECK(PushAndWait(*clients[t], step, 0.25f, {{"w", &gradient, 1}}).ok());
-        CHECK(PullAndWait(*clients[t], 0, {{"w", &pulled[t], 1}}).ok());
+        CHECK(pserver::PushAndWait(*clients[t], step, 0.25f, {{"w", &gradient, 1}}).ok());
+        CHECK(pserver::PullAndWait(*clients[t], 0, {{"w", &pulled[t], 1}}).ok());
       }
       last = 0;
       for (const float w : pulled) last = std::max(last, std::abs(w));
@@ -134,4 +138,4 @@ TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -43,4 +43,4 @@ TEST_F(DebugGraphvizTest, NoneWithoutIt) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

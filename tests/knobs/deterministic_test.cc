@@ -5,7 +5,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "trainer/session/programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST_F(DeterministicTest, RefusesWhatItCannotPromise) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -224,4 +224,4 @@ TEST_F(DeviceConv, HalfImagesHaveTheirChannelsLast) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

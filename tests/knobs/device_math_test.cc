@@ -5,7 +5,7 @@
 #include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST_F(DeviceMath, NormalisationsAreNotInPlace) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST_F(DeviceMemoryJob, BeyondTheLimitTheLargestAreNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

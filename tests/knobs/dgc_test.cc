@@ -6,7 +6,7 @@
 #include "kernels/ops/update/dgc.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -174,4 +174,4 @@ TEST_F(DgcTest, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class DropScopeTest : public KnobProgramTest {
@@ -89,4 +89,4 @@ TEST_F(DropScopeTest, TheTrainerSaysSoAndLearnsTheSame) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST_F(ElasticTest, BatchesOfRanksAreRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

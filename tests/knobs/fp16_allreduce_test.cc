@@ -5,13 +5,13 @@
 #include "tests/support/process_test_util.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // A world in which the other rank sends the same data.
-class Doubling final : public Communicator {
+class Doubling final : public collective::Communicator {
  public:
-  struct Done final : Work {
+  struct Done final : collective::Work {
     Status Wait(Time) override { return OkStatus(); }
     void OnDone(std::function<void(const Status&)> done) override { done(OkStatus()); }
     bool finished() const override { return true; }
@@ -20,7 +20,7 @@ class Doubling final : public Communicator {
   int size() const override { return 2; }
   const std::string& name() const override { return name_; }
   Status Health() const override { return OkStatus(); }
-  std::shared_ptr<Work> Start(Collective call) override {
+  std::shared_ptr<collective::Work> Start(collective::Collective call) override {
     bytes += call.count * SizeOf(call.dtype);
     for (size_t i = 0; i < call.count; ++i) {
       if (call.dtype == DType::kF32) static_cast<float*>(call.out)[i] *= 2;
@@ -43,7 +43,7 @@ size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role =
   ModeOptions options;
   options.ranks = 2;
   options.half_communication = half;
-  std::vector<std::unique_ptr<Communicator>> world;
+  std::vector<std::unique_ptr<collective::Communicator>> world;
   world.push_back(std::make_unique<Doubling>());
   const auto& doubling = static_cast<const Doubling&>(*world[0]);
   const auto mode = MakeCollectiveMode(options, std::move(world));
@@ -95,4 +95,4 @@ TEST_F(Fp16AllReduceJob, LearnsTheSame) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

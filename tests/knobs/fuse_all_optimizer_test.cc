@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using FuseAllOptimizerTest = KnobProgramTest;
@@ -43,4 +43,4 @@ TEST_F(FuseAllOptimizerTest, OnPserversThereIsNothingToFuse) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class FuseAllReduceTest : public KnobProgramTest {
@@ -73,4 +73,4 @@ TEST_F(FuseAllReduceTest, GroupingChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

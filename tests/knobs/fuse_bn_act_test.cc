@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class FuseBnActTest : public KnobProgramTest {
@@ -63,4 +63,4 @@ steps_max: 3
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class FuseElewiseAddActTest : public KnobProgramTest {
@@ -32,4 +32,4 @@ TEST_F(FuseElewiseAddActTest, TheSameBits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class FuseReluDepthwiseConvTest : public KnobProgramTest {
@@ -29,4 +29,4 @@ TEST_F(FuseReluDepthwiseConvTest, FewerOperatorsTheSameBits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class GradientMergeTest : public KnobProgramTest {
@@ -64,4 +64,4 @@ TEST_F(GradientMergeTest, IsRefusedWithPservers) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

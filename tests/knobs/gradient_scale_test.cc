@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class GradientScaleTest : public JobTest {
@@ -43,4 +43,4 @@ TEST_F(GradientScaleTest, CustomizedAndLossGradientGoTogether) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -360,4 +360,4 @@ TEST_F(HeterWorkerTest, WhatIsNotBuiltIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -53,4 +53,4 @@ TEST_F(HierarchicalTest, GroupsMustBeEqual) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "proto/strategy.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class InplaceTest : public KnobProgramTest {
@@ -52,4 +52,4 @@ TEST_F(InplaceTest, TheSameBitsInEveryMode) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class IterationPerRunTest : public KnobProgramTest {
@@ -82,4 +82,4 @@ TEST_F(IterationPerRunTest, TheSameBitsWithRanksAndMergedBatches) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

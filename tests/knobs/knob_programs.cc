@@ -5,7 +5,7 @@
 #include "proto/job.pb.h"
 #include "trainer/modes/mode_options.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
   JobSources sources;
@@ -140,4 +140,4 @@ std::string KnobProgramTest::Sha(const std::string& name, const std::string& mod
   return RunJob(name, Launch(mode), args).result.params_sha256;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "trainer/modes/mode.h"
 #include "trainer/session/programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
@@ -52,4 +52,4 @@ class KnobProgramTest : public JobTest {
                   const std::vector<std::string>& flags) const;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

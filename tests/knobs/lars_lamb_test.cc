@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST_F(LarsLambTest, NeedTheOptimizerThatTheyChange) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST_F(LocalSgdTest, ExcludesWhatSendsGradients) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

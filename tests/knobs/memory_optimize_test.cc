@@ -4,7 +4,7 @@
 #include "proto/strategy.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class MemoryOptimizeTest : public KnobProgramTest {
@@ -49,4 +49,4 @@ TEST_F(MemoryOptimizeTest, TheTrainerSaysWhatItTakes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,7 +4,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class MkldnnTest : public KnobProgramTest {
@@ -67,4 +67,4 @@ TEST_F(MkldnnTest, AnUnknownTypeIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,13 +6,13 @@
 #include "tests/support/process_test_util.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
 
 // An operation that the test ends.
-class HeldWork final : public Work {
+class HeldWork final : public collective::Work {
  public:
   Status Wait(Time) override { return OkStatus(); }
   void OnDone(std::function<void(const Status&)> done) override { done_ = std::move(done); }
@@ -32,14 +32,14 @@ struct Log {
   std::vector<std::shared_ptr<HeldWork>> works;
 };
 
-class FakeCommunicator final : public Communicator {
+class FakeCommunicator final : public collective::Communicator {
  public:
   FakeCommunicator(int number, Log& log) : number_(number), log_(log) {}
   int rank() const override { return 0; }
   int size() const override { return 2; }
   const std::string& name() const override { return name_; }
   Status Health() const override { return OkStatus(); }
-  std::shared_ptr<Work> Start(Collective call) override {
+  std::shared_ptr<collective::Work> Start(collective::Collective call) override {
     log_.started.push_back(std::to_string(number_) + " " + call.what);
     log_.works.push_back(std::make_shared<HeldWork>());
     return log_.works.back();
@@ -60,7 +60,7 @@ class Reductions {
     options.ranks = 2;
     options.comm_num = communicators;
     options.one_comm_at_a_time = sync;
-    std::vector<std::unique_ptr<Communicator>> all;
+    std::vector<std::unique_ptr<collective::Communicator>> all;
     for (int i = 0; i < communicators; ++i)
       all.push_back(std::make_unique<FakeCommunicator>(i, log));
     mode_ = MakeCollectiveMode(options, std::move(all));
@@ -121,4 +121,4 @@ TEST_F(NcclCommNumJob, TheSameBits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

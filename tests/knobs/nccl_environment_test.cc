@@ -5,7 +5,7 @@
 #include "proto/strategy.pb.h"
 #include "tests/support/device_job_test.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST_F(NcclEnvironmentJob, TheJobGoesBeforeTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::AllOf;
@@ -18,24 +18,24 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 // Two trainers of a variable of four elements and a table of rows of two, both 0 at first, by sgd
 // with learning rate 1.
-class NonfiniteTest
-    : public PserverTest,
-      public testing::WithParamInterface<std::tuple<PsMode, PsTransport, Durability>> {
+class NonfiniteTest : public pserver::PserverTest,
+                      public testing::WithParamInterface<
+                          std::tuple<ps::PsMode, ps::PsTransport, pserver::Durability>> {
  protected:
-  bool sync() const { return std::get<0>(GetParam()) == PsMode::kSync; }
+  bool sync() const { return std::get<0>(GetParam()) == ps::PsMode::kSync; }
 
-  void Serve(PsNonfinite policy) {
+  void Serve(ps::PsNonfinite policy) {
     clients_[0].reset();
     clients_[1].reset();
     servers_.clear();
     endpoints_.clear();
-    PserverOptions options;
+    pserver::PserverOptions options;
     options.durability = std::get<2>(GetParam());
     options.data_dir = dir_;
     StartServers(1, options);
-    const PsTable table{.variable = "emb", .height = 100, .dim = 2};
+    const ps::PsTable table{.variable = "emb", .height = 100, .dim = 2};
     for (int t : {0, 1}) {
-      PsOptions ps{.transport = std::get<1>(GetParam())};
+      ps::PsOptions ps{.transport = std::get<1>(GetParam())};
       ps.nonfinite = policy;
       clients_[t] = *Client(t, 2, ps);
       const auto state =
@@ -44,14 +44,14 @@ class NonfiniteTest
     }
     for (int t : {0, 1}) {
       std::vector<float> zeros(4);
-      const PsTensor w = {"w", zeros.data(), 4};
+      const ps::PsTensor w = {"w", zeros.data(), 4};
       ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
     }
   }
   // Pushes a gradient of w and of two rows.
   Status Push(int trainer, uint64_t step, std::vector<float> w, std::vector<int64_t> ids,
               std::vector<float> rows) {
-    Answer<Status> answer;
+    pserver::Answer<Status> answer;
     clients_[trainer]->Push(step, 1.0f, {{"w", w.data(), 4}}, answer.Callback(),
                             {{"emb", ids, rows.data()}});
     return answer.Get();
@@ -59,9 +59,9 @@ class NonfiniteTest
   // w, then rows 1, 2 and 3.
   std::vector<float> Now() {
     std::vector<float> all(10, kNaN);
-    const PsTensor w = {"w", all.data(), 4};
-    EXPECT_TRUE(PullAndWait(*clients_[0], 0, {w}).ok());
-    Answer<StatusOr<uint64_t>> answer;
+    const ps::PsTensor w = {"w", all.data(), 4};
+    EXPECT_TRUE(pserver::PullAndWait(*clients_[0], 0, {w}).ok());
+    pserver::Answer<StatusOr<uint64_t>> answer;
     clients_[0]->PullRows({}, {{"emb", {1, 2, 3}, {&all[4], &all[6], &all[8]}}}, answer.Callback());
     EXPECT_TRUE(answer.Get().ok());
     return all;
@@ -72,11 +72,11 @@ class NonfiniteTest
         .Value();
   }
 
-  std::unique_ptr<PsClient> clients_[2];
+  std::unique_ptr<ps::PsClient> clients_[2];
 };
 
 TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
-  Serve(PsNonfinite::kReject);
+  Serve(ps::PsNonfinite::kReject);
   const Status dense = Push(0, 0, {1, 1, kInfinite, 1}, {1, 2}, {1, 1, 1, 1});
   EXPECT_EQ(dense.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(dense.message()),
@@ -93,7 +93,7 @@ TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
 }
 
 TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
-  Serve(PsNonfinite::kSkip);
+  Serve(ps::PsNonfinite::kSkip);
   ASSERT_TRUE(Push(0, 0, {1, 1, kNaN, 1}, {1, 2}, {1, 1, 1, 1}).ok());
   EXPECT_EQ(Version(), sync() ? 0u : 1u);
   EXPECT_THAT(Now(), Each(0.0f));
@@ -109,16 +109,16 @@ TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
   EXPECT_EQ(servers_[0]->Info().trainers[0].pushes, 2u);
   const std::vector<float> after = Now();
   EXPECT_EQ(after, (std::vector<float>{-2, -3, -4, -5, -1, -1, -1, -1, -1, -1}));
-  if (std::get<2>(GetParam()) != Durability::kLogged) return;
+  if (std::get<2>(GetParam()) != pserver::Durability::kLogged) return;
   // The log restores the same state, and the policy may change then.
   const uint64_t version = Version();
-  Serve(PsNonfinite::kReject);
+  Serve(ps::PsNonfinite::kReject);
   EXPECT_EQ(Version(), version);
   EXPECT_EQ(Now(), after);
 }
 
 TEST_P(NonfiniteTest, ApplyDoesNotLook) {
-  Serve(PsNonfinite::kApply);
+  Serve(ps::PsNonfinite::kApply);
   for (int t : {0, 1}) {
     ASSERT_TRUE(Push(t, 0, {1, kNaN, 1, 1}, {1, 2}, {1, kInfinite, 1, 1}).ok());
   }
@@ -127,8 +127,8 @@ TEST_P(NonfiniteTest, ApplyDoesNotLook) {
   EXPECT_TRUE(std::isnan(now[1]));
   EXPECT_TRUE(std::isinf(now[5]));
   EXPECT_EQ(Pushes("rejected") + Pushes("skipped"), 0);
-  if (std::get<2>(GetParam()) != Durability::kLogged) return;
-  Serve(PsNonfinite::kApply);
+  if (std::get<2>(GetParam()) != pserver::Durability::kLogged) return;
+  Serve(ps::PsNonfinite::kApply);
   EXPECT_TRUE(std::isnan(Now()[1]));
   EXPECT_TRUE(std::isinf(Now()[5]));
 }
@@ -137,11 +137,11 @@ TEST_P(NonfiniteTest, ApplyDoesNotLook) {
 TEST_P(NonfiniteTest, FirstValuesAreFinite) {
   StartServers(1);
   auto client = *Client(0, 1, {.transport = std::get<1>(GetParam())});
-  const PsTable table{.variable = "emb", .height = 100, .dim = 2};
+  const ps::PsTable table{.variable = "emb", .height = 100, .dim = 2};
   ASSERT_TRUE(client->Configure({{"w", Shape{4}}}, std::get<0>(GetParam()), {}, {table}).ok());
   std::vector<float> w(4);
-  const PsTensor tensor = {"w", w.data(), 4};
-  const PsTableRows rows{.variable = "emb", .ids = {1}, .content = {1, kNaN}};
+  const ps::PsTensor tensor = {"w", w.data(), 4};
+  const ps::PsTableRows rows{.variable = "emb", .ids = {1}, .content = {1, kNaN}};
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}, 0, {}, {&rows, 1}).status().message()),
               HasSubstr("table emb: value 1 of its rows is not finite"));
   w[2] = kInfinite;
@@ -149,22 +149,23 @@ TEST_P(NonfiniteTest, FirstValuesAreFinite) {
               HasSubstr("first values of w: element 2 is not finite"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Roads, NonfiniteTest,
-                         testing::Combine(testing::Values(PsMode::kSync, PsMode::kASync),
-                                          testing::Values(PsTransport::kGrpc, PsTransport::kShm),
-                                          testing::Values(Durability::kNone, Durability::kLogged)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param) == PsMode::kSync ? "sync"
-                                                                                       : "a_sync") +
-                                  (std::get<1>(info.param) == PsTransport::kGrpc ? "_grpc"
-                                                                                 : "_shm") +
-                                  (std::get<2>(info.param) == Durability::kLogged ? "_logged" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Roads, NonfiniteTest,
+    testing::Combine(testing::Values(ps::PsMode::kSync, ps::PsMode::kASync),
+                     testing::Values(ps::PsTransport::kGrpc, ps::PsTransport::kShm),
+                     testing::Values(pserver::Durability::kNone, pserver::Durability::kLogged)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param) == ps::PsMode::kSync ? "sync" : "a_sync") +
+             (std::get<1>(info.param) == ps::PsTransport::kGrpc ? "_grpc" : "_shm") +
+             (std::get<2>(info.param) == pserver::Durability::kLogged ? "_logged" : "");
+    });
 
 TEST(NonfiniteJob, TheJobSaysWhich) {
-  EXPECT_EQ(PserverModeOptions({}).nonfinite, PsNonfinite::kReject);
-  EXPECT_EQ(PserverModeOptions({{"nonfinite_gradients", "Skip"}}).nonfinite, PsNonfinite::kSkip);
-  EXPECT_EQ(PserverModeOptions({{"nonfinite_gradients", "Apply"}}).nonfinite, PsNonfinite::kApply);
+  EXPECT_EQ(PserverModeOptions({}).nonfinite, ps::PsNonfinite::kReject);
+  EXPECT_EQ(PserverModeOptions({{"nonfinite_gradients", "Skip"}}).nonfinite,
+            ps::PsNonfinite::kSkip);
+  EXPECT_EQ(PserverModeOptions({{"nonfinite_gradients", "Apply"}}).nonfinite,
+            ps::PsNonfinite::kApply);
 }
 
 // An overflow of amp is no such push: the trainer sends zeros, and continues with another scale.
@@ -179,4 +180,4 @@ TEST_F(NonfiniteAmpTest, AmpOverflowsAreNotRejected) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class NumThreadsTest : public KnobProgramTest {};
@@ -169,4 +169,4 @@ TEST_F(NumThreadsTest, FromTheKnobToTheTrainerInEveryMode) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

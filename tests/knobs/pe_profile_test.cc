@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -57,4 +57,4 @@ TEST_F(PeProfileTest, AFileThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/program_text.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +201,4 @@ TEST_F(PipelineTest, ADeadRankIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,28 +6,28 @@
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-class PserverModesTest : public testing::TestWithParam<PsMode> {
+class PserverModesTest : public testing::TestWithParam<ps::PsMode> {
  protected:
   static constexpr int kTrainers = 2;
 
   void SetUp() override {
-    auto server = Pserver::Start({}, metrics_);
+    auto server = pserver::Pserver::Start({}, metrics_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     for (int t = 0; t < kTrainers; ++t) {
-      PsOptions options;
+      ps::PsOptions options;
       options.trainer = t;
       options.trainers = kTrainers;
-      auto client = PsClient::Connect({ToString(server_->endpoint())}, options);
+      auto client = ps::PsClient::Connect({ToString(server_->endpoint())}, options);
       ASSERT_TRUE(client.ok()) << client.status();
       clients_.push_back(*std::move(client));
       ASSERT_TRUE(clients_[t]->Configure({{"w", {1}}}, GetParam(), {}).ok());
     }
     for (auto& client : clients_) {
-      const PsTensor tensor = {"w", &weight_, 1};
+      const ps::PsTensor tensor = {"w", &weight_, 1};
       ASSERT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
     }
   }
@@ -51,19 +51,20 @@ class PserverModesTest : public testing::TestWithParam<PsMode> {
 
   Metrics metrics_;
   float weight_ = 10.0f;
-  std::unique_ptr<Pserver> server_;
-  std::vector<std::unique_ptr<PsClient>> clients_;
+  std::unique_ptr<pserver::Pserver> server_;
+  std::vector<std::unique_ptr<ps::PsClient>> clients_;
 };
 
 TEST_P(PserverModesTest, WhenAPushChangesTheParameters) {
-  const bool sync = GetParam() == PsMode::kSync;
+  const bool sync = GetParam() == ps::PsMode::kSync;
   Push(0, 0, 1.0f);
   EXPECT_EQ(Now(), (std::pair<uint64_t, float>(sync ? 0 : 1, sync ? 10.0f : 9.0f)));
   Push(1, 0, 2.0f);
   EXPECT_EQ(Now(), (std::pair<uint64_t, float>(sync ? 1 : 2, 7.0f)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, PserverModesTest, testing::Values(PsMode::kSync, PsMode::kASync));
+INSTANTIATE_TEST_SUITE_P(Modes, PserverModesTest,
+                         testing::Values(ps::PsMode::kSync, ps::PsMode::kASync));
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

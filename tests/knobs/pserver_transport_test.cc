@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,4 +29,4 @@ TEST_F(PserverTransportTest, TheSameBits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

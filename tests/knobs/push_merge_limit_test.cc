@@ -5,7 +5,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "trainer/ps/async_communicator.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -102,4 +102,4 @@ TEST(PushMergeLimit, TheJobSays) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -56,4 +56,4 @@ TEST_F(ReaderQueueTest, ASpeedTestKeepsNoCheckpoint) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -2,7 +2,7 @@
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class RecomputeTest : public KnobProgramTest {
@@ -45,4 +45,4 @@ TEST_F(RecomputeTest, WithoutCheckpointsNothingIsComputedAgain) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

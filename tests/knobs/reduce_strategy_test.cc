@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST_F(ReduceStrategyTest, RefusesWhatNeedsAllGradients) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

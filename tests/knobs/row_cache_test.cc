@@ -6,7 +6,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 class RowCacheTest : public testing::Test {
  protected:
   // Positions in `ids` of the missing rows; the others are in out_.
-  std::vector<size_t> Take(RowCache& cache, size_t server, uint64_t version,
+  std::vector<size_t> Take(ps::RowCache& cache, size_t server, uint64_t version,
                            std::vector<uint64_t> ids) {
     out_.assign(ids.size(), -1);
     std::vector<float*> to;
@@ -25,7 +25,7 @@ class RowCacheTest : public testing::Test {
     return cache.Take(0, server, version, ids, to);
   }
   // Stores rows of table 0 whose elements are all `value`.
-  static void Put(RowCache& cache, size_t server, uint64_t version, std::vector<uint64_t> ids,
+  static void Put(ps::RowCache& cache, size_t server, uint64_t version, std::vector<uint64_t> ids,
                   float value) {
     std::vector<float*> from(ids.size(), &value);
     cache.Put(0, server, version, ids, from);
@@ -34,7 +34,7 @@ class RowCacheTest : public testing::Test {
 };
 
 TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
-  RowCache cache({.bytes = 1 << 16, .versions_max = 3}, {1});
+  ps::RowCache cache({.bytes = 1 << 16, .versions_max = 3}, {1});
   Put(cache, 0, 10, {1, 2}, 5);
   Put(cache, 0, 12, {2}, 6);
   Put(cache, 0, 11, {2}, 7);  // arrives late
@@ -53,7 +53,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
 
 TEST_F(RowCacheTest, RowsThatAreUsedStay) {
   const size_t rows = 4;
-  RowCache cache({.bytes = rows * RowCache::BytesOfRow(1), .versions_max = 100}, {1});
+  ps::RowCache cache({.bytes = rows * ps::RowCache::BytesOfRow(1), .versions_max = 100}, {1});
   Put(cache, 0, 1, {1, 2, 3, 4}, 5);
   EXPECT_THAT(Take(cache, 0, 1, {1, 3}), ElementsAre());
   Put(cache, 0, 2, {7, 8}, 6);
@@ -64,32 +64,33 @@ TEST_F(RowCacheTest, RowsThatAreUsedStay) {
 
 constexpr int64_t kHeight = 20000, kDim = 16;
 
-class RowCachePulls : public PserverTest {
+class RowCachePulls : public pserver::PserverTest {
  protected:
   struct Run {
     std::vector<std::vector<float>> seen;  // the rows of each step, concatenated
     double received_per_step = 0;          // bytes of replies to pulls
-    PsCacheCounts counts;
+    ps::PsCacheCounts counts;
   };
   // Two trainers take turns over a table on two servers, in sync mode; ids follow a zipf law.
-  Run Train(size_t cache_bytes, uint64_t versions, PsMode mode = PsMode::kSync, int steps = 60) {
+  Run Train(size_t cache_bytes, uint64_t versions, ps::PsMode mode = ps::PsMode::kSync,
+            int steps = 60) {
     servers_.clear();
     endpoints_.clear();
     StartServers(2);
     Run run;
     std::atomic<uint64_t> received{0};
-    std::unique_ptr<PsClient> clients[2];
-    const PsTable table{.variable = "emb",
-                        .height = kHeight,
-                        .dim = kDim,
-                        .init = PsTable::InitKind::kUniform,
-                        .a = -1,
-                        .b = 1};
+    std::unique_ptr<ps::PsClient> clients[2];
+    const ps::PsTable table{.variable = "emb",
+                            .height = kHeight,
+                            .dim = kDim,
+                            .init = ps::PsTable::InitKind::kUniform,
+                            .a = -1,
+                            .b = 1};
     for (int t : {0, 1}) {
-      PsOptions options;
+      ps::PsOptions options;
       options.row_cache_bytes = cache_bytes;
       options.row_cache_versions = versions;
-      options.on_call = [&](const PsCall& call) {
+      options.on_call = [&](const ps::PsCall& call) {
         if (std::string(call.method) == "Pull") received += call.received;
       };
       clients[t] = *Client(t, 2, options);
@@ -101,15 +102,15 @@ class RowCachePulls : public PserverTest {
     for (uint64_t step = 0; step < static_cast<uint64_t>(steps); ++step) {
       for (int t : {0, 1}) {
         const std::vector<int64_t> ids = ZipfBatch(random);
-        run.seen.push_back(Pull(*clients[t], step, mode == PsMode::kSync, ids));
+        run.seen.push_back(Pull(*clients[t], step, mode == ps::PsMode::kSync, ids));
         std::vector<float> gradient = run.seen.back();
         for (float& g : gradient) g *= 0.1f;
-        Answer<Status> pushed;
+        pserver::Answer<Status> pushed;
         clients[t]->Push(step, 0.5f, {}, pushed.Callback(), {{"emb", ids, gradient.data()}});
         EXPECT_TRUE(pushed.Get().ok());
       }
       // An evaluation: the same rows twice, of the version after the step.
-      if (step % 20 != 19 || mode != PsMode::kSync) continue;
+      if (step % 20 != 19 || mode != ps::PsMode::kSync) continue;
       std::vector<int64_t> some(500);
       for (size_t i = 0; i < some.size(); ++i) some[i] = static_cast<int64_t>(i);
       run.seen.push_back(Pull(*clients[0], step + 1, true, some));
@@ -127,12 +128,12 @@ class RowCachePulls : public PserverTest {
     }
     return {ids.begin(), ids.end()};
   }
-  static std::vector<float> Pull(PsClient& client, uint64_t step, bool exactly,
+  static std::vector<float> Pull(ps::PsClient& client, uint64_t step, bool exactly,
                                  const std::vector<int64_t>& ids) {
     std::vector<float> rows(ids.size() * kDim);
-    PsRows asked{.variable = "emb", .ids = ids, .to = {}};
+    ps::PsRows asked{.variable = "emb", .ids = ids, .to = {}};
     for (size_t i = 0; i < ids.size(); ++i) asked.to.push_back(rows.data() + i * kDim);
-    Answer<StatusOr<uint64_t>> answer;
+    pserver::Answer<StatusOr<uint64_t>> answer;
     client.PullRows({.version = exactly ? step : 0, .exactly = exactly}, {asked},
                     answer.Callback());
     const StatusOr<uint64_t> version = answer.Get();
@@ -175,22 +176,22 @@ TEST_F(RowCachePulls, OlderRowsSpareBytes) {
 }
 
 TEST_F(RowCachePulls, LittleMemoryKeepsTheHotRows) {
-  const Run small = Train(1000 * RowCache::BytesOfRow(kDim), 32), large = Train(4 << 20, 32);
+  const Run small = Train(1000 * ps::RowCache::BytesOfRow(kDim), 32), large = Train(4 << 20, 32);
   EXPECT_LT(small.counts.hits, large.counts.hits);
   EXPECT_GT(small.counts.hits, large.counts.hits / 2);
 }
 
 // Asynchronous trainers do not know the current version; the newest known version counts.
 TEST_F(RowCachePulls, InASyncModeZeroKeepsNothing) {
-  EXPECT_EQ(Train(4 << 20, 0, PsMode::kASync, 10).counts.hits, 0u);
-  EXPECT_GT(Train(4 << 20, 8, PsMode::kASync, 10).counts.hits, 0u);
+  EXPECT_EQ(Train(4 << 20, 0, ps::PsMode::kASync, 10).counts.hits, 0u);
+  EXPECT_GT(Train(4 << 20, 8, ps::PsMode::kASync, 10).counts.hits, 0u);
 }
 
 TEST_F(RowCachePulls, TooLittleMemoryIsRefused) {
   StartServers(1);
   auto client = *Client(0, 1, {.row_cache_bytes = 10});
-  const PsTable table{.variable = "emb", .height = kHeight, .dim = kDim};
-  EXPECT_THAT(std::string(client->Configure({}, PsMode::kSync, {}, {table}).status().message()),
+  const ps::PsTable table{.variable = "emb", .height = kHeight, .dim = kDim};
+  EXPECT_THAT(std::string(client->Configure({}, ps::PsMode::kSync, {}, {table}).status().message()),
               HasSubstr("a row of table emb"));
 }
 
@@ -203,4 +204,4 @@ TEST(RowCacheJob, TheJobSays) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using RpcDeadlineTest = JobTest;
@@ -31,4 +31,4 @@ TEST_F(RpcDeadlineTest, AStoppedPserverIsReportedAfterIt) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

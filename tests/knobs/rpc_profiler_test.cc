@@ -6,7 +6,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "trainer/ps/rpc_log.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using nlohmann::json;
@@ -72,4 +72,4 @@ TEST_F(RpcProfilerTest, TheTableAddsUpCallsOfOneKind) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,10 +7,10 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-class RpcThreadsTest : public PserverTest {
+class RpcThreadsTest : public pserver::PserverTest {
  protected:
   static constexpr int64_t kElements = 1 << 20;  // 4 MiB: not a short push
   static constexpr int kTrainers = 4;
@@ -27,7 +27,7 @@ class RpcThreadsTest : public PserverTest {
     return count;
   }
   void Start(int pushes, int pulls, int row_pulls) {
-    PserverOptions options;
+    pserver::PserverOptions options;
     options.push_threads = pushes;
     options.pull_threads = pulls;
     options.row_pull_threads = row_pulls;
@@ -40,17 +40,19 @@ class RpcThreadsTest : public PserverTest {
         << " " << ThreadsNamed("pull") << " " << ThreadsNamed("row-pull");
   }
   // Every trainer repeatedly pushes, pulls, and pulls rows.
-  void Work() {
-    std::vector<std::unique_ptr<PsClient>> clients;
-    const PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};
+  void collective::Work() {
+    std::vector<std::unique_ptr<ps::PsClient>> clients;
+    const ps::PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};
     for (int t = 0; t < kTrainers; ++t) {
-      clients.push_back(*Client(t, kTrainers, {.transport = PsTransport::kGrpc}));
+      clients.push_back(*Client(t, kTrainers, {.transport = ps::PsTransport::kGrpc}));
       const Status status =
-          clients[t]->Configure({{"w", Shape{kElements}}}, PsMode::kASync, {}, {table}).status();
+          clients[t]
+              ->Configure({{"w", Shape{kElements}}}, ps::PsMode::kASync, {}, {table})
+              .status();
       ASSERT_TRUE(status.ok()) << status;
     }
     std::vector<float> zeros(kElements);
-    const PsTensor first = {"w", zeros.data(), kElements};
+    const ps::PsTensor first = {"w", zeros.data(), kElements};
     ASSERT_TRUE(clients[0]->InitOrFetch({&first, 1}).ok());
     std::vector<std::thread> trainers;
     for (auto& client : clients) {
@@ -58,18 +60,18 @@ class RpcThreadsTest : public PserverTest {
     }
     for (std::thread& trainer : trainers) trainer.join();
   }
-  static void WorkOf(PsClient& client) {
+  static void WorkOf(ps::PsClient& client) {
     constexpr int kAtOnce = 4;
     constexpr size_t kRows = 20000;
     std::vector<float> gradient(kElements, 1.0f), pulled(kElements), rows(kRows * 16);
-    PsRows asked{.variable = "emb", .ids = {}, .to = {}};
+    ps::PsRows asked{.variable = "emb", .ids = {}, .to = {}};
     for (size_t i = 0; i < kRows; ++i) {
       asked.ids.push_back(static_cast<int64_t>(i * 47));
       asked.to.push_back(rows.data() + i * 16);
     }
     for (uint64_t step = 0; step < 10; ++step) {
-      Answer<Status> pushes[kAtOnce];
-      Answer<StatusOr<uint64_t>> pulls[kAtOnce], row_pulls[kAtOnce];
+      pserver::Answer<Status> pushes[kAtOnce];
+      pserver::Answer<StatusOr<uint64_t>> pulls[kAtOnce], row_pulls[kAtOnce];
       for (int i = 0; i < kAtOnce; ++i) {
         client.Push(step, 0.1f, {{"w", gradient.data(), kElements}}, pushes[i].Callback());
         client.Pull(0, {{"w", pulled.data(), kElements}}, pulls[i].Callback());
@@ -89,13 +91,13 @@ class RpcThreadsTest : public PserverTest {
 
 TEST_F(RpcThreadsTest, OneOfEachKind) {
   Start(1, 1, 1);
-  Work();
+  collective::Work();
   for (const char* calls : {"push", "pull", "row-pull"}) EXPECT_EQ(MostAtOnce(calls), 1) << calls;
 }
 
 TEST_F(RpcThreadsTest, AsManyAsTheKnobSays) {
   Start(3, 4, 5);
-  Work();
+  collective::Work();
   const std::pair<const char*, int> most[] = {{"push", 3}, {"pull", 4}, {"row-pull", 5}};
   for (const auto& [calls, threads] : most) {
     EXPECT_GT(MostAtOnce(calls), 1) << calls;
@@ -105,9 +107,10 @@ TEST_F(RpcThreadsTest, AsManyAsTheKnobSays) {
 
 TEST_F(RpcThreadsTest, NumbersOutOfRangeAreRefused) {
   for (const int threads : {0, 1025}) {
-    PserverOptions options;
+    pserver::PserverOptions options;
     options.push_threads = threads;
-    EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(pserver::Pserver::Start(options, metrics_).status().code(),
+              StatusCode::kInvalidArgument);
   }
 }
 
@@ -137,4 +140,4 @@ TEST_F(RpcThreadsJobTest, TheJobSaysHowMany) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -367,4 +367,4 @@ TEST_F(ShardingTest, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

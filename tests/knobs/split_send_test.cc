@@ -4,10 +4,11 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-class SplitSendTest : public PserverTest, public testing::WithParamInterface<PsTransport> {
+class SplitSendTest : public pserver::PserverTest,
+                      public testing::WithParamInterface<ps::PsTransport> {
  protected:
   struct Run {
     std::vector<std::vector<float>> params;
@@ -25,13 +26,13 @@ class SplitSendTest : public PserverTest, public testing::WithParamInterface<PsT
     const double before = taken.Value();
     Run run;
     Mutex mu;
-    std::unique_ptr<PsClient> clients[2];
-    Model models[2];
+    std::unique_ptr<ps::PsClient> clients[2];
+    pserver::Model models[2];
     for (int t : {0, 1}) {
-      PsOptions options{.transport = GetParam()};
+      ps::PsOptions options{.transport = GetParam()};
       options.split_messages = split;
       if (t == 0) {
-        options.on_call = [&](const PsCall& call) {
+        options.on_call = [&](const ps::PsCall& call) {
           const MutexLock lock(mu);
           ++run.calls[call.method];
           const bool push = std::string(call.method) == "Push";
@@ -39,12 +40,13 @@ class SplitSendTest : public PserverTest, public testing::WithParamInterface<PsT
         };
       }
       clients[t] = *Client(t, 2, options);
-      EXPECT_TRUE(clients[t]->Configure(models[t].variables, PsMode::kSync, {"momentum", {}}).ok());
+      EXPECT_TRUE(
+          clients[t]->Configure(models[t].variables, ps::PsMode::kSync, {"momentum", {}}).ok());
     }
     for (int t : {0, 1}) EXPECT_TRUE(clients[t]->InitOrFetch(models[t].Tensors()).ok());
     const int pulls_before = run.calls["Pull"];
     for (uint64_t step = 0; step < static_cast<uint64_t>(steps); ++step) {
-      Answer<StatusOr<uint64_t>> done[2];
+      pserver::Answer<StatusOr<uint64_t>> done[2];
       const auto a = models[0].Gradients(0, step), b = models[1].Gradients(1, step);
       for (int t : {0, 1}) {
         clients[t]->PushPull(step, 0.05f, models[t].View(t == 0 ? a : b), {.version = step + 1},
@@ -79,7 +81,7 @@ TEST_P(SplitSendTest, EachSliceIsAMessageAndTheBitsAreTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, SplitSendTest,
-                         testing::Values(PsTransport::kGrpc, PsTransport::kShm));
+                         testing::Values(ps::PsTransport::kGrpc, ps::PsTransport::kShm));
 
 TEST(SplitSendJob, TheJobSays) {
   EXPECT_FALSE(PserverModeOptions({}).split_messages);
@@ -87,4 +89,4 @@ TEST(SplitSendJob, TheJobSays) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

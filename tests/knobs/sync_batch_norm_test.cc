@@ -4,7 +4,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/params_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int kNorms = 20;  // normalisations of ResNet-18
@@ -71,4 +71,4 @@ TEST_F(SyncBatchNormTest, WithGradientMerge) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -98,4 +98,4 @@ TEST_F(TableMemoryTest, APathAloneIsNoted) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

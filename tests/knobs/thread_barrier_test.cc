@@ -9,7 +9,7 @@
 #include "trainer/job/job.h"
 #include "trainer/session/local_replicas.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -30,7 +30,7 @@ class ThreadBarrierTest : public KnobProgramTest {
                                {"threads", "1"}});
     const EffectiveJob job = Job(knobs);
     Metrics metrics;
-    const auto server = Pserver::Start({}, metrics);
+    const auto server = pserver::Pserver::Start({}, metrics);
     EXPECT_TRUE(server.ok()) << server.status();
     SessionOptions options;
     options.rank.pservers = {ToString((*server)->endpoint())};
@@ -79,4 +79,4 @@ TEST_F(ThreadBarrierTest, SaysWhereItChangesNothing) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "tests/support/device_job_test.h"
 #include "tests/support/jpeg_test_util.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST_F(UseDaliOnDevice, OneBatchAgainAndAgain) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

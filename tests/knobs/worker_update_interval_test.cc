@@ -5,7 +5,7 @@
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using std::chrono::milliseconds;
@@ -17,9 +17,9 @@ using testing::HasSubstr;
 constexpr Duration kShort = seconds(2), kLong = seconds(60);
 
 // Two trainers of one number.
-class SilentTrainerTest : public PserverTest {
+class SilentTrainerTest : public pserver::PserverTest {
  protected:
-  void Connect(PsMode mode, Duration lost_after) {
+  void Connect(ps::PsMode mode, Duration lost_after) {
     StartServers(1);
     for (int t : {0, 1}) {
       clients_[t] = *Client(t, 2, {.step_timeout = kLong, .lost_after = lost_after});
@@ -27,29 +27,29 @@ class SilentTrainerTest : public PserverTest {
     }
     for (int t : {0, 1}) {
       float first = 10;
-      const PsTensor w = {"w", &first, 1};
+      const ps::PsTensor w = {"w", &first, 1};
       ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
     }
   }
   Status Push(int trainer, uint64_t step) {
     const float gradient = 1;
-    return PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
+    return pserver::PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
   }
   // Pulls when every trainer has pushed `steps` steps.
-  void PullBehind(uint64_t steps, Answer<StatusOr<uint64_t>>& answer) {
-    clients_[0]->Pull(PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
+  void PullBehind(uint64_t steps, pserver::Answer<StatusOr<uint64_t>>& answer) {
+    clients_[0]->Pull(ps::PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
   }
   double Lost() { return metrics_.GetGauge("tandem_pserver_lost_trainers", "").Value(); }
 
   float pulled_ = 0;
-  std::unique_ptr<PsClient> clients_[2];
+  std::unique_ptr<ps::PsClient> clients_[2];
 };
 
 TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
-  Connect(PsMode::kASync, kShort);
+  Connect(ps::PsMode::kASync, kShort);
   const Time begin = SteadyNow();
   ASSERT_TRUE(Push(0, 0).ok());
-  Answer<StatusOr<uint64_t>> without;
+  pserver::Answer<StatusOr<uint64_t>> without;
   PullBehind(1, without);
   ASSERT_TRUE(without.Get().ok());
   EXPECT_GT(SteadyNow() - begin, kShort / 2);
@@ -61,7 +61,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   ASSERT_TRUE(Push(1, 0).ok());
   EXPECT_EQ(Lost(), 0);
   ASSERT_TRUE(Push(0, 1).ok());
-  Answer<StatusOr<uint64_t>> with;
+  pserver::Answer<StatusOr<uint64_t>> with;
   PullBehind(2, with);
   ASSERT_TRUE(Push(1, 1).ok());
   ASSERT_TRUE(with.Get().ok());
@@ -71,7 +71,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
 
 // No trainer waits for another one; the loss is detected nevertheless.
 TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
-  Connect(PsMode::kASync, kShort);
+  Connect(ps::PsMode::kASync, kShort);
   const Time deadline = SteadyNow() + kLong;
   uint64_t step = 0;
   while (Lost() == 0 && SteadyNow() < deadline) ASSERT_TRUE(Push(0, step++).ok());
@@ -80,11 +80,11 @@ TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
 }
 
 TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
-  Connect(PsMode::kASync, kLong);
+  Connect(ps::PsMode::kASync, kLong);
   ASSERT_TRUE(Push(0, 0).ok());
   std::promise<Status> answered;
   clients_[0]->Pull(
-      PullCondition{.step = 1}, {{"w", &pulled_, 1}},
+      ps::PullCondition{.step = 1}, {{"w", &pulled_, 1}},
       [&](const StatusOr<uint64_t>& version) { answered.set_value(version.status()); });
   auto waiting = answered.get_future();
   EXPECT_EQ(waiting.wait_for(kShort), std::future_status::timeout);
@@ -95,10 +95,10 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
 
 // A step is complete only with the gradients of all trainers.
 TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
-  Connect(PsMode::kSync, kShort);
+  Connect(ps::PsMode::kSync, kShort);
   ASSERT_TRUE(Push(0, 0).ok());
   const Time begin = SteadyNow();
-  const Status status = PullAndWait(*clients_[0], 1, {{"w", &pulled_, 1}}).status();
+  const Status status = pserver::PullAndWait(*clients_[0], 1, {{"w", &pulled_, 1}}).status();
   EXPECT_LT(SteadyNow() - begin, kLong) << "the step's timeout";
   EXPECT_EQ(status.code(), StatusCode::kAborted);
   EXPECT_THAT(std::string(status.message()),
@@ -113,4 +113,4 @@ TEST(SilentTrainerJob, TheJobSaysHowLong) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -15,7 +15,7 @@
 #include "kernels/graph/for_test.h"
 #include "trainer/models/models.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 constexpr int64_t kBatch = 3;
@@ -23,7 +23,7 @@ using Ints = std::vector<int64_t>;
 using Args = std::map<std::string, std::string>;
 
 OnnxCase FromZoo(const std::string& name, const Args& args) {
-  auto program = BuildModel(name, args, kBatch);
+  auto program = trainer::BuildModel(name, args, kBatch);
   CHECK(program.ok()) << name << ": " << program.status();
   return {name, *std::move(program)};
 }
@@ -163,10 +163,10 @@ std::vector<std::string> ExporterFiles(size_t bytes_max) {
   return models;
 }
 
-StatusOr<TensorMap> ValuesOf(const Program& program, Device& device) {
+StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device) {
   Scope scope(device);
   TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/1, scope));
-  TensorMap values;
+  trainer::TensorMap values;
   std::mt19937_64 random(5);
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
@@ -177,9 +177,9 @@ StatusOr<TensorMap> ValuesOf(const Program& program, Device& device) {
   return values;
 }
 
-StatusOr<TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device) {
+StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device) {
   std::mt19937_64 random(seed);
-  TensorMap inputs;
+  trainer::TensorMap inputs;
   for (const Var* var : program.VarsOf(VarKind::kData)) {
     TD_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Make(var->desc, device));
     if (var->desc.dtype == DType::kF32) {
@@ -193,9 +193,9 @@ StatusOr<TensorMap> InputsOf(const Program& program, uint64_t seed, Device& devi
   return inputs;
 }
 
-StatusOr<TensorMap> RunForTest(const Program& training, const TensorMap& values,
-                               const TensorMap& inputs, const std::vector<std::string>& outputs,
-                               Device& device) {
+StatusOr<trainer::TensorMap> RunForTest(const Program& training, const trainer::TensorMap& values,
+                                        const trainer::TensorMap& inputs,
+                                        const std::vector<std::string>& outputs, Device& device) {
   const Program program = ForTest(training);
   Scope scope(device);
   TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/2, scope));
@@ -204,7 +204,7 @@ StatusOr<TensorMap> RunForTest(const Program& training, const TensorMap& values,
   options.fetch = outputs;
   TD_ASSIGN_OR_RETURN(const auto plan,
                       Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
-  for (const TensorMap* map : {&values, &inputs}) {
+  for (const trainer::TensorMap* map : {&values, &inputs}) {
     for (const auto& [name, tensor] : *map) {
       TD_ASSIGN_OR_RETURN(const Tensor to, plan->Get(name));
       if (to.desc() != tensor.desc()) return InvalidArgument("\"%s\" is another", name);
@@ -212,7 +212,7 @@ StatusOr<TensorMap> RunForTest(const Program& training, const TensorMap& values,
     }
   }
   TD_RETURN_IF_ERROR(Executor(*plan).Run());
-  TensorMap results;
+  trainer::TensorMap results;
   for (const std::string& name : outputs) {
     TD_ASSIGN_OR_RETURN(const Tensor from, plan->Get(name));
     TD_ASSIGN_OR_RETURN(const Tensor to, Tensor::Make(from.desc(), device));
@@ -222,4 +222,4 @@ StatusOr<TensorMap> RunForTest(const Program& training, const TensorMap& values,
   return results;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

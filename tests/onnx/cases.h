@@ -9,7 +9,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 struct OnnxCase {
   std::string name;
@@ -22,14 +22,14 @@ std::vector<OnnxCase> OnnxCases();
 std::vector<std::string> ExporterFiles(size_t bytes_max);
 
 // Values of all that programs keep, as tensors of `device`; running statistics are not trivial.
-StatusOr<TensorMap> ValuesOf(const Program& program, Device& device);
+StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device);
 
 // Data for every input, drawn from `seed`: ids are in range.
-StatusOr<TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device);
+StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device);
 
 // What `program` gives for `outputs`, in its evaluation form, with these values and inputs.
-StatusOr<TensorMap> RunForTest(const Program& program, const TensorMap& values,
-                               const TensorMap& inputs, const std::vector<std::string>& outputs,
-                               Device& device);
+StatusOr<trainer::TensorMap> RunForTest(const Program& program, const trainer::TensorMap& values,
+                                        const trainer::TensorMap& inputs,
+                                        const std::vector<std::string>& outputs, Device& device);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -11,7 +11,7 @@
 #include "kernels/graph/autodiff.h"
 #include "tests/onnx/hand_graph.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using testing::ElementsAre;
@@ -107,7 +107,7 @@ TEST(OnnxActivations, HaveTheirNumbersAndSlopes) {
   const Floats x = {-30, -2, -1e-4f, 0, 1e-4f, 3, 30};
   for (const Activation& c : cases) {
     HandGraph graph = Shifted(static_cast<int64_t>(x.size()));
-    onnx::NodeProto& node = graph.Node(c.type, {"s"}, "y");
+    ::onnx::NodeProto& node = graph.Node(c.type, {"s"}, "y");
     for (const auto& [name, value] : c.attrs) NodeAttr(node, name).set_f(value);
     Floats slopes;
     const Floats y = OutputOf(graph, x, 1, &slopes);
@@ -157,7 +157,7 @@ TEST(OnnxRows, AConvolutionOfOneDimension) {
   HandGraph graph({1, 4});
   graph.Weight("w", {1, 1, 2}, 3);
   graph.Weight("bias", {1}, 1);
-  onnx::NodeProto& node = graph.Node("Conv", {"x", "w", "bias"}, "y");
+  ::onnx::NodeProto& node = graph.Node("Conv", {"x", "w", "bias"}, "y");
   SetInts(node, "kernel_shape", {2});
   SetInts(node, "strides", {2});
   SetInts(node, "pads", {1, 1});
@@ -170,7 +170,7 @@ TEST(OnnxRows, ATurnedConvolutionOfOneDimension) {
   HandGraph graph({1, 2});
   graph.Weight("w", {1, 1, 3}, 2);
   graph.Weight("bias", {1}, 1);
-  onnx::NodeProto& node = graph.Node("ConvTranspose", {"x", "w", "bias"}, "y");
+  ::onnx::NodeProto& node = graph.Node("ConvTranspose", {"x", "w", "bias"}, "y");
   SetInts(node, "strides", {2});
   SetInts(node, "output_padding", {1});
   EXPECT_THAT(OutputOf(graph, {1, 10}), ElementsAre(3, 3, 23, 21, 21, 1));
@@ -234,7 +234,7 @@ TEST(OnnxPools, RoundUpAndHavePadsOfTheirOwnOnEverySide) {
        }) {
     for (const bool max : {true, false}) {
       HandGraph graph({1, 5, 6});
-      onnx::NodeProto& node = graph.Node(max ? "MaxPool" : "AveragePool", {"x"}, "y");
+      ::onnx::NodeProto& node = graph.Node(max ? "MaxPool" : "AveragePool", {"x"}, "y");
       SetInts(node, "kernel_shape", c.kernel);
       SetInts(node, "strides", c.strides);
       SetInts(node, "pads", c.pads);
@@ -256,7 +256,7 @@ TEST(OnnxResize, NumbersBecomeBlocks) {
     } else {
       graph.Numbers("factors", {4}, {1, 1, 3, 2});
     }
-    onnx::NodeProto& node = graph.Node("Resize", inputs, "r");
+    ::onnx::NodeProto& node = graph.Node("Resize", inputs, "r");
     graph.Weight("zero", {}, 0);
     graph.Node("Add", {"r", "zero"}, "y");
     NodeAttr(node, "mode").set_s("nearest");
@@ -283,7 +283,7 @@ TEST(OnnxResize, LinesBetweenTheOldOnes) {
        }) {
     HandGraph graph({2, 3});
     graph.Constant("sizes", {1, 2, size});
-    onnx::NodeProto& node = graph.Node("Resize", {"x", "", "", "sizes"}, "r");
+    ::onnx::NodeProto& node = graph.Node("Resize", {"x", "", "", "sizes"}, "r");
     NodeAttr(node, "mode").set_s("linear");
     NodeAttr(node, "coordinate_transformation_mode").set_s(mode);
     graph.Weight("zero", {}, 0);
@@ -317,8 +317,8 @@ TEST(OnnxNorms, OfInstancesAndGroups) {
     HandGraph graph({4, 2}, 20);
     graph.Numbers("w", {4}, {1, 2, 3, 4});
     graph.Numbers("bias", {4}, {0, 1, 0, -1});
-    onnx::NodeProto& node = graph.Node(groups == 0 ? "InstanceNormalization" : "GroupNormalization",
-                                       {"x", "w", "bias"}, "y");
+    ::onnx::NodeProto& node = graph.Node(
+        groups == 0 ? "InstanceNormalization" : "GroupNormalization", {"x", "w", "bias"}, "y");
     NodeAttr(node, "epsilon").set_f(0.25f);
     if (groups > 0) NodeAttr(node, "num_groups").set_i(groups);
     Floats want = Normal(x, groups == 0 ? 2 : static_cast<size_t>(8 / groups), 0.25);
@@ -360,7 +360,7 @@ TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
     graph.Numbers("W", {1, 3, 1}, {0.5f, -0.3f, 0.8f});
     graph.Numbers("R", {1, 3, 1}, {0.2f, 0.4f, -0.6f});
     graph.Numbers("B", {1, 6}, {0.1f, 0.2f, 0.3f, -0.1f, 0.3f, 0.7f});
-    onnx::NodeProto& node = graph.Node("GRU", {"t", "W", "R", "B"}, "all");
+    ::onnx::NodeProto& node = graph.Node("GRU", {"t", "W", "R", "B"}, "all");
     node.add_output("h");
     NodeAttr(node, "hidden_size").set_i(1);
     NodeAttr(node, "linear_before_reset").set_i(linear ? 1 : 0);
@@ -383,7 +383,7 @@ TEST(OnnxKnown, AListOfOneSizeIsRepeated) {
   graph.Weight("w", {3, 1, 1}, 2);
   graph.Constant("one", {1});
   graph.Weight("zero", {}, 0);
-  onnx::NodeProto& shape = graph.Node("Shape", {"w"}, "sizes");
+  ::onnx::NodeProto& shape = graph.Node("Shape", {"w"}, "sizes");
   NodeAttr(shape, "start").set_i(0);
   NodeAttr(shape, "end").set_i(1);
   graph.Node("Expand", {"sizes", "one"}, "channels");
@@ -439,4 +439,4 @@ TEST(OnnxRefusals, SayWhatToDo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::onnx

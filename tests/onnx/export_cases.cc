@@ -6,21 +6,21 @@
 #include "tests/onnx/cases.h"
 #include "trainer/onnx/export.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 Status Write(const OnnxCase& c, const std::string& dir) {
   CpuDevice device;
-  TD_ASSIGN_OR_RETURN(const TensorMap values, ValuesOf(c.program, device));
-  TD_ASSIGN_OR_RETURN(const TensorMap inputs, InputsOf(c.program, /*seed=*/7, device));
+  TD_ASSIGN_OR_RETURN(const trainer::TensorMap values, ValuesOf(c.program, device));
+  TD_ASSIGN_OR_RETURN(const trainer::TensorMap inputs, InputsOf(c.program, /*seed=*/7, device));
   TD_ASSIGN_OR_RETURN(const OnnxModel model, ExportOnnx(c.program, values, {}, {{"case", c.name}}));
-  TD_ASSIGN_OR_RETURN(const TensorMap results,
+  TD_ASSIGN_OR_RETURN(const trainer::TensorMap results,
                       RunForTest(c.program, values, inputs, model.outputs, device));
   std::ofstream(dir + "/" + c.name + ".onnx", std::ios::binary) << model.bytes;
-  TensorMap pairs;
+  trainer::TensorMap pairs;
   for (const std::string& name : model.inputs) pairs["in." + name] = inputs.at(name);
   for (const auto& [name, tensor] : results) pairs["out." + name] = tensor;
-  return WriteSafetensors(dir + "/" + c.name + ".safetensors", pairs, {});
+  return trainer::WriteSafetensors(dir + "/" + c.name + ".safetensors", pairs, {});
 }
 
 int WriteAll(const std::string& dir) {
@@ -35,7 +35,7 @@ int WriteAll(const std::string& dir) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::onnx
 
 int main(int argc, char** argv) {
   if (argc != 2) {

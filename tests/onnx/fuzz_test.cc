@@ -9,7 +9,7 @@
 #include "trainer/onnx/export.h"
 #include "trainer/onnx/import.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Random = std::mt19937_64;
@@ -57,7 +57,7 @@ auto* AnyOf(List* list, Random& random) {
              : list->Mutable(static_cast<int>(random() % static_cast<uint64_t>(list->size())));
 }
 
-void MutateAttribute(onnx::AttributeProto* attr, Random& random) {
+void MutateAttribute(::onnx::AttributeProto* attr, Random& random) {
   if (attr == nullptr) return;
   attr->set_i(OddNumber(random));
   attr->set_f(static_cast<float>(OddNumber(random)));
@@ -69,7 +69,7 @@ void MutateAttribute(onnx::AttributeProto* attr, Random& random) {
   }
 }
 
-void MutateTensor(onnx::TensorProto* tensor, Random& random) {
+void MutateTensor(::onnx::TensorProto* tensor, Random& random) {
   if (tensor == nullptr) return;
   switch (random() % 4) {
     case 0:
@@ -103,10 +103,10 @@ constexpr const char* kTypes[] = {"Shape",       "Squeeze",
                                   "Resize",      "Softplus",
                                   "Expand"};
 
-void MutateModel(onnx::ModelProto* model, Random& random) {
-  onnx::GraphProto& graph = *model->mutable_graph();
-  onnx::NodeProto* node = AnyOf(graph.mutable_node(), random);
-  const onnx::NodeProto other = *AnyOf(graph.mutable_node(), random);
+void MutateModel(::onnx::ModelProto* model, Random& random) {
+  ::onnx::GraphProto& graph = *model->mutable_graph();
+  ::onnx::NodeProto* node = AnyOf(graph.mutable_node(), random);
+  const ::onnx::NodeProto other = *AnyOf(graph.mutable_node(), random);
   switch (random() % 8) {
     case 0:
       node->set_op_type(random() % 2 == 0 ? other.op_type() : kTypes[random() % std::size(kTypes)]);
@@ -160,7 +160,7 @@ TEST(OnnxFuzz, Fields) {
   int64_t made = 0;
   for (int64_t i = 0; i < fuzz.runs; ++i) {
     SCOPED_TRACE(absl::StrFormat("run %d", i));
-    onnx::ModelProto model;
+    ::onnx::ModelProto model;
     ASSERT_TRUE(model.ParseFromString(models[random() % models.size()]));
     for (uint64_t edits = 1 + random() % 3; edits-- > 0;) MutateModel(&model, random);
     ASSERT_NO_FATAL_FAILURE(Check(model.SerializeAsString(), &made));
@@ -170,4 +170,4 @@ TEST(OnnxFuzz, Fields) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -11,7 +11,7 @@
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/import.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 // With the input "x" [N, ...].
 class HandGraph {
@@ -19,10 +19,10 @@ class HandGraph {
   explicit HandGraph(const std::vector<int64_t>& dims, int64_t opset = 13) {
     model_.set_ir_version(7);
     model_.add_opset_import()->set_version(opset);
-    onnx::ValueInfoProto* input = graph_.add_input();
+    ::onnx::ValueInfoProto* input = graph_.add_input();
     input->set_name("x");
     auto* type = input->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->set_elem_type(::onnx::TensorProto::FLOAT);
     type->mutable_shape()->add_dim()->set_dim_param("N");
     for (const int64_t size : dims) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
@@ -35,25 +35,25 @@ class HandGraph {
         ->mutable_dim(0)
         ->set_dim_value(size);
   }
-  onnx::NodeProto& Node(const std::string& type, const std::vector<std::string>& inputs,
-                        const std::string& out) {
-    onnx::NodeProto& node = *graph_.add_node();
+  ::onnx::NodeProto& Node(const std::string& type, const std::vector<std::string>& inputs,
+                          const std::string& out) {
+    ::onnx::NodeProto& node = *graph_.add_node();
     node.set_op_type(type);
     for (const std::string& name : inputs) node.add_input(name);
     node.add_output(out);
     return node;
   }
   void Constant(const std::string& name, const std::vector<int64_t>& values) {
-    onnx::TensorProto& tensor = *graph_.add_initializer();
+    ::onnx::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name(name);
-    tensor.set_data_type(onnx::TensorProto::INT64);
+    tensor.set_data_type(::onnx::TensorProto::INT64);
     tensor.add_dims(static_cast<int64_t>(values.size()));
     for (const int64_t value : values) tensor.add_int64_data(value);
   }
   void Weight(const std::string& name, const std::vector<int64_t>& dims, float value) {
-    onnx::TensorProto& tensor = *graph_.add_initializer();
+    ::onnx::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name(name);
-    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.set_data_type(::onnx::TensorProto::FLOAT);
     for (const int64_t size : dims) tensor.add_dims(size);
     for (int64_t i = 0; i < Shape(dims).numel(); ++i) tensor.add_float_data(value);
   }
@@ -61,7 +61,7 @@ class HandGraph {
   void Numbers(const std::string& name, const std::vector<int64_t>& dims,
                const std::vector<float>& values) {
     Weight(name, dims, 0);
-    onnx::TensorProto& tensor = *graph_.mutable_initializer(graph_.initializer_size() - 1);
+    ::onnx::TensorProto& tensor = *graph_.mutable_initializer(graph_.initializer_size() - 1);
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
@@ -69,15 +69,15 @@ class HandGraph {
   void External(const std::string& folder, const std::string& location,
                 const std::string& offset = "0", const std::string& length = "96") {
     folder_ = folder;
-    onnx::TensorProto& tensor = *graph_.add_initializer();
+    ::onnx::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name("w");
-    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.set_data_type(::onnx::TensorProto::FLOAT);
     tensor.add_dims(6);
     tensor.add_dims(4);
-    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    tensor.set_data_location(::onnx::TensorProto::EXTERNAL);
     for (const auto& [key, value] : std::map<std::string, std::string>{
              {"location", location}, {"offset", offset}, {"length", length}}) {
-      onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+      ::onnx::StringStringEntryProto& entry = *tensor.add_external_data();
       entry.set_key(key);
       entry.set_value(value);
     }
@@ -87,9 +87,9 @@ class HandGraph {
   // Of the last node unless `output` is given.
   StatusOr<OnnxImport> Import(OnnxImportOptions::Loss loss = OnnxImportOptions::Loss::kNone,
                               const std::string& output = "") const {
-    onnx::ModelProto model = model_;
+    ::onnx::ModelProto model = model_;
     *model.mutable_graph() = graph_;
-    const onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
+    const ::onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
     model.mutable_graph()->add_output()->set_name(output.empty() ? last.output(0) : output);
     OnnxImportOptions options;
     options.folder = folder_;
@@ -105,20 +105,20 @@ class HandGraph {
   }
 
  private:
-  onnx::ModelProto model_;
-  onnx::GraphProto graph_;
+  ::onnx::ModelProto model_;
+  ::onnx::GraphProto graph_;
   std::string folder_;
 };
 
-inline onnx::AttributeProto& NodeAttr(onnx::NodeProto& node, const std::string& name) {
-  onnx::AttributeProto& attr = *node.add_attribute();
+inline ::onnx::AttributeProto& NodeAttr(::onnx::NodeProto& node, const std::string& name) {
+  ::onnx::AttributeProto& attr = *node.add_attribute();
   attr.set_name(name);
   return attr;
 }
 
-inline void SetInts(onnx::NodeProto& node, const std::string& name,
+inline void SetInts(::onnx::NodeProto& node, const std::string& name,
                     const std::vector<int64_t>& values) {
-  onnx::AttributeProto& attr = NodeAttr(node, name);
+  ::onnx::AttributeProto& attr = NodeAttr(node, name);
   for (const int64_t value : values) attr.add_ints(value);
 }
 
@@ -128,4 +128,4 @@ inline std::vector<std::string> Types(const Program& program) {
   return types;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

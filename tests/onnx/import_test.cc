@@ -13,7 +13,7 @@
 #include "tests/support/temp_dir.h"
 #include "trainer/onnx/import.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using testing::ElementsAre;
@@ -202,8 +202,8 @@ TEST(OnnxBatch, MayBeAnyDimension) {
   product.Node("MatMul", {"t", "w"}, "y");
   EXPECT_EQ(ShapeFor(product.Import(), 5, "y"), Shape({4, 5, 2}));
   Graph chosen = Turned();
-  onnx::TensorProto one;
-  one.set_data_type(onnx::TensorProto::INT64);
+  ::onnx::TensorProto one;
+  one.set_data_type(::onnx::TensorProto::INT64);
   one.add_int64_data(-1);
   *NodeAttr(chosen.Node("Constant", {}, "one"), "value").mutable_t() = one;
   NodeAttr(chosen.Node("Gather", {"t", "one"}, "y"), "axis").set_i(0);
@@ -333,7 +333,7 @@ TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
 
 TEST(OnnxShape, HasABeginningAndAnEnd) {
   Graph graph({4, 6});
-  onnx::NodeProto& shape = graph.Node("Shape", {"x"}, "sizes");
+  ::onnx::NodeProto& shape = graph.Node("Shape", {"x"}, "sizes");
   NodeAttr(shape, "start").set_i(-3);
   NodeAttr(shape, "end").set_i(1);
   SetInts(graph.Node("Constant", {}, "rest"), "value_ints", {-1});
@@ -409,4 +409,4 @@ TEST_F(OnnxExternal, NumbersLieWithinTheFile) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::onnx

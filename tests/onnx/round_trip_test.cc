@@ -12,7 +12,7 @@
 #include "trainer/onnx/export.h"
 #include "trainer/onnx/import.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using testing::ElementsAre;
@@ -28,16 +28,16 @@ const OnnxCase& CaseOf(const std::string& name) {
 
 StatusOr<OnnxModel> Exported(const Program& program, std::vector<std::string> outputs = {}) {
   CpuDevice device;
-  TD_ASSIGN_OR_RETURN(const TensorMap values, ValuesOf(program, device));
+  TD_ASSIGN_OR_RETURN(const trainer::TensorMap values, ValuesOf(program, device));
   return ExportOnnx(program, values, std::move(outputs), {});
 }
 
 // The message of LeNet's model after `change`.
-std::string Refused(const std::function<void(onnx::ModelProto&)>& change,
+std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
                     const OnnxImportOptions& options = {}) {
   const auto model = Exported(CaseOf("lenet").program);
   CHECK(model.ok()) << model.status();
-  onnx::ModelProto proto;
+  ::onnx::ModelProto proto;
   CHECK(proto.ParseFromString(model->bytes));
   change(proto);
   CpuDevice device;
@@ -47,7 +47,7 @@ std::string Refused(const std::function<void(onnx::ModelProto&)>& change,
   return ToString(import.status());
 }
 
-onnx::NodeProto& NodeOf(onnx::ModelProto& model, const std::string& type) {
+::onnx::NodeProto& NodeOf(::onnx::ModelProto& model, const std::string& type) {
   for (auto& node : *model.mutable_graph()->mutable_node()) {
     if (node.op_type() == type) return node;
   }
@@ -56,7 +56,7 @@ onnx::NodeProto& NodeOf(onnx::ModelProto& model, const std::string& type) {
 
 // As graphs of ONNX must.
 void ExpectEveryValueOnce(const OnnxModel& model) {
-  onnx::ModelProto proto;
+  ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model.bytes));
   std::set<std::string> names;
   const auto add = [&](const std::string& name) {
@@ -71,7 +71,7 @@ void ExpectEveryValueOnce(const OnnxModel& model) {
 
 struct Network {
   Program program;
-  TensorMap values;
+  trainer::TensorMap values;
 };
 
 // `network` out and back in, with the same names for inputs and `output`.
@@ -88,14 +88,14 @@ StatusOr<Network> Returned(const Network& network, std::string* output, Device& 
 
 // What `network` gives for `output`; of `inputs` it takes those that it has.
 StatusOr<Tensor> ResultOf(const Network& network, const std::string& output,
-                          const TensorMap& inputs, Device& device) {
+                          const trainer::TensorMap& inputs, Device& device) {
   Program program = network.program;
   TD_RETURN_IF_ERROR(BindBatch(program, 4));
-  TensorMap taken;
+  trainer::TensorMap taken;
   for (const auto& [name, tensor] : inputs) {
     if (program.FindVar(name) != nullptr) taken[name] = tensor;
   }
-  TD_ASSIGN_OR_RETURN(const TensorMap results,
+  TD_ASSIGN_OR_RETURN(const trainer::TensorMap results,
                       RunForTest(program, network.values, taken, {output}, device));
   return results.at(output);
 }
@@ -116,7 +116,7 @@ TEST_P(RoundTrip, GivesTheSameNumbers) {
   CpuDevice device;
   Program program = CaseOf(GetParam()).program;
   ASSERT_TRUE(BindBatch(program, 4).ok());
-  const TensorMap inputs = *InputsOf(program, 3, device);
+  const trainer::TensorMap inputs = *InputsOf(program, 3, device);
   Network network = {program, *ValuesOf(program, device)};
   std::string output;
   for (int trip = 0; trip < 2; ++trip) {
@@ -149,7 +149,7 @@ TEST(OnnxExport, TakesTheLogitsOfAClassifier) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(model->inputs, ElementsAre("img"));
   EXPECT_THAT(model->outputs, ElementsAre("fc_2.out"));
-  onnx::ModelProto proto;
+  ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model->bytes));
   EXPECT_EQ(proto.graph().node(proto.graph().node_size() - 1).op_type(), "Gemm");
 }
@@ -157,7 +157,7 @@ TEST(OnnxExport, TakesTheLogitsOfAClassifier) {
 TEST(OnnxExport, LeavesDropoutOut) {
   const auto model = Exported(CaseOf("bert_base").program);
   ASSERT_TRUE(model.ok()) << model.status();
-  onnx::ModelProto proto;
+  ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model->bytes));
   std::set<std::string> types;
   for (const auto& node : proto.graph().node()) types.insert(node.op_type());
@@ -189,7 +189,7 @@ TEST(OnnxExport, RefusesWhatHasNoFormByNameAndPlace) {
 TEST(OnnxExport, RefusesAMissingParameter) {
   CpuDevice device;
   const OnnxCase& c = CaseOf("deepfm");
-  TensorMap values = *ValuesOf(c.program, device);
+  trainer::TensorMap values = *ValuesOf(c.program, device);
   values.erase("embedding_0.w");
   const Status status = ExportOnnx(c.program, values, {}, {}).status();
   EXPECT_THAT(ToString(status), HasSubstr("operator 0, lookup_table of \"embedding_0.out\""));
@@ -214,10 +214,10 @@ TEST(OnnxImport, AddsALossThatCanBeTrained) {
 
 TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
   const auto model = Exported(CaseOf("lenet").program);
-  onnx::ModelProto proto;
+  ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model->bytes));
-  onnx::GraphProto& graph = *proto.mutable_graph();
-  onnx::NodeProto& softmax = *graph.add_node();
+  ::onnx::GraphProto& graph = *proto.mutable_graph();
+  ::onnx::NodeProto& softmax = *graph.add_node();
   softmax.set_op_type("Softmax");
   softmax.add_input("fc_2.out");
   softmax.add_output("probabilities");
@@ -248,7 +248,7 @@ TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
               HasSubstr("domain \"com.example\""));
   EXPECT_THAT(
       Refused([](auto& m) {
-        m.mutable_graph()->mutable_initializer(0)->set_data_location(onnx::TensorProto::EXTERNAL);
+        m.mutable_graph()->mutable_initializer(0)->set_data_location(::onnx::TensorProto::EXTERNAL);
       }),
       HasSubstr("external data: location is \"\""));
 }
@@ -273,4 +273,4 @@ TEST(OnnxImport, RefusesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -5,11 +5,11 @@
 
 #include "common/codec/tensor_codec.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
-inline std::string Flat(const EncodedMessage& message) {
+inline std::string Flat(const codec::EncodedMessage& message) {
   std::string bytes;
-  for (const EncodedMessage::Piece& p : message.pieces) {
+  for (const codec::EncodedMessage::Piece& p : message.pieces) {
     if (p.data != nullptr) {
       bytes.append(static_cast<const char*>(p.data), p.bytes);
     } else {
@@ -19,4 +19,4 @@ inline std::string Flat(const EncodedMessage& message) {
   return bytes;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "pserver/client/carrier/retry.h"
 #include "tests/sim/bytes.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::milliseconds;
 
@@ -86,7 +86,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
                           static_cast<uint64_t>(process->node()),
                           Crc32c(0, answer.data(), answer.size()));
     const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
-    std::exchange(take, nullptr)(status, Fragments(&piece, 1));
+    std::exchange(take, nullptr)(status, codec::Fragments(&piece, 1));
   }
 
   OneCall(std::shared_ptr<SimProcess> p, std::shared_ptr<Shared> s, int to, std::string m,
@@ -105,7 +105,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   const int server;
   const std::string method, request;
   const uint64_t id;
-  CallRetries retries;
+  ps::CallRetries retries;
   Take take;
   int ended_attempt = 0;
   bool done = false;
@@ -116,7 +116,7 @@ SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
     : process_(std::move(process)),
       shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, {}})) {}
 
-void SimCarrier::Call(int server, const char* method, EncodedMessage request, Time deadline,
+void SimCarrier::Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
                       Take take) {
   if (process_->dead()) return take(Cancelled("the process is dead"), {});
   if (shared_->closing) return take(Cancelled("the client is going away"), {});
@@ -157,4 +157,4 @@ void SimCarrier::Close() {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

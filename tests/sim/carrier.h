@@ -12,17 +12,17 @@
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe.
-class SimCarrier final : public PsChannel {
+class SimCarrier final : public ps::PsChannel {
  public:
   // Server i is node i of the network. `retries`: see PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
              std::vector<SimServer*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
-  std::unique_ptr<PsEvent> MakeEvent() override { return process_->MakeEvent(); }
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  std::unique_ptr<ps::PsEvent> MakeEvent() override { return process_->MakeEvent(); }
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
   // All servers have numbers from the beginning.
@@ -37,4 +37,4 @@ class SimCarrier final : public PsChannel {
   std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 #include "pserver/rocksdb/log_record.h"
 #include "tests/sim/bytes.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 Status Gone() { return Unavailable("the process is dead"); }
@@ -149,7 +149,7 @@ void SimDisk::DieIn(uint64_t operations, std::function<void()> kill) {
 
 void SimDisk::Sent(const std::string& request) {
   std::string record(1, static_cast<char>(LogEntry::Kind::kPush));
-  PutFixed32(record, Crc32c(0, request.data(), request.size()));
+  codec::PutFixed32(record, Crc32c(0, request.data(), request.size()));
   record += request;
   const StatusOr<LogEntry> entry = DecodeLogEntry(1, record);
   CHECK(entry.ok()) << entry.status();
@@ -174,4 +174,4 @@ std::vector<LogEntry> SimDisk::History() const {
   return entries;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 #include "pserver/storage/storage.h"
 #include "tests/sim/world.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe.
 class SimDisk {
@@ -69,4 +69,4 @@ class SimDisk {
   uint64_t synced_ = 0;  // entries up to this number survive a power loss
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

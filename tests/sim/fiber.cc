@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 Fiber::Fiber(std::function<void()> body)
     : body_(std::move(body)), stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {
@@ -39,4 +39,4 @@ void Fiber::Suspend() {
   CHECK_EQ(swapcontext(&inside_, &outside_), 0);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

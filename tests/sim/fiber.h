@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe. Destroy a fiber only after it ended, or if it was never resumed.
 class Fiber {
@@ -35,4 +35,4 @@ class Fiber {
   bool started_ = false, running_ = false, ended_ = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

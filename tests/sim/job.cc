@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "tests/sim/sim_job.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -19,7 +19,7 @@ constexpr uint64_t kStartsMax = 200;  // starts of one trainer; more than any fa
 
 // A call in progress.
 struct Waiting {
-  std::unique_ptr<PsEvent> ended;
+  std::unique_ptr<ps::PsEvent> ended;
   Status status;
 };
 
@@ -43,8 +43,8 @@ Status Await(SimProcess& process, const Call& call) {
   return End(process, *Begin(process, call));
 }
 
-std::shared_ptr<Waiting> BeginRows(PsClient& client, SimProcess& process, PullCondition when,
-                                   SimBatch& batch) {
+std::shared_ptr<Waiting> BeginRows(ps::PsClient& client, SimProcess& process,
+                                   ps::PullCondition when, SimBatch& batch) {
   return Begin(process, [&](const auto& done) {
     client.PullRows(when, {batch.Rows()},
                     [done](const StatusOr<uint64_t>& v) { done(v.status()); });
@@ -59,10 +59,10 @@ uint64_t SimJob::StepBound(uint64_t done) const {
   return done - std::min(done, static_cast<uint64_t>(plan_.staleness));
 }
 
-Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
+Status SimJob::Step(ps::PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
                     SimBatch& next, const std::function<void()>& meanwhile) {
-  const PullCondition when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
-                           .step = StepBound(step + 1)};
+  const ps::PullCondition when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
+                               .step = StepBound(step + 1)};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
       client.PushPull(step, 1.0f, batch.Gradients(), when, next.Parameters(),
@@ -82,7 +82,7 @@ Status SimJob::Step(PsClient& client, SimProcess& process, uint64_t step, SimBat
 }
 
 Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process) {
-  PsOptions options;
+  ps::PsOptions options;
   options.job = kSimJob;
   options.trainer = rank;
   options.trainers = plan_.trainers;
@@ -93,11 +93,12 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   const std::vector<std::string> known(addresses_.begin(), addresses_.begin() + plan_.servers);
-  const auto client = PsClient::Over(
+  const auto client = ps::PsClient::Over(
       std::make_unique<SimCarrier>(process, network_, servers, plan_.retries), known, options);
   const bool sync = plan_.mode == ShardMode::kSync;
   TD_RETURN_IF_ERROR(client
-                         ->Configure(ledger_.Variables(), sync ? PsMode::kSync : PsMode::kASync, {},
+                         ->Configure(ledger_.Variables(),
+                                     sync ? ps::PsMode::kSync : ps::PsMode::kASync, {},
                                      ledger_.Tables())
                          .status());
   TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batches[0].Parameters()));
@@ -323,4 +324,4 @@ SimReport SimJob::Run() {
 
 SimReport RunJob(const SimPlan& plan) { return SimJob(plan).Run(); }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -13,7 +13,7 @@
 #include "pserver/state/wal.h"
 #include "tests/sim/network.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 struct SimPlan {
   uint64_t seed = 1;
@@ -70,4 +70,4 @@ struct SimReport {
 // differ from the recorded order; a server that does not restart; a job that does not end.
 SimReport RunJob(const SimPlan& plan);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

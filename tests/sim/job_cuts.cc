@@ -3,7 +3,7 @@
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/sim_job.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -27,15 +27,15 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   SimCarrier carrier(process, network_, servers, plan_.retries);
-  GlobalSnapshotCoordinator cutter(carrier,
-                                   {addresses_.begin(), addresses_.begin() + plan_.servers},
-                                   {.job = kSimJob,
-                                    .call_timeout = seconds(1),
-                                    .write_timeout = seconds(2),
-                                    .lease = milliseconds(300)});
-  TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Take(number));
+  ps::GlobalSnapshotCoordinator cutter(carrier,
+                                       {addresses_.begin(), addresses_.begin() + plan_.servers},
+                                       {.job = kSimJob,
+                                        .call_timeout = seconds(1),
+                                        .write_timeout = seconds(2),
+                                        .lease = milliseconds(300)});
+  TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Take(number));
   ++report_.cuts_taken;
-  for (const ServerCut& s : report.servers) {
+  for (const ps::ServerCut& s : report.servers) {
     const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {
@@ -111,4 +111,4 @@ void SimJob::CheckRestore(uint64_t number) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

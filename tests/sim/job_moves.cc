@@ -3,7 +3,7 @@
 #include "pserver/client/moves/bucket_migrator.h"
 #include "tests/sim/sim_job.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -50,20 +50,20 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
   SimCarrier carrier(process, network_, servers, plan_.retries);
-  BucketMigrator mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
-                       {.job = kSimJob,
-                        .call_timeout = seconds(1),
-                        .patience = seconds(5),
-                        .lease = milliseconds(500)});
+  ps::BucketMigrator mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
+                           {.job = kSimJob,
+                            .call_timeout = seconds(1),
+                            .patience = seconds(5),
+                            .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
-  const auto count = [this](const MoveProgress&) { ++report_.moved; };
+  const auto count = [this](const ps::MoveProgress&) { ++report_.moved; };
   // A server that is to leave must have buckets to move.
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
   if (task.Retires(static_cast<int>(servers_.size()) - 1))
     TD_RETURN_IF_ERROR(mover.Leave(task.source));
-  BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
+  ps::BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
   std::erase_if(there.buckets, [&](int b) {
     return b % task.stride != 0 || (task.slices_alone && b < kRowBuckets);
   });
@@ -126,4 +126,4 @@ std::string SimJob::OwnersAreWrong(bool settled) {
   return "";
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

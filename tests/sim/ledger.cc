@@ -11,7 +11,7 @@
 #include "common/tensor/row_buckets.h"
 #include "pserver/state/bucket_move.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
@@ -126,11 +126,11 @@ SimLedger::SimLedger(int servers, int trainers, int steps)
       acknowledged_(fate_.size(), Time::min()),
       forgiven_(fate_.size(), false) {}
 
-std::vector<PsVariable> SimLedger::Variables() const {
+std::vector<ps::PsVariable> SimLedger::Variables() const {
   return {{"ledger", Shape{servers_, slots()}}, {"weights", Shape{servers_, kSimWeights}}};
 }
 
-std::vector<PsTable> SimLedger::Tables() const {
+std::vector<ps::PsTable> SimLedger::Tables() const {
   return {{.variable = "rows",
            .height = int64_t{1} << 40,
            .dim = kSimRowDim,
@@ -302,16 +302,18 @@ void SimBatch::Compute(int trainer, uint64_t step) {
   row_gradients_[kWidth + kCounts] = -1.0f;
 }
 
-PsRows SimBatch::Rows() { return {"rows", row_ids_, {rows_.data(), rows_.data() + kSimRowDim}}; }
+ps::PsRows SimBatch::Rows() {
+  return {"rows", row_ids_, {rows_.data(), rows_.data() + kSimRowDim}};
+}
 
-PsConstRows SimBatch::RowGradients() const { return {"rows", row_ids_, row_gradients_.data()}; }
+ps::PsConstRows SimBatch::RowGradients() const { return {"rows", row_ids_, row_gradients_.data()}; }
 
-std::vector<PsTensor> SimBatch::Parameters() {
+std::vector<ps::PsTensor> SimBatch::Parameters() {
   return {{"ledger", ledger_values_.data(), static_cast<int64_t>(ledger_values_.size())},
           {"weights", weights_.data(), static_cast<int64_t>(weights_.size())}};
 }
 
-std::vector<PsConstTensor> SimBatch::Gradients() const {
+std::vector<ps::PsConstTensor> SimBatch::Gradients() const {
   return {{"ledger", ledger_gradient_.data(), static_cast<int64_t>(ledger_gradient_.size())},
           {"weights", weights_gradient_.data(), static_cast<int64_t>(weights_gradient_.size())}};
 }
@@ -404,4 +406,4 @@ std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
   return "";
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -10,7 +10,7 @@
 #include "pserver/state/shard_types.h"
 #include "tests/sim/disk.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 inline constexpr int64_t kSimWeights = 8;  // on each server
 inline constexpr int64_t kSimRowDim = 2;
@@ -21,12 +21,12 @@ class SimLedger {
   SimLedger(int servers, int trainers, int steps);
 
   // "ledger" [servers, slots] and "weights" [servers, 8]. At first each server has one row of both.
-  std::vector<PsVariable> Variables() const;
+  std::vector<ps::PsVariable> Variables() const;
   int slices() const { return 2 * static_cast<int>(servers_); }
   // Table "rows". Each push has its own row: the first value counts the push, which also counts as
   // one show and one click. All pushes share some other rows, whose shows and clicks extend the row
   // at some time (accessor=ctr).
-  std::vector<PsTable> Tables() const;
+  std::vector<ps::PsTable> Tables() const;
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }
   int64_t servers() const { return servers_; }
@@ -71,10 +71,10 @@ class SimBatch {
   // Computes the gradients of the current step: 1 in the slot of the push; other numbers depend on
   // trainer, step and the pulled weights.
   void Compute(int trainer, uint64_t step);
-  std::vector<PsTensor> Parameters();
-  std::vector<PsConstTensor> Gradients() const;
-  PsRows Rows();
-  PsConstRows RowGradients() const;
+  std::vector<ps::PsTensor> Parameters();
+  std::vector<ps::PsConstTensor> Gradients() const;
+  ps::PsRows Rows();
+  ps::PsConstRows RowGradients() const;
 
  private:
   const uint64_t seed_;
@@ -93,4 +93,4 @@ std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images);
 // has these bits.
 std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk);
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -23,12 +23,12 @@ constexpr int kFirstTrainer = 100, kFirstMover = 200;
 constexpr char kJob[] = "sim";
 constexpr int64_t kHeight = int64_t{1} << 40;
 
-class CarrierAround : public PsChannel {
+class CarrierAround : public ps::PsChannel {
  public:
   explicit CarrierAround(SimCarrier carrier) : carrier_(std::move(carrier)) {}
   Time Now() const override { return carrier_.Now(); }
-  std::unique_ptr<PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  std::unique_ptr<ps::PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
     carrier_.Call(server, method, std::move(request), deadline, std::move(take));
   }
@@ -50,7 +50,7 @@ class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
       : CarrierAround(std::move(carrier)), deaf_(deaf) {}
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
     if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
       return CarrierAround::Call(server, method, std::move(request), deadline, std::move(take));
@@ -68,12 +68,12 @@ class LateCarrier final : public CarrierAround {
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
   LateCarrier(SimCarrier carrier, Meanwhile meanwhile)
       : CarrierAround(std::move(carrier)), meanwhile_(std::move(meanwhile)) {}
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
     const std::string push = std::string_view(method) == "Push" ? Flat(request) : "";
     CarrierAround::Call(
         server, method, std::move(request), deadline,
-        [this, push, take = std::move(take)](const Status& status, Fragments answer) {
+        [this, push, take = std::move(take)](const Status& status, codec::Fragments answer) {
           if (push.empty() || status.code() != StatusCode::kOutOfRange || meanwhile_ == nullptr) {
             return take(status, answer);
           }
@@ -89,17 +89,18 @@ class LateCarrier final : public CarrierAround {
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
     const bool push = std::string_view(method) == "Push" && server == late_;
-    CarrierAround::Call(server, method, std::move(request), deadline,
-                        [this, push, take = std::move(take)](const Status& status, Fragments a) {
-                          if (!push || status.code() != StatusCode::kOutOfRange || over_) {
-                            return take(status, a);
-                          }
-                          over_ = true;
-                          After(milliseconds(50), [take, status] { take(status, {}); });
-                        });
+    CarrierAround::Call(
+        server, method, std::move(request), deadline,
+        [this, push, take = std::move(take)](const Status& status, codec::Fragments a) {
+          if (!push || status.code() != StatusCode::kOutOfRange || over_) {
+            return take(status, a);
+          }
+          over_ = true;
+          After(milliseconds(50), [take, status] { take(status, {}); });
+        });
   }
 
  private:
@@ -142,9 +143,9 @@ class SimMovesTest : public testing::Test {
     });
   }
   static Status Await(SimProcess& process,
-                      const std::function<void(PsClient::DoneVersion)>& begin) {
+                      const std::function<void(ps::PsClient::DoneVersion)>& begin) {
     struct Waiting {
-      std::unique_ptr<PsEvent> ended;
+      std::unique_ptr<ps::PsEvent> ended;
       Status status;
     };
     const auto waiting = std::make_shared<Waiting>(Waiting{process.MakeEvent(), OkStatus()});
@@ -165,7 +166,7 @@ class SimMovesTest : public testing::Test {
   // Until `kSteps`, pulls a row of the server with this trainer's number, and pushes gradients for
   // the row and for the weights.
   Status Train(const std::shared_ptr<SimProcess>& process) {
-    PsOptions options;
+    ps::PsOptions options;
     options.job = kJob;
     options.trainer = process->node() - kFirstTrainer;
     options.trainers = kTrainers;
@@ -173,12 +174,13 @@ class SimMovesTest : public testing::Test {
     options.partition.min_block_size = 1;
     std::vector<float> weights(kServers * 4, 1.0f), row(1), minus_one(weights.size(), -1.0f);
     const auto client =
-        PsClient::Over(carrier_(MakeCarrier(process), options.trainer), addresses_, options);
+        ps::PsClient::Over(carrier_(MakeCarrier(process), options.trainer), addresses_, options);
     TD_RETURN_IF_ERROR(client
-                           ->Configure({{"w", Shape{kServers, 4}}}, PsMode::kSync, {},
+                           ->Configure({{"w", Shape{kServers, 4}}}, ps::PsMode::kSync, {},
                                        {{.variable = "rows", .height = kHeight, .dim = 1}})
                            .status());
-    const std::vector<PsTensor> all = {{"w", weights.data(), static_cast<int64_t>(weights.size())}};
+    const std::vector<ps::PsTensor> all = {
+        {"w", weights.data(), static_cast<int64_t>(weights.size())}};
     TD_RETURN_IF_ERROR(client->InitOrFetch(all).status());
     const std::vector<int64_t> ids = {RowOf(options.trainer)};
     for (uint64_t step = 0; step < kSteps; ++step) {
@@ -205,7 +207,7 @@ class SimMovesTest : public testing::Test {
   static int BucketOf(int server) { return server * kRowBuckets / kServers; }
   Status Move(const std::shared_ptr<SimProcess>& process, int source, int target) {
     SimCarrier carrier = MakeCarrier(process);
-    BucketMigrator mover(carrier, addresses_, {.job = kJob});
+    ps::BucketMigrator mover(carrier, addresses_, {.job = kJob});
     return mover.Run({{source, target, {BucketOf(source)}}}, {});
   }
   bool RunUntil(const std::function<bool()>& done) {
@@ -225,7 +227,7 @@ class SimMovesTest : public testing::Test {
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
   std::array<std::set<int>, kTrainers> deaf_;  // servers that get no requests about moves
-  std::function<std::unique_ptr<PsChannel>(SimCarrier, int trainer)> carrier_ =
+  std::function<std::unique_ptr<ps::PsChannel>(SimCarrier, int trainer)> carrier_ =
       [this](SimCarrier carrier, int trainer) {
         return std::make_unique<DeafCarrier>(std::move(carrier),
                                              deaf_[static_cast<size_t>(trainer)]);
@@ -288,13 +290,13 @@ TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
 TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   constexpr uint64_t kPushes = 5;
   Start(kFirstTrainer, [this](const auto& process) -> Status {
-    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    ps::PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
     const auto client =
-        PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
+        ps::PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
     std::vector<float> w = {1, 1, 1, 1};
     const std::vector<float> minus_one(w.size(), -1.0f);
-    const std::vector<PsTensor> all = {{"w", w.data(), 4}};
-    TD_RETURN_IF_ERROR(client->Configure({{"w", Shape{4}}}, PsMode::kASync, {}).status());
+    const std::vector<ps::PsTensor> all = {{"w", w.data(), 4}};
+    TD_RETURN_IF_ERROR(client->Configure({{"w", Shape{4}}}, ps::PsMode::kASync, {}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch(all).status());
     for (uint64_t step = 0; step < kPushes; ++step) {
       TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
@@ -312,9 +314,9 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
   Start(kFirstMover, [this](const auto& process) -> Status {
     SimCarrier carrier = MakeCarrier(process);
-    BucketMigrator mover(carrier, addresses_, {.job = kJob});
-    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
-    for (const ServedBuckets& server : servers) {
+    ps::BucketMigrator mover(carrier, addresses_, {.job = kJob});
+    TD_ASSIGN_OR_RETURN(const std::vector<ps::ServedBuckets> servers, mover.Where());
+    for (const ps::ServedBuckets& server : servers) {
       if (server.slice_bytes.empty()) continue;
       return mover.Run({{server.server, (server.server + 1) % kServers, {kRowBuckets}}}, {});
     }
@@ -330,11 +332,11 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
 // The trainer was idle while a server was drained and stopped, and was not informed.
 TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   Start(kFirstTrainer, [this](const auto& process) -> Status {
-    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    ps::PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
     const auto client =
-        PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
-    const PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
-    TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
+        ps::PsClient::Over(std::make_unique<SimCarrier>(MakeCarrier(process)), addresses_, options);
+    const ps::PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
+    TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
     // The push contains nothing for the stopped server. The client must inform even that server of
@@ -354,8 +356,8 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   ASSERT_TRUE(RunUntil([&] { return reached_[0] == kMoved; }));
   Start(kFirstMover, [this](const auto& process) -> Status {
     SimCarrier carrier = MakeCarrier(process);
-    BucketMigrator mover(carrier, addresses_, {.job = kJob});
-    TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> servers, mover.Where());
+    ps::BucketMigrator mover(carrier, addresses_, {.job = kJob});
+    TD_ASSIGN_OR_RETURN(const std::vector<ps::ServedBuckets> servers, mover.Where());
     TD_RETURN_IF_ERROR(mover.Leave(kServers - 1));
     TD_RETURN_IF_ERROR(mover.Run({{kServers - 1, 0, servers.back().buckets}}, {}));
     return mover.Where().status();
@@ -384,11 +386,11 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
     });
   };
   Start(kFirstTrainer, [&](const auto& process) -> Status {
-    PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
-    const auto client = PsClient::Over(
+    ps::PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
+    const auto client = ps::PsClient::Over(
         std::make_unique<LateCarrier>(MakeCarrier(process), meanwhile), addresses_, options);
-    const PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
-    TD_RETURN_IF_ERROR(client->Configure({}, PsMode::kASync, {}, {rows}).status());
+    const ps::PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
+    TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     EXPECT_TRUE(shard.HoldPushes(kJob, 1, seconds(100)).ok());
     const int64_t id = RowOf(1);
@@ -415,4 +417,4 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -25,4 +25,4 @@ void SimNetwork::Cut(int a, int b, Time until) {
   cut = std::max(cut, until);
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 
 #include "tests/sim/world.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Nodes are numbers. Not thread-safe.
 class SimNetwork {
@@ -30,4 +30,4 @@ class SimNetwork {
   std::map<std::pair<int, int>, Time> cut_until_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 #include "tests/sim/job.h"
 #include "tests/sim/world.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   SimWorld chance(StreamKey(seed, "plan"));
@@ -48,4 +48,4 @@ SimPlan WithoutMischief(SimPlan plan) {
   return plan;
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,10 +4,10 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // The state outlives the event, because a wake-up at its deadline may still be scheduled.
-struct SimProcess::Event final : PsEvent {
+struct SimProcess::Event final : ps::PsEvent {
   explicit Event(std::shared_ptr<SimProcess> p) : process(std::move(p)) {}
   void Set() override {
     set = true;
@@ -25,7 +25,7 @@ struct SimProcess::Event final : PsEvent {
   bool set = false;
 };
 
-std::unique_ptr<PsEvent> SimProcess::MakeEvent() {
+std::unique_ptr<ps::PsEvent> SimProcess::MakeEvent() {
   return std::make_unique<Event>(shared_from_this());
 }
 
@@ -67,4 +67,4 @@ void SimProcess::After(Duration pause, std::function<void()> what) {
   world_.After(pause, [self = shared_from_this(), what = std::move(what)] { self->Post(what); });
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

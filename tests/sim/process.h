@@ -10,7 +10,7 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/world.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe. Create it with std::make_shared.
 class SimProcess : public std::enable_shared_from_this<SimProcess> {
@@ -37,7 +37,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   // The same, after `pause`.
   void After(Duration pause, std::function<void()> what);
 
-  std::unique_ptr<PsEvent> MakeEvent();
+  std::unique_ptr<ps::PsEvent> MakeEvent();
   SimWorld& world() { return world_; }
 
  private:
@@ -51,4 +51,4 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   std::deque<std::function<void()>> held_;  // calls posted while it is paused
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

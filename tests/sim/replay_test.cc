@@ -10,7 +10,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -57,14 +57,14 @@ class SimReplayTest : public testing::Test {
     std::array<float, 4> w = {};
     std::vector<SimServer*> servers;
     for (auto& server : servers_) servers.push_back(server.get());
-    PsOptions options{
+    ps::PsOptions options{
         .job = kJob, .trainer = rank, .trainers = kTrainers, .incarnation = incarnation};
     options.partition.min_block_size = 1;
     const auto client =
-        PsClient::Over(std::make_unique<SimCarrier>(process, network_, servers, /*retries=*/3),
-                       {"server-0", "server-1"}, options);
-    const std::vector<PsTensor> all = {{"w", w.data(), 4}};
-    TD_RETURN_IF_ERROR(client->Configure({{"w", Shape{2, 2}}}, PsMode::kASync, {}).status());
+        ps::PsClient::Over(std::make_unique<SimCarrier>(process, network_, servers, /*retries=*/3),
+                           {"server-0", "server-1"}, options);
+    const std::vector<ps::PsTensor> all = {{"w", w.data(), 4}};
+    TD_RETURN_IF_ERROR(client->Configure({{"w", Shape{2, 2}}}, ps::PsMode::kASync, {}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch(all).status());
     for (uint64_t step = 0; !process->dead(); ++step) {
       while (step >= steps_ && !process->dead()) {
@@ -75,10 +75,10 @@ class SimReplayTest : public testing::Test {
     }
     return OkStatus();
   }
-  Status Push(PsClient& client, SimProcess& process, uint64_t step) {
+  Status Push(ps::PsClient& client, SimProcess& process, uint64_t step) {
     const std::array<float, 4> minus_one = {-1, -1, -1, -1};
     const auto pushed = std::make_shared<Status>(DeadlineExceeded("the push did not end"));
-    const std::shared_ptr<PsEvent> ended = process.MakeEvent();
+    const std::shared_ptr<ps::PsEvent> ended = process.MakeEvent();
     client.Push(step, 1.0f, {{"w", minus_one.data(), 4}}, [ended, pushed](const Status& status) {
       *pushed = status;
       ended->Set();
@@ -161,4 +161,4 @@ TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -14,7 +14,7 @@
 #include "pserver/wire/proto_convert.h"
 #include "tests/sim/bytes.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
@@ -158,23 +158,24 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   const std::shared_ptr<Life> life = life_;  // the call may kill the process
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
-  const Fragments bytes(&piece, 1);
+  const codec::Fragments bytes(&piece, 1);
   // A dead process sends no reply.
   const auto reply = [dead = life->dead, answer = std::move(answer)](
-                         const Status& status, const EncodedMessage& message) {
+                         const Status& status, const codec::EncodedMessage& message) {
     if (!*dead) answer(status, Flat(message));
   };
-  const auto written = [&shard, &reply](const Status& status, EncodedMessage message) {
+  const auto written = [&shard, &reply](const Status& status, codec::EncodedMessage message) {
     shard.WhenLogged([reply, status, message = std::move(message)](const Status& w) {
       reply(status.ok() ? w : status, message);
     });
   };
-  const auto tell = [this, method, dead = life->dead, reply](
-                        const Status& status, const EncodedMessage& message, const auto& decode) {
+  const auto tell = [this, method, dead = life->dead, reply](const Status& status,
+                                                             const codec::EncodedMessage& message,
+                                                             const auto& decode) {
     const std::string answer = Flat(message);
     const std::span<const std::byte> whole = std::as_bytes(std::span(answer));
     if (status.ok() && !*dead) {
-      const uint64_t version = decode(Fragments(&whole, 1))->version;
+      const uint64_t version = decode(codec::Fragments(&whole, 1))->version;
       if (version < told_ && method == "Pull" && Grows()) {
         wrong_ = absl::StrFormat("server %d tells version %d behind %d", index_, version, told_);
       }
@@ -184,20 +185,22 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   };
   if (method == "Push") {
     if (options_.replayable) disk_.Sent(request);
-    return life->calls->Push(bytes, [tell](const Status& status, const EncodedMessage& message) {
-      tell(status, message, DecodePushReply);
-    });
+    return life->calls->Push(bytes,
+                             [tell](const Status& status, const codec::EncodedMessage& message) {
+                               tell(status, message, codec::DecodePushReply);
+                             });
   }
   if (method == "Pull") {
-    return life->calls->Pull(bytes, [tell](const Status& status, const EncodedMessage& message) {
-      tell(status, message, DecodePullReply);
-    });
+    return life->calls->Pull(bytes,
+                             [tell](const Status& status, const codec::EncodedMessage& message) {
+                               tell(status, message, codec::DecodePullReply);
+                             });
   }
   const auto plain = [&]<typename Request, typename Reply>(Request r, Reply out,
                                                            const auto& call) -> void {
-    Status status = ParseMessage(bytes, &r);
+    Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = call(r, &out);
-    written(status, EncodedProto(out));
+    written(status, rpc::EncodedProto(out));
   };
   if (method == "InitParams") {
     return plain(InitParamsRequest(), InitParamsReply(),
@@ -205,11 +208,11 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   }
   if (method == "Complete") {
     CompleteRequest r;
-    Status status = ParseMessage(bytes, &r);
+    Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = shard.Complete(CallerOf(r)).status();
     if (!status.ok()) return written(status, {});
     return life->durable->WhenSafeToLeave(
-        [reply](const Status& w) { reply(w, EncodedProto(CompleteReply())); });
+        [reply](const Status& w) { reply(w, rpc::EncodedProto(CompleteReply())); });
   }
   if (method == "SaveCheckpoint") {
     return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto& r, auto* out) {
@@ -221,11 +224,11 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   }
   const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out,
                                                           const auto& call) -> void {
-    Status status = ParseMessage(bytes, &r);
+    Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = call(r, &out);
     if (!status.ok()) return reply(status, {});
     life->durable->WhenDurable(
-        [reply, message = EncodedProto(out)](const Status& w) { reply(w, message); });
+        [reply, message = rpc::EncodedProto(out)](const Status& w) { reply(w, message); });
   };
   if (method == "ExchangeMap") {
     return kept(ExchangeMapRequest(), ExchangeMapReply(),
@@ -257,24 +260,24 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
   }
   if (method == "TakeCut") {
     TakeCutRequest r;
-    if (const Status status = ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
+    if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     const auto out = std::make_shared<TakeCutReply>();
     TakeCut(r, *life->durable, out.get(),
-            [reply, out](const Status& status) { reply(status, EncodedProto(*out)); });
+            [reply, out](const Status& status) { reply(status, rpc::EncodedProto(*out)); });
     return life->deadlines.Look();
   }
   if (method == "WaitInit") {
     WaitInitRequest r;
-    if (const Status status = ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
+    if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     shard.WaitInit(CallerOf(r), life->deadlines.After(r.timeout_ms()),
                    [reply](const StatusOr<uint64_t>& version) {
                      WaitInitReply out;
                      if (version.ok()) out.set_version(*version);
-                     reply(version.status(), EncodedProto(out));
+                     reply(version.status(), rpc::EncodedProto(out));
                    });
     return life->deadlines.Look();
   }
   reply(Unimplemented("the simulator has no call %s", method), {});
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 #include "pserver/shard/durable_shard.h"
 #include "tests/sim/disk.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 inline constexpr Duration kSimSyncInterval = std::chrono::milliseconds(100);
 
@@ -70,4 +70,4 @@ class SimServer {
   std::vector<std::function<void()>> mourners_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

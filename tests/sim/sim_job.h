@@ -16,7 +16,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 inline constexpr int kFirstTrainerNode = 100, kFirstMoverNode = 200, kFirstCutterNode = 300;
 inline constexpr char kSimJob[] = "sim";
@@ -79,8 +79,8 @@ class SimJob {
   uint64_t StepBound(uint64_t done) const;
   // The parameters after the step are stored in `next`. `meanwhile` is called once the push has
   // begun.
-  Status Step(PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch, SimBatch& next,
-              const std::function<void()>& meanwhile);
+  Status Step(ps::PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
+              SimBatch& next, const std::function<void()>& meanwhile);
   void Mischief();
   struct MoverTask {
     int source, target;
@@ -130,4 +130,4 @@ class SimJob {
   int mischief_done_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

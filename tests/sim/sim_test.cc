@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "tests/sim/job.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -189,4 +189,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, ModeTest,
                          [](const auto& info) { return Name(info.param); });
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 void SimWorld::At(Time when, std::function<void()> what) {
   events_.emplace(std::make_pair(std::max(when, Now()), events_made_++), std::move(what));
@@ -35,4 +35,4 @@ void SimWorld::Note(std::string_view what, uint64_t who, uint64_t details) {
       absl::StrFormat("%12.6f %-28s %d %x", Seconds(Now().time_since_epoch()), what, who, details));
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Not thread-safe.
 class SimWorld {
@@ -57,4 +57,4 @@ class SimWorld {
   std::vector<std::string> trace_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

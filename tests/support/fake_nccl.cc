@@ -118,7 +118,9 @@ class Comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool complete() const { return board_->joined.load() == static_cast<uint32_t>(size_); }
-  NcclResult error() const { return static_cast<NcclResult>(error_.load()); }
+  collective::NcclResult error() const {
+    return static_cast<collective::NcclResult>(error_.load());
+  }
   void Abort() { aborted_.store(true); }
   // Counts the operations in progress on a stream.
   void Count(void* stream, int delta) {
@@ -131,7 +133,8 @@ class Comm {
   bool GoesOn(uint64_t number) {
     if (fault_.rank != rank_ || number < fault_.at) return true;
     if (fault_.kind == "exit") _exit(3);
-    if (fault_.kind == "error") error_.store(static_cast<int>(NcclResult::kRemoteError));
+    if (fault_.kind == "error")
+      error_.store(static_cast<int>(collective::NcclResult::kRemoteError));
     while (!aborted_.load()) std::this_thread::yield();
     return false;
   }
@@ -171,18 +174,18 @@ class Comm {
   std::atomic<uint64_t> operations_{0};
 };
 
-Comm* Of(NcclComm comm) { return reinterpret_cast<Comm*>(comm); }
+Comm* Of(collective::NcclComm comm) { return reinterpret_cast<Comm*>(comm); }
 
-DType DTypeOf(NcclType type) {
+DType DTypeOf(collective::NcclType type) {
   for (const DType dtype :
        {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8}) {
-    if (NcclTypeOf(dtype) == type) return dtype;
+    if (collective::NcclTypeOf(dtype) == type) return dtype;
   }
   LOG(FATAL) << "element type " << static_cast<int>(type);
 }
-ReduceOp ReduceOpOf(NcclReduce reduce) {
+ReduceOp ReduceOpOf(collective::NcclReduce reduce) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
-    if (NcclReduceOf(op) == reduce) return op;
+    if (collective::NcclReduceOf(op) == reduce) return op;
   }
   LOG(FATAL) << "reduction " << static_cast<int>(reduce);
 }
@@ -193,8 +196,8 @@ struct Call {
   const void* in;
   void* out;
   size_t count;
-  NcclType type;
-  NcclReduce reduce = NcclReduce::kSum;
+  collective::NcclType type;
+  collective::NcclReduce reduce = collective::NcclReduce::kSum;
   int root = 0;
 };
 
@@ -317,9 +320,10 @@ void PutMessages(Comm* comm, void* stream) {
   group_messages.clear();
 }
 
-NcclResult PutMessage(const Message& message, NcclComm handle, void* stream) {
+collective::NcclResult PutMessage(const Message& message, collective::NcclComm handle,
+                                  void* stream) {
   Comm* const comm = Of(handle);
-  if (!comm->complete()) return NcclResult::kInvalidUsage;
+  if (!comm->complete()) return collective::NcclResult::kInvalidUsage;
   Log(std::string(message.sends ? "send" : "recv") + " rank " + std::to_string(comm->rank()) +
       " of " + std::to_string(comm->size()) + " peer " + std::to_string(message.peer));
   if (group_depth > 0 && group_messages.empty()) {
@@ -327,12 +331,12 @@ NcclResult PutMessage(const Message& message, NcclComm handle, void* stream) {
   }
   group_messages.push_back(message);
   if (group_depth == 0) PutMessages(comm, stream);
-  return NcclResult::kInProgress;
+  return collective::NcclResult::kInProgress;
 }
 
-NcclResult Put(const Call& call, NcclComm handle, void* stream) {
+collective::NcclResult Put(const Call& call, collective::NcclComm handle, void* stream) {
   Comm* const comm = Of(handle);
-  if (!comm->complete()) return NcclResult::kInvalidUsage;
+  if (!comm->complete()) return collective::NcclResult::kInvalidUsage;
   const uint64_t number = comm->NextNumber();
   Log(std::string(call.name) + " rank " + std::to_string(comm->rank()) + " of " +
       std::to_string(comm->size()) + " count " + std::to_string(call.count));
@@ -345,104 +349,123 @@ NcclResult Put(const Call& call, NcclComm handle, void* stream) {
   };
   if (group_depth > 0) {
     group.push_back(std::move(start));
-    return NcclResult::kInProgress;
+    return collective::NcclResult::kInProgress;
   }
   start();
-  return NcclResult::kInProgress;
+  return collective::NcclResult::kInProgress;
 }
 
 }  // namespace
 }  // namespace tandem
 
-using tandem::NcclComm;
-using tandem::NcclConfig;
-using tandem::NcclReduce;
-using tandem::NcclResult;
-using tandem::NcclType;
-using tandem::NcclUniqueId;
+using tandem::collective::NcclComm;
+using tandem::collective::NcclConfig;
+using tandem::collective::NcclReduce;
+using tandem::collective::NcclResult;
+using tandem::collective::NcclType;
+using tandem::collective::NcclUniqueId;
 
 #define FAKE_NCCL_API extern "C" __attribute__((visibility("default")))
 
-FAKE_NCCL_API NcclResult ncclGetVersion(int* version) {
+FAKE_NCCL_API collective::NcclResult ncclGetVersion(int* version) {
   *version = 22801;
-  return NcclResult::kSuccess;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API const char* ncclGetErrorString(NcclResult result) {
-  return result == NcclResult::kRemoteError ? "remote process exited or there was a network error"
-         : result == NcclResult::kInvalidUsage ? "invalid usage"
-                                               : "some error";
+FAKE_NCCL_API const char* ncclGetErrorString(collective::NcclResult result) {
+  return result == collective::NcclResult::kRemoteError
+             ? "remote process exited or there was a network error"
+         : result == collective::NcclResult::kInvalidUsage ? "invalid usage"
+                                                           : "some error";
 }
-FAKE_NCCL_API const char* ncclGetLastError(NcclComm) { return "the fault that was asked for"; }
-FAKE_NCCL_API NcclResult ncclGetUniqueId(NcclUniqueId* id) {
+FAKE_NCCL_API const char* ncclGetLastError(collective::NcclComm) {
+  return "the fault that was asked for";
+}
+FAKE_NCCL_API collective::NcclResult ncclGetUniqueId(collective::NcclUniqueId* id) {
   static std::atomic<int> made{0};
   std::snprintf(id->bytes, sizeof(id->bytes), "/tandem-fake-nccl-%d-%d", getpid(),
                 made.fetch_add(1));
-  return NcclResult::kSuccess;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank,
-                                                NcclConfig* config) {
-  if (config->magic != 0xcafebeef || config->blocking != 0) return NcclResult::kInvalidArgument;
-  *comm = reinterpret_cast<NcclComm>(new tandem::Comm(id.bytes, rank, size));
+FAKE_NCCL_API collective::NcclResult ncclCommInitRankConfig(collective::NcclComm* comm, int size,
+                                                            collective::NcclUniqueId id, int rank,
+                                                            collective::NcclConfig* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0)
+    return collective::NcclResult::kInvalidArgument;
+  *comm = reinterpret_cast<collective::NcclComm>(new tandem::Comm(id.bytes, rank, size));
   tandem::Log("init rank " + std::to_string(rank) + " of " + std::to_string(size) +
               tandem::Variables());
-  return NcclResult::kInProgress;
+  return collective::NcclResult::kInProgress;
 }
-FAKE_NCCL_API NcclResult ncclCommFinalize(NcclComm) { return NcclResult::kInProgress; }
-FAKE_NCCL_API NcclResult ncclCommDestroy(NcclComm comm) {
+FAKE_NCCL_API collective::NcclResult ncclCommFinalize(collective::NcclComm) {
+  return collective::NcclResult::kInProgress;
+}
+FAKE_NCCL_API collective::NcclResult ncclCommDestroy(collective::NcclComm comm) {
   const std::unique_ptr<tandem::Comm> owned(tandem::Of(comm));
   tandem::Log("destroy");
-  return NcclResult::kSuccess;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
+FAKE_NCCL_API collective::NcclResult ncclCommAbort(collective::NcclComm comm) {
   tandem::aborted.emplace_back(tandem::Of(comm))->Abort();
   tandem::Log("abort");
   if (tandem::group_depth == 0) tandem::FreeAborted();
-  return NcclResult::kSuccess;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
-  *error = tandem::Of(comm)->complete() ? tandem::Of(comm)->error() : NcclResult::kInProgress;
-  return NcclResult::kSuccess;
+FAKE_NCCL_API collective::NcclResult ncclCommGetAsyncError(collective::NcclComm comm,
+                                                           collective::NcclResult* error) {
+  *error = tandem::Of(comm)->complete() ? tandem::Of(comm)->error()
+                                        : collective::NcclResult::kInProgress;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API NcclResult ncclAllReduce(const void* in, void* out, size_t count, NcclType type,
-                                       NcclReduce op, NcclComm comm, void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclAllReduce(const void* in, void* out, size_t count,
+                                                   collective::NcclType type,
+                                                   collective::NcclReduce op,
+                                                   collective::NcclComm comm, void* stream) {
   return tandem::Put({"all_reduce", in, out, count, type, op}, comm, stream);
 }
-FAKE_NCCL_API NcclResult ncclReduce(const void* in, void* out, size_t count, NcclType type,
-                                    NcclReduce op, int root, NcclComm comm, void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclReduce(const void* in, void* out, size_t count,
+                                                collective::NcclType type,
+                                                collective::NcclReduce op, int root,
+                                                collective::NcclComm comm, void* stream) {
   return tandem::Put({"reduce", in, out, count, type, op, root}, comm, stream);
 }
-FAKE_NCCL_API NcclResult ncclBroadcast(const void* in, void* out, size_t count, NcclType type,
-                                       int root, NcclComm comm, void* stream) {
-  return tandem::Put({"broadcast", in, out, count, type, NcclReduce::kSum, root}, comm, stream);
+FAKE_NCCL_API collective::NcclResult ncclBroadcast(const void* in, void* out, size_t count,
+                                                   collective::NcclType type, int root,
+                                                   collective::NcclComm comm, void* stream) {
+  return tandem::Put({"broadcast", in, out, count, type, collective::NcclReduce::kSum, root}, comm,
+                     stream);
 }
-FAKE_NCCL_API NcclResult ncclAllGather(const void* in, void* out, size_t count, NcclType type,
-                                       NcclComm comm, void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclAllGather(const void* in, void* out, size_t count,
+                                                   collective::NcclType type,
+                                                   collective::NcclComm comm, void* stream) {
   return tandem::Put({"all_gather", in, out, count, type}, comm, stream);
 }
-FAKE_NCCL_API NcclResult ncclReduceScatter(const void* in, void* out, size_t count, NcclType type,
-                                           NcclReduce op, NcclComm comm, void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclReduceScatter(const void* in, void* out, size_t count,
+                                                       collective::NcclType type,
+                                                       collective::NcclReduce op,
+                                                       collective::NcclComm comm, void* stream) {
   return tandem::Put({"reduce_scatter", in, out, count, type, op}, comm, stream);
 }
-FAKE_NCCL_API NcclResult ncclSend(const void* in, size_t count, NcclType type, int to,
-                                  NcclComm comm, void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclSend(const void* in, size_t count,
+                                              collective::NcclType type, int to,
+                                              collective::NcclComm comm, void* stream) {
   auto* const data = static_cast<std::byte*>(const_cast<void*>(in));
   return tandem::PutMessage({true, to, data, count * SizeOf(tandem::DTypeOf(type))}, comm, stream);
 }
-FAKE_NCCL_API NcclResult ncclRecv(void* out, size_t count, NcclType type, int from, NcclComm comm,
-                                  void* stream) {
+FAKE_NCCL_API collective::NcclResult ncclRecv(void* out, size_t count, collective::NcclType type,
+                                              int from, collective::NcclComm comm, void* stream) {
   auto* const data = static_cast<std::byte*>(out);
   return tandem::PutMessage({false, from, data, count * SizeOf(tandem::DTypeOf(type))}, comm,
                             stream);
 }
-FAKE_NCCL_API NcclResult ncclGroupStart() {
+FAKE_NCCL_API collective::NcclResult ncclGroupStart() {
   ++tandem::group_depth;
-  return NcclResult::kSuccess;
+  return collective::NcclResult::kSuccess;
 }
-FAKE_NCCL_API NcclResult ncclGroupEnd() {
-  if (--tandem::group_depth > 0) return NcclResult::kSuccess;
+FAKE_NCCL_API collective::NcclResult ncclGroupEnd() {
+  if (--tandem::group_depth > 0) return collective::NcclResult::kSuccess;
   if (!tandem::aborted.empty()) tandem::FreeAborted();
   tandem::Log("group of " + std::to_string(tandem::group.size()));
   for (const auto& start : tandem::group) start();
   tandem::group.clear();
-  return NcclResult::kInProgress;
+  return collective::NcclResult::kInProgress;
 }

@@ -11,25 +11,28 @@
 namespace tandem {
 
 // Not thread-safe.
-class FakeStorage final : public Storage {
+class FakeStorage final : public pserver::Storage {
  public:
   Status append_fails, sync_fails;
   uint64_t room = std::numeric_limits<uint64_t>::max();
   std::vector<uint64_t> written;  // numbers of log entries
   int syncs = 0;
 
-  StatusOr<size_t> Write(const ShardSnapshot& image) override { return image.bytes(); }
-  StatusOr<bool> Read(SnapshotSink& /*taker*/) override { return false; }
-  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const ShardSnapshot& image, uint64_t) override {
+  StatusOr<size_t> Write(const pserver::ShardSnapshot& image) override { return image.bytes(); }
+  StatusOr<bool> Read(pserver::SnapshotSink& /*taker*/) override { return false; }
+  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const pserver::ShardSnapshot& image,
+                            uint64_t) override {
     return image.bytes();
   }
-  Status ReadCut(uint64_t cut, SnapshotSink& /*taker*/) override {
+  Status ReadCut(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {
     return NotFound("there is no cut %d", cut);
   }
-  StatusOr<std::vector<KeptCut>> Cuts() override { return std::vector<KeptCut>(); }
-  StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool /*sync*/) override {
+  StatusOr<std::vector<pserver::KeptCut>> Cuts() override {
+    return std::vector<pserver::KeptCut>();
+  }
+  StatusOr<size_t> AppendLog(std::span<const pserver::LogEntry> entries, bool /*sync*/) override {
     TD_RETURN_IF_ERROR(append_fails);
-    for (const LogEntry& entry : entries) written.push_back(entry.number);
+    for (const pserver::LogEntry& entry : entries) written.push_back(entry.number);
     return entries.size();
   }
   Status CheckRoom(uint64_t bytes) override {
@@ -40,7 +43,8 @@ class FakeStorage final : public Storage {
     ++syncs;
     return sync_fails;
   }
-  Status ReadLog(uint64_t /*after*/, const std::function<Status(LogEntry)>& /*take*/) override {
+  Status ReadLog(uint64_t /*after*/,
+                 const std::function<Status(pserver::LogEntry)>& /*take*/) override {
     return OkStatus();
   }
   Status ClearLog() override { return OkStatus(); }

@@ -7,10 +7,10 @@
 
 namespace tandem {
 
-TensorMap SavedParams(const std::string& dir, Device& device) {
+trainer::TensorMap SavedParams(const std::string& dir, Device& device) {
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {
     if (!entry.is_directory()) continue;
-    auto file = ReadSafetensors(entry.path() / "model.safetensors", device);
+    auto file = trainer::ReadSafetensors(entry.path() / "model.safetensors", device);
     EXPECT_TRUE(file.ok()) << file.status();
     if (file.ok()) return file->tensors;
   }
@@ -18,7 +18,7 @@ TensorMap SavedParams(const std::string& dir, Device& device) {
   return {};
 }
 
-double Distance(const TensorMap& a, const TensorMap& b) {
+double Distance(const trainer::TensorMap& a, const trainer::TensorMap& b) {
   double difference = 0, norm = 0;
   EXPECT_EQ(a.size(), b.size());
   for (const auto& [name, tensor] : b) {

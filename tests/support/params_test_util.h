@@ -9,9 +9,9 @@ namespace tandem {
 
 // Loads the parameters of the checkpoint in directory `dir` into memory of `device`. Fails the test
 // if there is no checkpoint.
-TensorMap SavedParams(const std::string& dir, Device& device);
+trainer::TensorMap SavedParams(const std::string& dir, Device& device);
 
 // |a - b| / |b| over all parameters. Fails the test if their names differ.
-double Distance(const TensorMap& a, const TensorMap& b);
+double Distance(const trainer::TensorMap& a, const trainer::TensorMap& b);
 
 }  // namespace tandem

@@ -93,8 +93,8 @@ inline constexpr const char* kProgramPieces[] = {"{",
 
 inline StatusOr<Program> ParseProgram(const std::string& text) {
   pb::ProgramDef def;
-  Diagnostics diagnostics;
-  ParseTextProto({"net.pbtxt", text}, &def, nullptr, &diagnostics);
+  strategy::Diagnostics diagnostics;
+  strategy::ParseTextProto({"net.pbtxt", text}, &def, nullptr, &diagnostics);
   TD_RETURN_IF_ERROR(diagnostics.status());
   return FromProto(def, 8, "net.pbtxt");
 }

@@ -29,8 +29,8 @@ struct LedgerPush {
 };
 
 // Options of all trainers: a server rejects a trainer with other options.
-inline PsOptions LedgerOptions(int trainer) {
-  PsOptions options;
+inline ps::PsOptions LedgerOptions(int trainer) {
+  ps::PsOptions options;
   options.job = "ledger";
   options.trainer = trainer;
   options.trainers = kLedgerTrainers;
@@ -39,9 +39,9 @@ inline PsOptions LedgerOptions(int trainer) {
   options.partition.min_block_size = kLedgerSlots / 2;                     // over two servers
   return options;
 }
-inline StatusOr<PsState> ConfigureLedger(PsClient& client) {
-  const PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
-  return client.Configure({{"slots", Shape{kLedgerSlots}}}, PsMode::kASync, {}, {rows});
+inline StatusOr<ps::PsState> ConfigureLedger(ps::PsClient& client) {
+  const ps::PsTable rows = {.variable = "rows", .height = kLedgerHeight, .dim = 1};
+  return client.Configure({{"slots", Shape{kLedgerSlots}}}, ps::PsMode::kASync, {}, {rows});
 }
 
 }  // namespace tandem

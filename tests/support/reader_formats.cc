@@ -16,43 +16,43 @@ namespace {
 
 constexpr int64_t kIgnoredLabel = -100;  // not to be predicted (trainer/reader/text.h)
 
-LineReading FormatReading() { return {.threads = 1, .bad_records_max = kFormatBadMax}; }
+reader::LineReading FormatReading() { return {.threads = 1, .bad_records_max = kFormatBadMax}; }
 
-StatusOr<TrainAndTest> OpenAsCriteo(const std::string& path) {
-  CriteoOptions options;
+StatusOr<reader::TrainAndTest> OpenAsCriteo(const std::string& path) {
+  reader::CriteoOptions options;
   options.files = {.train = {path}, .test_share = 0.3, .reading = FormatReading()};
   options.category_ids = 10;
   options.number_ids = 8;
-  return OpenCriteo(options);
+  return reader::OpenCriteo(options);
 }
 
-StatusOr<TrainAndTest> OpenAsLibSvm(const std::string& path) {
-  LibSvmOptions options;
+StatusOr<reader::TrainAndTest> OpenAsLibSvm(const std::string& path) {
+  reader::LibSvmOptions options;
   options.files = {.train = {path}, .test_share = 0.3, .reading = FormatReading()};
   options.ids = 50;
   options.features_max = 4;
-  return OpenLibSvm(options);
+  return reader::OpenLibSvm(options);
 }
 
-StatusOr<TrainAndTest> OpenAsCsv(const std::string& path) {
-  CsvOptions options;
+StatusOr<reader::TrainAndTest> OpenAsCsv(const std::string& path) {
+  reader::CsvOptions options;
   options.train_path = options.test_path = path;
   options.label_column = "pay";
   options.positive_labels = {"high"};
   options.negative_labels = {"low"};
-  options.columns = {{"age", CsvColumn::kNumeric, 4},
-                     {"job", CsvColumn::kVocabulary, 3},
-                     {"city", CsvColumn::kHash, 5}};
+  options.columns = {{"age", reader::CsvColumn::kNumeric, 4},
+                     {"job", reader::CsvColumn::kVocabulary, 3},
+                     {"city", reader::CsvColumn::kHash, 5}};
   options.reading = FormatReading();
-  return OpenCsv(options);
+  return reader::OpenCsv(options);
 }
 
-StatusOr<TrainAndTest> OpenAsExamples(const std::string& path) {
-  ExampleOptions options;
+StatusOr<reader::TrainAndTest> OpenAsExamples(const std::string& path) {
+  reader::ExampleOptions options;
   options.files = {.train = {path}, .test_share = 0.3, .reading = FormatReading()};
-  options.features = {{"x", "", ExampleFeature::kFloat, {2}},
-                      {"label", "", ExampleFeature::kInt64, {1}, 10}};
-  return OpenExamples(options);
+  options.features = {{"x", "", reader::ExampleFeature::kFloat, {2}},
+                      {"label", "", reader::ExampleFeature::kInt64, {1}, 10}};
+  return reader::OpenExamples(options);
 }
 
 std::string ExampleOf(int64_t label) {
@@ -63,13 +63,13 @@ std::string ExampleOf(int64_t label) {
   return example.SerializeAsString();
 }
 
-std::string ExampleFile(RecordFormat format) {
+std::string ExampleFile(reader::RecordFormat format) {
   const TempDir dir;
-  auto writer = RecordWriter::Create(dir / "file", format);
+  auto writer = reader::RecordWriter::Create(dir / "file", format);
   CHECK(writer.ok()) << writer.status();
   for (int i = 0; i < 8; ++i) CHECK((*writer)->Add(ExampleOf(i)).ok());
   CHECK((*writer)->Finish().ok());
-  return ReadFile(dir / "file");
+  return trainer::ReadFile(dir / "file");
 }
 
 std::string CriteoLines() {
@@ -103,11 +103,11 @@ std::vector<ReaderFormat> ReaderFormats() {
        {",", "\"", "\n", "?", "high", "low", "1e999", "\r\n", "age,job,city,pay\n", "\xff", "nan"},
        OpenAsCsv},
       {"tfrecord",
-       ExampleFile(RecordFormat::kTfRecord),
+       ExampleFile(reader::RecordFormat::kTfRecord),
        {"\x01", "\xff\xff\xff\xff", "label", "\x7f"},
        OpenAsExamples},
       {"recordio",
-       ExampleFile(RecordFormat::kRecordIo),
+       ExampleFile(reader::RecordFormat::kRecordIo),
        {"\x01", "\xff\xff\xff\xff", "\x04\x03\x02\x01", "label"},
        OpenAsExamples},
   };
@@ -120,10 +120,10 @@ ReaderFormat ReaderFormatOf(const std::string& name) {
   LOG(FATAL) << "no format " << name;
 }
 
-std::string FaultOf(const Dataset& data) {
+std::string FaultOf(const reader::Dataset& data) {
   std::vector<std::vector<char>> bytes;
   std::vector<void*> out;
-  for (const SampleField& field : data.fields()) {
+  for (const reader::SampleField& field : data.fields()) {
     out.push_back(bytes.emplace_back(field.desc.bytes() * data.size()).data());
   }
   std::vector<uint32_t> samples(data.size());
@@ -131,7 +131,7 @@ std::string FaultOf(const Dataset& data) {
   if (const Status status = data.Fill(samples, out); !status.ok())
     return std::string(status.message());
   for (size_t f = 0; f < out.size(); ++f) {
-    const SampleField& field = data.fields()[f];
+    const reader::SampleField& field = data.fields()[f];
     if (field.desc.dtype != DType::kI64 || field.limit == 0) continue;
     const auto* ids = static_cast<const int64_t*>(out[f]);
     for (size_t i = 0; i < bytes[f].size() / sizeof(int64_t); ++i) {

@@ -14,7 +14,7 @@ struct ReaderFormat {
   const char* name;
   std::string valid;                // a file of this format
   std::vector<const char*> pieces;  // fragments that mutations insert
-  StatusOr<TrainAndTest> (*open)(const std::string& path);
+  StatusOr<reader::TrainAndTest> (*open)(const std::string& path);
 };
 
 // The formats criteo, libsvm and csv; and tfrecord and recordio, whose messages have the features x
@@ -27,6 +27,6 @@ ReaderFormat ReaderFormatOf(const std::string& name);
 std::string ValidExample();
 
 // Reads every sample of `data` and checks the limits of its fields. Returns "" or the first fault.
-std::string FaultOf(const Dataset& data);
+std::string FaultOf(const reader::Dataset& data);
 
 }  // namespace tandem

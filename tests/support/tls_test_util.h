@@ -15,30 +15,31 @@ class TestAuthority {
  public:
   // `dir`: parent of the directories with certificates.
   TestAuthority(std::string dir, const std::string& name)
-      : dir_(std::move(dir)), authority_(*MakeAuthority(name, 30)) {}
+      : dir_(std::move(dir)), authority_(*rpc::MakeAuthority(name, 30)) {}
 
   // Issues a certificate into `dir`/`folder`; overwrites an existing one.
-  TlsFiles Issue(const std::string& folder, const LeafRequest& request) const {
-    const StatusOr<CertifiedKey> leaf = IssueCertificate(authority_, request);
+  rpc::TlsFiles Issue(const std::string& folder, const rpc::LeafRequest& request) const {
+    const StatusOr<rpc::CertifiedKey> leaf = rpc::IssueCertificate(authority_, request);
     CHECK(leaf.ok()) << leaf.status();
     const std::string path = dir_ + "/" + folder;
-    const Status written = WriteTlsFolder(path, *leaf, authority_.cert);
+    const Status written = rpc::WriteTlsFolder(path, *leaf, authority_.cert);
     CHECK(written.ok()) << written;
-    return TlsFilesIn(path);
+    return rpc::TlsFilesIn(path);
   }
-  TlsFiles Issue(const std::string& job, PeerRole role) const {
-    return Issue(job + "-" + RoleName(role),
+  rpc::TlsFiles Issue(const std::string& job, rpc::PeerRole role) const {
+    return Issue(job + "-" + rpc::RoleName(role),
                  {{job, role}, {"127.0.0.1", "localhost"}, /*days=*/30});
   }
   // Issues a certificate that expired ten days ago.
-  TlsFiles IssueExpired(const std::string& folder, const std::string& job, PeerRole role) const {
-    return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, WallSeconds() - 40 * 24 * 3600});
+  rpc::TlsFiles IssueExpired(const std::string& folder, const std::string& job,
+                             rpc::PeerRole role) const {
+    return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, rpc::WallSeconds() - 40 * 24 * 3600});
   }
-  const CertifiedKey& authority() const { return authority_; }
+  const rpc::CertifiedKey& authority() const { return authority_; }
 
  private:
   const std::string dir_;
-  const CertifiedKey authority_;
+  const rpc::CertifiedKey authority_;
 };
 
 }  // namespace tandem

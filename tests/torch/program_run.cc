@@ -26,13 +26,13 @@ namespace {
 
 StatusOr<Program> ReadProgram(const std::string& path) {
   pb::ProgramDef def;
-  Diagnostics diagnostics;
-  TD_RETURN_IF_ERROR(LoadTextProto(path, &def, nullptr, &diagnostics));
+  strategy::Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &def, nullptr, &diagnostics));
   return FromProto(def, 1, path);
 }
 
 // Writes the tensors into the plan's variables of the same names.
-Status Feed(const Plan& plan, const TensorMap& tensors) {
+Status Feed(const Plan& plan, const trainer::TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     TD_ASSIGN_OR_RETURN(const Tensor to, plan.Get(name));
     if (to.desc() != tensor.desc()) {
@@ -71,10 +71,11 @@ Status RunOne(const std::string& stem, int threads, bool half) {
   for (const Var* var : program.VarsOf(VarKind::kTemp)) options.fetch.push_back(var->name);
   TD_ASSIGN_OR_RETURN(const auto plan,
                       Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
-  TD_ASSIGN_OR_RETURN(const Safetensors in, ReadSafetensors(stem + ".safetensors", device));
+  TD_ASSIGN_OR_RETURN(const trainer::Safetensors in,
+                      trainer::ReadSafetensors(stem + ".safetensors", device));
   TD_RETURN_IF_ERROR(Feed(*plan, in.tensors));
   TD_RETURN_IF_ERROR(Executor(*plan).Run());
-  TensorMap out;
+  trainer::TensorMap out;
   for (const std::string& name : options.fetch) {
     TD_ASSIGN_OR_RETURN(out[name], plan->Get(name));
   }
@@ -82,7 +83,7 @@ Status RunOne(const std::string& stem, int threads, bool half) {
   for (const ParamGrad& grad : grads) {
     TD_ASSIGN_OR_RETURN(out[GradName(grad.param)], plan->Get(grad.grad));
   }
-  return WriteSafetensors(stem + ".out.safetensors", out, {});
+  return trainer::WriteSafetensors(stem + ".out.safetensors", out, {});
 }
 
 int RunAll(const std::string& dir, bool half) {

@@ -20,7 +20,7 @@
 #include "proto/checkpoint.pb.h"
 #include "trainer/files/sha256.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -312,4 +312,4 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -23,7 +23,7 @@
 #include "common/base/status.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 inline constexpr const char* kTableFile = "tables.rows";
 
@@ -91,4 +91,4 @@ class CheckpointStore {
 // INVALID_ARGUMENT: the manifest names files outside the directory.
 StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
@@ -180,4 +180,4 @@ Status WriteNpz(const std::string& path, const TensorMap& tensors) {
   return file.SyncAndClose();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Writes the file and syncs it to disk. Not atomic. The same tensors give the same bytes. Tensors
 // must be on the CPU, with type f32 f16 i32 i64 or u8. INVALID_ARGUMENT: a bf16 tensor, which NumPy
@@ -16,4 +16,4 @@ namespace tandem {
 // is full.
 Status WriteNpz(const std::string& path, const TensorMap& tensors);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

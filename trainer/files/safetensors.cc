@@ -12,7 +12,7 @@
 #include "common/base/files.h"
 #include "trainer/files/sha256.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using Json = nlohmann::json;
@@ -337,4 +337,4 @@ StatusOr<Safetensors> ReadSafetensors(const std::string& path, Device& device) {
   return Parser(path, file.bytes(), read).Parse(device);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

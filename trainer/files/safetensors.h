@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "common/tensor/tensor.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 using TensorMap = std::map<std::string, Tensor>;
 using StringMap = std::map<std::string, std::string>;
@@ -47,4 +47,4 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const uint8_t> file, const std:
 // Equal exactly if names, element types, shapes and bits are equal.
 StatusOr<std::string> Sha256Params(const TensorMap& tensors);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct Sha256::Impl {
   EVP_MD_CTX* ctx = EVP_MD_CTX_new();
@@ -50,4 +50,4 @@ StatusOr<std::string> Sha256File(const std::string& path) {
   return hash.Finish();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // SHA-256 (FIPS 180-4) of data that is added in pieces.
 class Sha256 {
@@ -29,4 +29,4 @@ class Sha256 {
 // The hash of the file's bytes, as `sha256sum` prints it.
 StatusOr<std::string> Sha256File(const std::string& path);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

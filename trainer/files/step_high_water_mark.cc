@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr uint64_t kBytesMax = 4096;
@@ -36,4 +36,4 @@ void StepHighWaterMark::Note(int64_t steps_done) {
   if (PublishFiles({{path_, write}}).ok()) noted_ = steps_done;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 
 #include "common/base/clock.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Not thread-safe. Only one process of the job may record steps.
 class StepHighWaterMark {
@@ -31,4 +31,4 @@ class StepHighWaterMark {
   int64_t noted_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 #include "trainer/job/job.h"
 #include "trainer/job/sample_images.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr char kGuard[] = "strategy.a_sync_configs.heter_worker_device_guard";
@@ -14,9 +14,9 @@ constexpr char kGuard[] = "strategy.a_sync_configs.heter_worker_device_guard";
 }  // namespace
 
 void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
-                       const Origins& origins, Diagnostics* diagnostics) {
+                       const strategy::Origins& origins, strategy::Diagnostics* diagnostics) {
   const DistributedStrategy& s = config.strategy();
-  const SourcePlace place = origins.Of(kGuard).place;
+  const strategy::SourcePlace place = origins.Of(kGuard).place;
   const std::string& guard = s.a_sync_configs().heter_worker_device_guard();
   if (guard != "cpu" && guard != "gpu") {
     diagnostics->Error(place,
@@ -84,4 +84,4 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

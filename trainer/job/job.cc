@@ -11,7 +11,7 @@
 #include "trainer/job/job_checks.h"
 #include "trainer/job/pipeline_config.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Fields that are paths of files or directories.
@@ -59,7 +59,8 @@ void SetLogicalShards(int ranks, JobConfig* config) {
 }
 
 // Reports an error in a setting that overrides the file, at the setting's origin.
-void AddError(const Origin& origin, const Status& status, Diagnostics* diagnostics) {
+void AddError(const strategy::Origin& origin, const Status& status,
+              strategy::Diagnostics* diagnostics) {
   std::string message(status.message());
   const std::string prefix = origin.ToString() + ": ";
   if (message.starts_with(prefix)) message.erase(0, prefix.size());
@@ -73,33 +74,34 @@ EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
 EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
 EffectiveJob::~EffectiveJob() = default;
 
-EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
-                      Diagnostics* diagnostics) {
+EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources, int workers,
+                      strategy::Diagnostics* diagnostics) {
   EffectiveJob job;
-  Origins origins;
-  if (file != nullptr) ParseTextProto(*file, job.config.get(), &origins, diagnostics);
-  ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
+  strategy::Origins origins;
+  if (file != nullptr) strategy::ParseTextProto(*file, job.config.get(), &origins, diagnostics);
+  strategy::ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
   for (const auto& [name, value] : sources.overrides) {
-    const Origin origin = FlagOrigin(name);
-    const Status status =
-        ApplyOverride(job.config.get(), name, ValueOfFlag(name, value, JobDir(sources.path)),
-                      origin, &origins, sources.flags);
+    const strategy::Origin origin = strategy::FlagOrigin(name);
+    const Status status = strategy::ApplyOverride(job.config.get(), name,
+                                                  ValueOfFlag(name, value, JobDir(sources.path)),
+                                                  origin, &origins, sources.flags);
     if (!status.ok()) AddError(origin, status, diagnostics);
   }
   for (const auto& [name, value] : sources.chosen) {
-    const Status status = ApplyOverride(job.config.get(), name, value, AutoOrigin(), &origins);
-    if (!status.ok()) AddError(AutoOrigin(), status, diagnostics);
+    const Status status =
+        strategy::ApplyOverride(job.config.get(), name, value, strategy::AutoOrigin(), &origins);
+    if (!status.ok()) AddError(strategy::AutoOrigin(), status, diagnostics);
   }
 
   const JobConfig& config = *job.config;
-  StrategyContext context;
-  context.mode = static_cast<TrainMode>(config.mode());
+  strategy::StrategyContext context;
+  context.mode = static_cast<strategy::TrainMode>(config.mode());
   context.mode_origin = origins.Of("mode");
   context.ranks = workers * PlacesOf(config);
-  ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
+  strategy::ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
   CheckSettings(config, origins, workers, diagnostics);
   SetDecaySteps(job.config.get());
-  job.text = EffectiveText(config, origins);
+  job.text = strategy::EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
   CheckHeterWorkers(config, workers, sources.heter_workers, origins, diagnostics);
   SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
@@ -108,11 +110,11 @@ EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int worke
 }
 
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers) {
-  Diagnostics diagnostics;
-  TextFile file;
+  strategy::Diagnostics diagnostics;
+  strategy::TextFile file;
   const bool has_file = !sources.path.empty();
   if (has_file) {
-    TD_ASSIGN_OR_RETURN(file, ReadTextFile(sources.path));
+    TD_ASSIGN_OR_RETURN(file, strategy::ReadTextFile(sources.path));
   }
   EffectiveJob job = CheckJob(has_file ? &file : nullptr, sources, workers, &diagnostics);
   TD_RETURN_IF_ERROR(diagnostics.status());
@@ -134,4 +136,4 @@ int64_t GlobalBatch(const JobConfig& config, int workers) {
 
 int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,10 +10,15 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
-class Diagnostics;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::strategy {
+class Diagnostics;
 struct TextFile;
+}  // namespace tandem::strategy
+
+namespace tandem::trainer {
 
 // Pairs of a name (a field of the job or a knob) and a value as text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -41,8 +46,8 @@ struct EffectiveJob {
 
 // Builds and checks the job. Reports all errors to `diagnostics`; the job may only run if there are
 // none. `file`: the content of sources.path; nullptr: only flags.
-EffectiveJob CheckJob(const TextFile* file, const JobSources& sources, int workers,
-                      Diagnostics* diagnostics);
+EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources, int workers,
+                      strategy::Diagnostics* diagnostics);
 
 // Calls CheckJob with the file at sources.path. INVALID_ARGUMENT: the job has errors; the message
 // lists each one as file:line:col: error: ...
@@ -60,4 +65,4 @@ int64_t GlobalBatch(const JobConfig& config, int workers);
 // enough.
 int PlacesOf(const JobConfig& config);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

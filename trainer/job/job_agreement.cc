@@ -17,7 +17,7 @@
 #include "trainer/job/job.h"
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 namespace gpb = google::protobuf;
@@ -148,7 +148,7 @@ void AddField(const gpb::Message& message, const gpb::FieldDescriptor& field,
   const bool is_message = field.cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE;
   if (!field.is_repeated()) {
     if (is_message) return AddFields(r.GetMessage(message, &field), path + ".", name + ".", list);
-    (*list)[name] = Shortened(FieldText(message, field));
+    (*list)[name] = Shortened(strategy::FieldText(message, field));
     return;
   }
   std::vector<std::string> values;
@@ -157,7 +157,7 @@ void AddField(const gpb::Message& message, const gpb::FieldDescriptor& field,
       AddFields(r.GetRepeatedMessage(message, &field, i), path + ".",
                 absl::StrFormat("%s[%d].", name, i), list);
     } else {
-      values.push_back(FieldText(message, field, i));
+      values.push_back(strategy::FieldText(message, field, i));
     }
   }
   if (!is_message) (*list)[name] = Shortened(absl::StrJoin(values, ","));
@@ -180,9 +180,9 @@ void AddArguments(const ModelConfig& model, Sorted* list) {
 
 // Hashes values that all hosts read identically: labels and ids. Uses the first sample, the last
 // one and some between.
-StatusOr<std::string> HashOfSamples(const Dataset& train) {
+StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
   size_t bytes = 1;
-  for (const SampleField& field : train.fields()) bytes += field.desc.bytes();
+  for (const reader::SampleField& field : train.fields()) bytes += field.desc.bytes();
   const auto count = static_cast<uint32_t>(
       std::clamp<size_t>(kSampleBytesMax / bytes, 1, std::min(kSamplesMax, train.size())));
   std::vector<uint32_t> ids;
@@ -191,7 +191,7 @@ StatusOr<std::string> HashOfSamples(const Dataset& train) {
   }
   std::vector<std::vector<uint64_t>> memory;
   std::vector<void*> out;
-  for (const SampleField& field : train.fields()) {
+  for (const reader::SampleField& field : train.fields()) {
     memory.emplace_back((field.desc.bytes() * count + 7) / 8);
     out.push_back(memory.back().data());
   }
@@ -205,7 +205,7 @@ StatusOr<std::string> HashOfSamples(const Dataset& train) {
   return hash.Finish().substr(0, kHashShown);
 }
 
-void AddData(const DataConfig& data, const Dataset& train, Sorted* list) {
+void AddData(const DataConfig& data, const reader::Dataset& train, Sorted* list) {
   (*list)["data.samples"] = std::to_string(train.size());
   // For synthetic data the fields describe everything. For images each sample would be a file to
   // decode.
@@ -240,8 +240,8 @@ Digest DigestOf(const std::string& lines) {
   return digest;
 }
 
-StatusOr<Agreement> ListOf(Communicator& ranks, int rank, int64_t bytes, const std::string& mine,
-                           Time deadline) {
+StatusOr<Agreement> ListOf(collective::Communicator& ranks, int rank, int64_t bytes,
+                           const std::string& mine, Time deadline) {
   if (bytes < 0 || bytes > kListBytesMax) {
     return Internal("rank %d has %d bytes of settings to compare", rank, bytes);
   }
@@ -258,7 +258,7 @@ StatusOr<Agreement> ListOf(Communicator& ranks, int rank, int64_t bytes, const s
 std::span<const NotComparedField> NotCompared() { return kNotCompared; }
 
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
-                                const Dataset& train) {
+                                const reader::Dataset& train) {
   Sorted list;
   AddFields(config, "", "", &list);
   AddArguments(config.model(), &list);
@@ -278,7 +278,7 @@ StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_
   return Agreement(list.begin(), list.end());
 }
 
-Status AgreeAmongRanks(Communicator& ranks, const Agreement& mine, Time deadline) {
+Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, Time deadline) {
   const std::string lines = Lines(mine);
   const Digest digest = DigestOf(lines);
   std::vector<Digest> all(static_cast<size_t>(ranks.size()));
@@ -299,4 +299,4 @@ Status AgreeAmongRanks(Communicator& ranks, const Agreement& mine, Time deadline
                          Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -13,9 +13,14 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
-class Dataset;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::reader {
+class Dataset;
+}  // namespace tandem::reader
+
+namespace tandem::trainer {
 
 // A field that may differ between ranks, with all its subfields.
 struct NotComparedField {
@@ -29,11 +34,11 @@ std::span<const NotComparedField> NotCompared();
 // Reads these files; relative paths start at `job_dir`. Long values are shortened and followed by a
 // hash.
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
-                                const Dataset& train);
+                                const reader::Dataset& train);
 
 // All ranks must call this together, with host memory. INVALID_ARGUMENT: a rank's list differs from
 // rank 0's. All ranks return the same message; it names the first such rank and the first
 // difference.
-Status AgreeAmongRanks(Communicator& ranks, const Agreement& mine, Time deadline);
+Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, Time deadline);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

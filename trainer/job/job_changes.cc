@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using Values = std::map<std::string, std::string>;
@@ -57,4 +57,4 @@ std::string ChangesOfJob(const std::string& before, const std::string& now) {
   return absl::StrJoin(changes, ", ");
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tandem {
+namespace tandem::trainer {
 
 // `before`, `now`: EffectiveJob.text. Returns the changed settings of model, data, optimizer,
 // batches, epochs, seed and strategy, sorted by name: "optimizer.type momentum -> adam, seed
@@ -11,4 +11,4 @@ namespace tandem {
 // output settings.
 std::string ChangesOfJob(const std::string& before, const std::string& now);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -15,17 +15,18 @@
 #include "trainer/models/models.h"
 #include "trainer/reader/open.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-void RequirePositive(const Origins& origins, const char* field, double value,
-                     Diagnostics* diagnostics) {
+void RequirePositive(const strategy::Origins& origins, const char* field, double value,
+                     strategy::Diagnostics* diagnostics) {
   if (value > 0) return;
   diagnostics->Error(origins.Of(field).place,
                      absl::StrFormat("%s is %g, but must be positive [TD1104]", field, value));
 }
 
-void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+void CheckModel(const JobConfig& config, const strategy::Origins& origins,
+                strategy::Diagnostics* diagnostics) {
   if (config.model().has_zoo() == config.model().has_program()) {
     diagnostics->Error(origins.Of("model").place,
                        "a job needs exactly one of model.zoo and model.program [TD1106]",
@@ -48,8 +49,8 @@ void CheckModel(const JobConfig& config, const Origins& origins, Diagnostics* di
   }
 }
 
-void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
-                Diagnostics* diagnostics) {
+void CheckBatch(const JobConfig& config, const strategy::Origins& origins, int workers,
+                strategy::Diagnostics* diagnostics) {
   if (config.has_batch_size() == config.has_global_batch_size()) {
     diagnostics->Error(origins.Of("batch_size").place,
                        "a job needs exactly one of batch_size (of each worker) and "
@@ -75,7 +76,8 @@ void CheckBatch(const JobConfig& config, const Origins& origins, int workers,
   }
 }
 
-void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diagnostics) {
+void CheckData(const DataConfig& data, const strategy::Origins& origins,
+               strategy::Diagnostics* diagnostics) {
   const struct {
     const char* field;
     int64_t value, max;
@@ -88,13 +90,14 @@ void CheckData(const DataConfig& data, const Origins& origins, Diagnostics* diag
         origins.Of(row.field).place,
         absl::StrFormat("%s is %d; it must be in [0, %d] [TD1104]", row.field, row.value, row.max));
   }
-  if (const Status test = CheckTestData(data); !test.ok()) {
+  if (const Status test = reader::CheckTestData(data); !test.ok()) {
     diagnostics->Error(origins.Of("data").place, std::string(test.message()));
   }
 }
 
-void CheckSamplesInStep(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
-  const SourcePlace place = origins.Of("strategy.runtime_flags.use_dali").place;
+void CheckSamplesInStep(const JobConfig& config, const strategy::Origins& origins,
+                        strategy::Diagnostics* diagnostics) {
+  const strategy::SourcePlace place = origins.Of("strategy.runtime_flags.use_dali").place;
   if (config.data().format() != "images") {
     diagnostics->Error(place,
                        absl::StrFormat("use_dali makes samples out of lists of JPEG images, and "
@@ -107,7 +110,8 @@ void CheckSamplesInStep(const JobConfig& config, const Origins& origins, Diagnos
   }
 }
 
-void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+void CheckRest(const JobConfig& config, const strategy::Origins& origins,
+               strategy::Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
   RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
                   diagnostics);
@@ -124,7 +128,7 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
                            ? "gradient_scale_strategy Customized needs loss_gradient"
                            : "loss_gradient is for gradient_scale_strategy Customized alone");
   }
-  const auto formats = DataFormats();
+  const auto formats = reader::DataFormats();
   if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,
                        "there is no data.format \"" + config.data().format() + "\" [TD2005]" +
@@ -143,7 +147,8 @@ void CheckRest(const JobConfig& config, const Origins& origins, Diagnostics* dia
 }
 
 // Remainder JOIN leaves ranks out of a mean, so it requires a mode with one mean over all ranks.
-void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* diagnostics) {
+void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
+               strategy::Diagnostics* diagnostics) {
   if (config.data().remainder() != DataConfig::JOIN) return;
   const DistributedStrategy& s = config.strategy();
   const BuildStrategy& build = s.build_strategy();
@@ -165,8 +170,8 @@ void CheckJoin(const JobConfig& config, const Origins& origins, Diagnostics* dia
 
 }  // namespace
 
-void CheckSettings(const JobConfig& config, const Origins& origins, int workers,
-                   Diagnostics* diagnostics) {
+void CheckSettings(const JobConfig& config, const strategy::Origins& origins, int workers,
+                   strategy::Diagnostics* diagnostics) {
   CheckModel(config, origins, diagnostics);
   CheckBatch(config, origins, workers, diagnostics);
   CheckOptimizer(config, origins, diagnostics);
@@ -201,4 +206,4 @@ Status CheckReturn(const JobConfig& config, const char* promise) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
@@ -86,4 +86,4 @@ StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank)
   return opened;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

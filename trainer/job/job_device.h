@@ -8,8 +8,10 @@
 #include "trainer/job/rank_env.h"
 
 namespace tandem {
-
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 struct JobDevice {
   Backend backend;
@@ -23,4 +25,4 @@ struct JobDevice {
 // supports the setting so far.
 StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using Config = LearningRateSchedule;
@@ -163,4 +163,4 @@ float LrSchedule::At(int64_t step) const {
   return static_cast<float>(learning_rate_ * Factor(step - warmup_steps_));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

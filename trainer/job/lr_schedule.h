@@ -17,8 +17,10 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
 class LearningRateSchedule;  // proto/job.pb.h
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // Immutable; thread-safe.
 class LrSchedule {
@@ -53,4 +55,4 @@ class LrSchedule {
   std::vector<double> values_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags) {
   std::map<std::string, std::string> variables;
@@ -35,4 +35,4 @@ std::string NcclVariables(const std::map<std::string, std::string>& environment)
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "common/strategy/diagnostics.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -84,7 +84,8 @@ void ApplyStrategy(const DistributedStrategy& strategy, OptimizerSpec* spec) {
   }
 }
 
-void CheckStrategy(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+void CheckStrategy(const JobConfig& job, const strategy::Origins& origins,
+                   strategy::Diagnostics* diagnostics) {
   const auto check = [&](bool wanted, const std::string& knob, const std::string& base) {
     if (!wanted || job.optimizer().type() == base) return;
     diagnostics->Error(origins.Of("strategy." + knob).place,
@@ -103,7 +104,8 @@ void CheckStrategy(const JobConfig& job, const Origins& origins, Diagnostics* di
 
 }  // namespace
 
-void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics) {
+void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
+                    strategy::Diagnostics* diagnostics) {
   const OptimizerConfig& config = job.optimizer();
   const auto place = [&origins](const std::string& field) {
     return origins.Of("optimizer." + field).place;
@@ -140,4 +142,4 @@ OptimizerSpec OptimizerSpecOf(const JobConfig& job) {
   return spec;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,16 +5,22 @@
 #include "kernels/graph/optimizer.h"
 
 namespace tandem {
-
-class Diagnostics;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::strategy {
+class Diagnostics;
+}  // namespace tandem::strategy
+
+namespace tandem::trainer {
 
 // Reports errors: an unknown type (with the nearest known one), a field that the type does not use,
 // bad numbers. Also reports a strategy's lars without momentum, and its lamb without adam.
-void CheckOptimizer(const JobConfig& job, const Origins& origins, Diagnostics* diagnostics);
+void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
+                    strategy::Diagnostics* diagnostics);
 
 // The settings that the job sets; other settings keep the operator's defaults. The strategy's lars
 // changes momentum to lars_momentum, its lamb changes adam to lamb, with their own settings.
 OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "trainer/job/job.h"
 #include "trainer/models/job_model.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 namespace {
 
@@ -30,11 +30,11 @@ Status CheckSections(int sections, int ranks) {
   return wrong.empty() ? OkStatus() : InvalidArgument("%s; hint: %s", wrong, fits);
 }
 
-void SetSections(int ranks, const std::string& job_dir, const Origins& origins,
-                 Diagnostics* diagnostics, JobConfig* config) {
+void SetSections(int ranks, const std::string& job_dir, const strategy::Origins& origins,
+                 strategy::Diagnostics* diagnostics, JobConfig* config) {
   const DistributedStrategy& strategy = config->strategy();
   if (!strategy.pipeline() || !diagnostics->ok()) return;
-  const SourcePlace place = origins.Of("strategy.pipeline").place;
+  const strategy::SourcePlace place = origins.Of("strategy.pipeline").place;
   const StatusOr<int> named = NamedSectionsOf(*config, job_dir);
   if (!named.ok()) return diagnostics->Error(place, std::string(named.status().message()));
   ModelConfig* model = config->mutable_model();
@@ -61,4 +61,4 @@ void SetSections(int ranks, const std::string& job_dir, const Origins& origins,
                      absl::StrFormat("%d or %d samples", below, below + pieces));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,10 +6,15 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
-class Diagnostics;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::strategy {
+class Diagnostics;
 class Origins;
+}  // namespace tandem::strategy
+
+namespace tandem::trainer {
 
 // INVALID_ARGUMENT: `ranks` is not a multiple of the sections; the message suggests a number.
 Status CheckSections(int sections, int ranks);
@@ -18,7 +23,7 @@ Status CheckSections(int sections, int ranks);
 // else to `ranks`. Reports an error if program and job differ, or if ranks or batch cannot be
 // divided. A job that is checked as a job of one rank may have any number. `job_dir`: as for
 // BuildPrograms.
-void SetSections(int ranks, const std::string& job_dir, const Origins& origins,
-                 Diagnostics* diagnostics, JobConfig* config);
+void SetSections(int ranks, const std::string& job_dir, const strategy::Origins& origins,
+                 strategy::Diagnostics* diagnostics, JobConfig* config);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

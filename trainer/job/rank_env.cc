@@ -8,7 +8,7 @@
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/rpc/endpoint.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The variables of one launcher; "": it has no such variable.
@@ -73,7 +73,7 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
 // Accepts "host:port", or a Unix-domain socket, which pservers may have.
 Status CheckAddress(const std::string& address, const std::string& what) {
   if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
-  return Annotate(ParseEndpoint(address).status(), what);
+  return Annotate(rpc::ParseEndpoint(address).status(), what);
 }
 
 StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) const {
@@ -276,7 +276,7 @@ StatusOr<RankInfo> Reader::Read() {
   NoteUnused(info);
   TD_RETURN_IF_ERROR(ReadHeterWorkers(info));
   if (const auto rendezvous = Get("TANDEM_RENDEZVOUS")) {
-    const Status status = ParseRendezvousUrl(*rendezvous).status();
+    const Status status = collective::ParseRendezvousUrl(*rendezvous).status();
     TD_RETURN_IF_ERROR(Annotate(status, "environment: TANDEM_RENDEZVOUS"));
     info.rendezvous = *rendezvous;
   }
@@ -302,4 +302,4 @@ StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env) {
   return Reader(env).Read();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 enum class Role : uint8_t { kTrainer, kPserver };
 
@@ -77,4 +77,4 @@ StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
 // Checks for "host:port" with a port of 1..65535. INVALID_ARGUMENT: the message begins with `what`.
 Status CheckEndpoint(const std::string& endpoint, const std::string& what);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,24 +6,26 @@
 #include "trainer/reader/image_list.h"
 #include "trainer/reader/open.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 bool SamplesInStep(const JobConfig& config) { return config.strategy().runtime_flags().use_dali(); }
 
 Status SampleImagesIn(const JobConfig& config, Program& program) {
-  TD_ASSIGN_OR_RETURN(const ImageListOptions options, ImageOptionsOf(config.data(), ""));
-  const ImageForm form = FormOf(options);
+  TD_ASSIGN_OR_RETURN(const reader::ImageListOptions options,
+                      reader::ImageOptionsOf(config.data(), ""));
+  const ImageForm form = reader::FormOf(options);
   const int64_t size = form.size;
-  Var* image = program.FindVar(kImageField);
+  Var* image = program.FindVar(reader::kImageField);
   if (image == nullptr || image->kind != VarKind::kData || image->desc.shape.rank() == 0) {
-    return InvalidArgument("use_dali: the program reads no data variable \"%s\"", kImageField);
+    return InvalidArgument("use_dali: the program reads no data variable \"%s\"",
+                           reader::kImageField);
   }
   const int64_t batch = image->desc.shape[0];
   const TensorDesc made = {
       DType::kF32, form.channels_last ? Shape{batch, size, size, 3} : Shape{batch, 3, size, size}};
   if (image->desc != made) {
     return InvalidArgument("data variable \"%s\" of the program is %s, but data.images is %s",
-                           kImageField, ToString(image->desc), ToString(made));
+                           reader::kImageField, ToString(image->desc), ToString(made));
   }
   image->kind = VarKind::kTemp;
   image->batch_leading = false;
@@ -31,13 +33,13 @@ Status SampleImagesIn(const JobConfig& config, Program& program) {
     return program.AddVar(
         {.name = name, .kind = VarKind::kData, .desc = {dtype, shape}, .batch_leading = true});
   };
-  TD_RETURN_IF_ERROR(add(kImagePixels, DType::kU8, {batch, 12 * size * size}));
-  TD_RETURN_IF_ERROR(add(kImageSizes, DType::kI64, {batch, 3}));
-  TD_RETURN_IF_ERROR(add(kImageTaps, DType::kI32, {batch, 2, size}));
+  TD_RETURN_IF_ERROR(add(reader::kImagePixels, DType::kU8, {batch, 12 * size * size}));
+  TD_RETURN_IF_ERROR(add(reader::kImageSizes, DType::kI64, {batch, 3}));
+  TD_RETURN_IF_ERROR(add(reader::kImageTaps, DType::kI32, {batch, 2, size}));
   TD_RETURN_IF_ERROR(AppendOp(
       program, {.type = "sample_image",
-                .inputs = {{kImagePixels}, {kImageSizes}, {kImageTaps}},
-                .outputs = {{kImageField}},
+                .inputs = {{reader::kImagePixels}, {reader::kImageSizes}, {reader::kImageTaps}},
+                .outputs = {{reader::kImageField}},
                 .attrs = {{"scale", std::vector<double>(form.scale.begin(), form.scale.end())},
                           {"bias", std::vector<double>(form.bias.begin(), form.bias.end())},
                           {"channels_last", form.channels_last}}}));
@@ -45,4 +47,4 @@ Status SampleImagesIn(const JobConfig& config, Program& program) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,8 +6,10 @@
 #include "kernels/graph/program.h"
 
 namespace tandem {
-
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // Whether the job sets use_dali.
 bool SamplesInStep(const JobConfig& config);
@@ -17,4 +19,4 @@ bool SamplesInStep(const JobConfig& config);
 // variables. INVALID_ARGUMENT: the program reads no such images.
 Status SampleImagesIn(const JobConfig& config, Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "common/tensor/table_rules.h"
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 struct Columns {
@@ -106,4 +106,4 @@ void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args) {
   Finish(builder, builder.Add(builder.Add(c.wide, pairs), c.deep), c.label);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "proto/program.pb.h"
 #include "trainer/models/models.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
                                  int64_t batch) {
@@ -17,8 +17,8 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
     const bool absolute = model.program().starts_with("/");
     const std::string path = absolute ? model.program() : job_dir + model.program();
     pb::ProgramDef def;
-    Diagnostics diagnostics;
-    TD_RETURN_IF_ERROR(LoadTextProto(path, &def, nullptr, &diagnostics));
+    strategy::Diagnostics diagnostics;
+    TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &def, nullptr, &diagnostics));
     return FromProto(def, batch, path);
   }
   std::map<std::string, std::string> args;
@@ -35,4 +35,4 @@ StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_di
   return NamedSections(forward);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

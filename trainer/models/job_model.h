@@ -8,9 +8,11 @@
 #include "kernels/graph/program.h"
 
 namespace tandem {
-
 class JobConfig;
 class ModelConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // The forward program for `batch` samples. Relative paths start at `job_dir`, which is empty or
 // ends with "/". Errors: as BuildModel and the file's parser.
@@ -21,4 +23,4 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 // (kernels/graph/op_device.h); 0: none.
 StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

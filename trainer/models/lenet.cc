@@ -3,7 +3,7 @@
 // the paper's 32x32.
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes) {
@@ -26,4 +26,4 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
   return builder.Fc(x, classes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

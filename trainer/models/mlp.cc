@@ -1,7 +1,7 @@
 // Fully connected networks: softmax regression (no hidden layer) and the multi-layer perceptron.
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 std::string BuildSoftmax(ProgramBuilder& builder, ModelArgs&, const std::string& images,
                          const std::vector<int64_t>&, int64_t classes) {
@@ -15,4 +15,4 @@ std::string BuildMlp(ProgramBuilder& builder, ModelArgs& args, const std::string
   return builder.Fc(x, classes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,7 +4,7 @@
 
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 std::string ConvNormRelu(ProgramBuilder& builder, const std::string& x, ConvArgs args) {
@@ -49,4 +49,4 @@ std::string BuildMobilenetV1(ProgramBuilder& builder, ModelArgs& args, const std
   return builder.Fc(builder.Pool2d(x, {.max = false, .global = true}), classes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 void ModelArgs::Fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
@@ -74,4 +74,4 @@ std::vector<int64_t> ModelArgs::Ints(const std::string& name, size_t count_min, 
   return values;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The values of one model's arguments, with defaults filled in. status() keeps the first bad
 // value's error. The functions return a value in range for a bad one, so a builder may continue and
@@ -40,4 +40,4 @@ class ModelArgs {
   Status status_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "common/base/nearest.h"
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 struct ArgRow {
@@ -252,4 +252,4 @@ StatusOr<Program> BuildModel(const std::string& name,
   return program;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct ModelArgDoc {
   std::string name, default_value, doc;
@@ -42,4 +42,4 @@ Status CheckModelNames(const std::string& name, const std::map<std::string, std:
 StatusOr<Program> BuildModel(const std::string& name,
                              const std::map<std::string, std::string>& args, int64_t batch);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

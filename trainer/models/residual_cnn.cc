@@ -3,7 +3,7 @@
 // changes, the shortcut has a 1x1 convolution (their option B).
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // relu(x' + conv(relu(conv(x)))), x' = x or its projection.
@@ -35,4 +35,4 @@ std::string BuildResidualCnn(ProgramBuilder& builder, ModelArgs& args, const std
   return builder.Fc(builder.Pool2d(x, {.max = false, .global = true}), classes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 // convolution, like PaddlePaddle and torchvision ("v1.5").
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 struct Conv {
@@ -74,4 +74,4 @@ std::string BuildResnet50(ProgramBuilder& builder, ModelArgs& args, const std::s
   return Build(builder, args, images, classes, {3, 4, 6, 3}, true);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 struct TransformerArgs {
@@ -95,4 +95,4 @@ void BuildBert(ProgramBuilder& builder, ModelArgs& args) {
   builder.SoftmaxLoss(logits, builder.Reshape(label, {-1, 1}), 1 / share);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

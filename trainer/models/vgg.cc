@@ -3,7 +3,7 @@
 // each convolution, and not the paper's dropout.
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes) {
@@ -30,4 +30,4 @@ std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::stri
   return builder.Fc(x, classes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

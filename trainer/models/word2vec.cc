@@ -3,7 +3,7 @@
 // word2vec.c: small vectors for words, zeros for their neighbours.
 #include "trainer/models/zoo.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
   const int64_t rows = args.Int("rows", 3, int64_t{1} << 48);
@@ -26,4 +26,4 @@ void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
   builder.Auc(builder.SigmoidLoss(builder.SequencePool(products, "sum"), flat), flat);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

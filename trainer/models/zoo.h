@@ -8,7 +8,7 @@
 #include "kernels/graph/builder.h"
 #include "trainer/models/model_args.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Builds a whole forward program: data variables, layers, loss and metrics. Errors are kept in
 // `builder` and `args`.
@@ -44,4 +44,4 @@ std::string BuildResnet50(ProgramBuilder& builder, ModelArgs& args, const std::s
 std::string BuildMobilenetV1(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                              const std::vector<int64_t>& dims, int64_t classes);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

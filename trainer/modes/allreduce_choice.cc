@@ -8,7 +8,7 @@
 #include "collective/host/connect.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // of an algorithm
@@ -16,20 +16,22 @@ constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // of a bucket
 constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
 // Whether the ranks would share memory.
-StatusOr<bool> SharesMemory(const WorldConfig& world, const HostCommunicatorConfig& config,
-                            TransportKind carrier) {
-  if (carrier == TransportKind::kTcp) return false;
-  TD_ASSIGN_OR_RETURN(const auto communicator, Connect(world, config, {carrier, kProbeBytesMax}));
+StatusOr<bool> SharesMemory(const collective::WorldConfig& world,
+                            const collective::HostCommunicatorConfig& config,
+                            collective::TransportKind carrier) {
+  if (carrier == collective::TransportKind::kTcp) return false;
+  TD_ASSIGN_OR_RETURN(const auto communicator,
+                      collective::Connect(world, config, {carrier, collective::kProbeBytesMax}));
   // Nobody asks for the next world before rank 0 has closed the door of this one.
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return communicator->name() == "shm";
 }
 
-std::string Told(const ReducedBucket& bucket, const std::vector<AlgorithmCost>& costs, int ranks,
-                 AllReduceAlgorithm chosen, double measured) {
+std::string Told(const ReducedBucket& bucket, const std::vector<collective::AlgorithmCost>& costs,
+                 int ranks, collective::AllReduceAlgorithm chosen, double measured) {
   std::string predicted;
-  for (const AlgorithmCost& cost : costs) {
-    if (ScratchBytes(cost.algorithm, ranks, bucket.bytes) > kScratchBytesMax) continue;
+  for (const collective::AlgorithmCost& cost : costs) {
+    if (collective::ScratchBytes(cost.algorithm, ranks, bucket.bytes) > kScratchBytesMax) continue;
     predicted += absl::StrFormat("%s%s %.4g us", predicted.empty() ? "" : ", ",
                                  Name(cost.algorithm), cost.line.Seconds(bucket.bytes) * 1e6);
   }
@@ -39,10 +41,9 @@ std::string Told(const ReducedBucket& bucket, const std::vector<AlgorithmCost>& 
 
 }  // namespace
 
-StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
-                                                     const HostCommunicatorConfig& config,
-                                                     TransportKind carrier,
-                                                     const std::vector<ReducedBucket>& buckets) {
+StatusOr<std::vector<collective::AllReduceChoice>> ChooseByModel(
+    const collective::WorldConfig& world, const collective::HostCommunicatorConfig& config,
+    collective::TransportKind carrier, const std::vector<ReducedBucket>& buckets) {
   std::vector<size_t> sizes;
   for (const ReducedBucket& bucket : buckets) sizes.push_back(bucket.bytes);
   TD_ASSIGN_OR_RETURN(const bool shares, SharesMemory(world, config, carrier));
@@ -52,27 +53,30 @@ StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
                 << (shares ? "the ranks share memory, which needs no algorithm"
                            : "no step has an allreduce");
     }
-    return std::vector<AllReduceChoice>();
+    return std::vector<collective::AllReduceChoice>();
   }
   const size_t largest = *std::max_element(sizes.begin(), sizes.end());
-  TD_ASSIGN_OR_RETURN(const auto costs, ProbeAlgorithms(world, config, largest, kProbeEach));
-  HostCommunicatorConfig chosen = config;
-  chosen.rule.choices = FastestOf(costs, sizes, world.size, kScratchBytesMax);
-  TD_ASSIGN_OR_RETURN(const auto communicator,
-                      Connect(world, chosen, {.carrier = TransportKind::kTcp}));
+  TD_ASSIGN_OR_RETURN(const auto costs,
+                      collective::ProbeAlgorithms(world, config, largest, kProbeEach));
+  collective::HostCommunicatorConfig chosen = config;
+  chosen.rule.choices = collective::FastestOf(costs, sizes, world.size, kScratchBytesMax);
+  TD_ASSIGN_OR_RETURN(
+      const auto communicator,
+      collective::Connect(world, chosen, {.carrier = collective::TransportKind::kTcp}));
   std::map<size_t, double> measured;
   for (const ReducedBucket& bucket : buckets) {
     const auto [it, added] = measured.try_emplace(bucket.bytes);
     if (added) {
-      TD_ASSIGN_OR_RETURN(it->second,
-                          TimeAllReduce(*communicator, bucket.bytes / 4 * 4, kMeasureEach));
+      TD_ASSIGN_OR_RETURN(
+          it->second, collective::TimeAllReduce(*communicator, bucket.bytes / 4 * 4, kMeasureEach));
     }
     if (world.rank != 0) continue;
     LOG(INFO) << Told(bucket, costs, world.size,
-                      ChooseAllReduce(chosen.rule, world.size, bucket.bytes), it->second);
+                      collective::ChooseAllReduce(chosen.rule, world.size, bucket.bytes),
+                      it->second);
   }
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return chosen.rule.choices;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

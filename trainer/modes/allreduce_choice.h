@@ -8,7 +8,7 @@
 #include "collective/rendezvous/rendezvous.h"
 #include "collective/schedule/allreduce_algorithm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct ReducedBucket {
   std::string name;
@@ -19,9 +19,8 @@ struct ReducedBucket {
 // fastest for each bucket; rank 0 logs for each bucket what was predicted of every algorithm, and
 // what the chosen one took when it was measured. Nothing, which it logs, where `carrier` is shared
 // memory, that needs none. `config`: otherwise as the job's communicators have it.
-StatusOr<std::vector<AllReduceChoice>> ChooseByModel(const WorldConfig& world,
-                                                     const HostCommunicatorConfig& config,
-                                                     TransportKind carrier,
-                                                     const std::vector<ReducedBucket>& buckets);
+StatusOr<std::vector<collective::AllReduceChoice>> ChooseByModel(
+    const collective::WorldConfig& world, const collective::HostCommunicatorConfig& config,
+    collective::TransportKind carrier, const std::vector<ReducedBucket>& buckets);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -19,7 +19,7 @@
 #include "trainer/modes/mode.h"
 #include "trainer/modes/rank_waits.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Between two attempts to meet: what failed at once (a port that is still taken) may do so again.
@@ -43,7 +43,7 @@ struct Flight {
 class CollectiveMode final : public ModeDriver, public CommHandler {
  public:
   CollectiveMode(const ModeOptions& options,
-                 std::vector<std::unique_ptr<Communicator>> communicators)
+                 std::vector<std::unique_ptr<collective::Communicator>> communicators)
       : options_(options), communicators_(std::move(communicators)) {}
   ~CollectiveMode() override { EndFlights(); }
 
@@ -107,15 +107,16 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
     return AgreeAmongRanks(hosts(), options_.agreement, SteadyNow() + options_.start_timeout);
   }
   Status AgreeOnWorld();
-  Status ConnectHosts(const WorldConfig& world);
-  Status ConnectDevices(const WorldConfig& world);
+  Status ConnectHosts(const collective::WorldConfig& world);
+  Status ConnectDevices(const collective::WorldConfig& world);
   void EndFlights() TD_EXCLUDES(mu_);
-  HierarchyForm form() const {
-    return options_.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
+  collective::HierarchyForm form() const {
+    return options_.group_by_leaders ? collective::HierarchyForm::kLeaders
+                                     : collective::HierarchyForm::kShards;
   }
   // Of this rank's host memory.
-  Communicator& hosts() const { return control_ ? *control_ : *communicators_[0]; }
-  Communicator& CommunicatorOf(const CommBucket& bucket) const {
+  collective::Communicator& hosts() const { return control_ ? *control_ : *communicators_[0]; }
+  collective::Communicator& CommunicatorOf(const CommBucket& bucket) const {
     return *communicators_[bucket.borrows ? 0 : bucket.index % communicators_.size()];
   }
   Status GiveMemory(CommBucket& bucket);
@@ -146,9 +147,10 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   bool busy_ TD_GUARDED_BY(mu_) = false;
 
   // With devices: connects their hosts, and outlives what communicates for them.
-  NcclLibrary nccl_{};
-  std::unique_ptr<Communicator> control_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;  // last: their threads use the rest
+  collective::NcclLibrary nccl_{};
+  std::unique_ptr<collective::Communicator> control_;
+  std::vector<std::unique_ptr<collective::Communicator>>
+      communicators_;  // last: their threads use the rest
 };
 
 // A flight that ends may launch the next on any communicator: all of them stay until none does.
@@ -159,7 +161,7 @@ void CollectiveMode::EndFlights() {
 }
 
 Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>& stop) {
-  WorldConfig world = WorldOf(options_, stop);
+  collective::WorldConfig world = WorldOf(options_, stop);
   world.timeout = timeout;
   if (options_.peers_return) world.connect_timeout = std::chrono::seconds(10);
   if (!options_.launcher.empty()) {
@@ -173,7 +175,8 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
     };
   }
   if (options_.group > 1 && options_.rank == 0 && !options_.tree_order) {
-    LOG(INFO) << "hierarchical allreduce: " << DescribeGroups(options_.ranks, options_.group)
+    LOG(INFO) << "hierarchical allreduce: "
+              << collective::DescribeGroups(options_.ranks, options_.group)
               << (options_.ranks > options_.group ? "" : " (one group alone: the flat ring)");
   }
   const bool devices = scope_->device().place().kind != PlaceKind::kCpu;
@@ -184,8 +187,8 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   return OkStatus();
 }
 
-Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
-  HostCommunicatorConfig config;
+Status CollectiveMode::ConnectHosts(const collective::WorldConfig& world) {
+  collective::HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
   config.rule.tree_order = options_.tree_order;
   config.rule.group = options_.group;
@@ -200,34 +203,35 @@ Status CollectiveMode::ConnectHosts(const WorldConfig& world) {
       TD_RETURN_IF_ERROR(
           communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
-    TD_ASSIGN_OR_RETURN(auto communicator, Connect(world, config, {options_.carrier}));
+    TD_ASSIGN_OR_RETURN(auto communicator, collective::Connect(world, config, {options_.carrier}));
     communicators_.push_back(std::move(communicator));
     if (i == 0) TD_RETURN_IF_ERROR(AgreeOnJob());
   }
   return OkStatus();
 }
 
-Status CollectiveMode::ConnectDevices(const WorldConfig& world) {
-  TD_ASSIGN_OR_RETURN(nccl_, OpenNccl());
-  HostCommunicatorConfig config;
+Status CollectiveMode::ConnectDevices(const collective::WorldConfig& world) {
+  TD_ASSIGN_OR_RETURN(nccl_, collective::OpenNccl());
+  collective::HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
-  TD_ASSIGN_OR_RETURN(control_, Connect(world, config, {options_.carrier}));
+  TD_ASSIGN_OR_RETURN(control_, collective::Connect(world, config, {options_.carrier}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
   // One orders its own operations. Several that take turns would begin one another's on their
   // threads, in the midst of what the compute stream records.
   const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
   for (int i = 0; i < count; ++i) {
-    const NcclOptions one = {.number = i,
-                             .start_timeout = options_.start_timeout,
-                             .operation_timeout = options_.step_timeout,
-                             .group = options_.group,
-                             .form = form()};
-    TD_ASSIGN_OR_RETURN(auto communicator, ConnectNccl(nccl_, scope_->device(), *control_, one));
+    const collective::NcclOptions one = {.number = i,
+                                         .start_timeout = options_.start_timeout,
+                                         .operation_timeout = options_.step_timeout,
+                                         .group = options_.group,
+                                         .form = form()};
+    TD_ASSIGN_OR_RETURN(auto communicator,
+                        collective::ConnectNccl(nccl_, scope_->device(), *control_, one));
     communicators_.push_back(std::move(communicator));
   }
   if (options_.rank == 0) {
-    LOG(INFO) << "NCCL " << NcclVersionText(nccl_.version) << ", " << count << " communicators of "
-              << options_.ranks << " devices";
+    LOG(INFO) << "NCCL " << collective::NcclVersionText(nccl_.version) << ", " << count
+              << " communicators of " << options_.ranks << " devices";
   }
   return OkStatus();
 }
@@ -246,7 +250,7 @@ Status CollectiveMode::GiveMemory(CommBucket& bucket) {
 std::vector<ReducedBucket> CollectiveMode::Reduced() const {
   std::vector<ReducedBucket> reduced;
   for (const auto& bucket : buckets_) {
-    if (bucket->op != CollectiveOp::kAllReduce) continue;
+    if (bucket->op != collective::CollectiveOp::kAllReduce) continue;
     reduced.push_back({bucket->name, bucket->count * SizeOf(bucket->dtype)});
   }
   return reduced;
@@ -266,8 +270,8 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   // Rank 0's word counts: its step, parameters and state.
   const Time deadline = SteadyNow() + options_.start_timeout;
   int64_t agreed = step;
-  std::vector<std::shared_ptr<Work>> works;
-  Communicator& first = *communicators_[0];
+  std::vector<std::shared_ptr<collective::Work>> works;
+  collective::Communicator& first = *communicators_[0];
   works.push_back(
       hosts().Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step", .deadline = deadline}));
   for (const auto& [name, tensor] : scope.tensors()) {
@@ -473,8 +477,9 @@ Status CollectiveMode::Finish() {
 }  // namespace
 
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
-    const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators) {
+    const ModeOptions& options,
+    std::vector<std::unique_ptr<collective::Communicator>> communicators) {
   return std::make_unique<CollectiveMode>(options, std::move(communicators));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

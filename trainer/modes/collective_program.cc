@@ -6,7 +6,7 @@
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 Status CollectiveProgram::Distribute(Program& program, const std::vector<ParamGrad>& given) {
   TD_RETURN_IF_ERROR(DistributeGradients(program, given));
@@ -95,4 +95,4 @@ Status CollectiveProgram::Shard(Program& program) const {
   return ShardParams(program, {number(), shard.group, owners_, shard.segment_bytes}).status();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -12,7 +12,7 @@
 #include "trainer/modes/mode.h"
 #include "trainer/modes/sharded_state.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class CollectiveProgram {
  public:
@@ -47,4 +47,4 @@ class CollectiveProgram {
   std::optional<DgcState> dgc_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

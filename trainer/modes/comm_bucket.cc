@@ -2,15 +2,16 @@
 
 #include <cstring>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-StatusOr<CollectiveOp> CollectiveOpOf(const std::string& type) {
-  if (type == "c_allreduce_sum") return CollectiveOp::kAllReduce;
-  if (type == "c_reduce_sum") return CollectiveOp::kReduce;
-  if (type == "c_broadcast" || type == "c_broadcast_params") return CollectiveOp::kBroadcast;
-  if (type == "c_allgather_selected") return CollectiveOp::kAllGather;
-  if (type == "send_v2" || type == "recv_v2") return CollectiveOp::kSendRecv;
+StatusOr<collective::CollectiveOp> CollectiveOpOf(const std::string& type) {
+  if (type == "c_allreduce_sum") return collective::CollectiveOp::kAllReduce;
+  if (type == "c_reduce_sum") return collective::CollectiveOp::kReduce;
+  if (type == "c_broadcast" || type == "c_broadcast_params")
+    return collective::CollectiveOp::kBroadcast;
+  if (type == "c_allgather_selected") return collective::CollectiveOp::kAllGather;
+  if (type == "send_v2" || type == "recv_v2") return collective::CollectiveOp::kSendRecv;
   return Unimplemented("%s is not built yet in collective mode", type);
 }
 
@@ -22,21 +23,22 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   TD_ASSIGN_OR_RETURN(bucket->op, CollectiveOpOf(node.op->type));
   bucket->rank = rank;
   bucket->borrows = node.op->type == "c_broadcast_params";
-  if (bucket->op == CollectiveOp::kReduce || bucket->op == CollectiveOp::kBroadcast) {
+  if (bucket->op == collective::CollectiveOp::kReduce ||
+      bucket->op == collective::CollectiveOp::kBroadcast) {
     const AttrMap& attrs = node.op->attrs;
     bucket->root = static_cast<int>(std::get<int64_t>(attrs.at("root")));
     if (const auto group = attrs.find("group"); group != attrs.end()) {
       bucket->group = static_cast<int>(std::get<int64_t>(group->second));
     }
   }
-  if (bucket->op == CollectiveOp::kSendRecv) {
+  if (bucket->op == collective::CollectiveOp::kSendRecv) {
     const int peer = static_cast<int>(std::get<int64_t>(node.op->attrs.at("peer")));
     (node.op->type == "send_v2" ? bucket->to : bucket->from) = peer;
   }
   bucket->tensors = node.out;
   const DType dtype = node.out.front().desc.dtype;
   const bool on_host = node.place.kind == PlaceKind::kCpu;
-  const bool gathers = bucket->op == CollectiveOp::kAllGather;
+  const bool gathers = bucket->op == collective::CollectiveOp::kAllGather;
   bucket->sources = gathers ? node.in : node.out;
   for (const CommTensor& t : gathers && !on_host ? node.in : node.out) {
     if (t.desc.dtype != dtype)
@@ -46,7 +48,8 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);
   // Gradients alone: parameters and statistics travel as they are.
   const bool half = half_communication && on_host && dtype == DType::kF32 &&
-                    node.op->role == OpRole::kComm && bucket->op != CollectiveOp::kBroadcast;
+                    node.op->role == OpRole::kComm &&
+                    bucket->op != collective::CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
   // Of parameters that others keep the outputs are named differently.
@@ -62,8 +65,8 @@ StatusOr<size_t> CommBucket::Gather() {
   return count;
 }
 
-Collective CommBucket::Call(size_t given) const {
-  Collective call;
+collective::Collective CommBucket::Call(size_t given) const {
+  collective::Collective call;
   call.op = op;
   call.dtype = dtype;
   call.root = root;
@@ -78,7 +81,7 @@ Collective CommBucket::Call(size_t given) const {
   const auto numel = [](const CommTensor& t) { return static_cast<size_t>(t.desc.shape.numel()); };
   call.to = to;
   call.from = from;
-  const bool message = op == CollectiveOp::kSendRecv;
+  const bool message = op == collective::CollectiveOp::kSendRecv;
   call.in = message && to < 0 ? nullptr : sources[0].data;
   call.out = message && from < 0 ? nullptr : tensors[0].data;
   call.count = numel(sources[0]);
@@ -124,4 +127,4 @@ void CommBucket::Split() {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

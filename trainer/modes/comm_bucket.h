@@ -10,7 +10,7 @@
 #include "kernels/exec/comm.h"
 #include "trainer/modes/selection_gather.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // On the host, what is several tensors, or travels in another type, is gathered in a flat buffer of
 // its communicator, where the others can reach it. On a device tensors travel from where they are,
@@ -25,11 +25,11 @@ struct CommBucket {
   // Puts together what this rank gives, and says how many elements that is.
   StatusOr<size_t> Gather();
   // The call that carries them.
-  Collective Call(size_t given) const;
+  collective::Collective Call(size_t given) const;
   // Gives back what came, of as many elements.
   Status Scatter(size_t given);
 
-  CollectiveOp op = CollectiveOp::kAllReduce;
+  collective::CollectiveOp op = collective::CollectiveOp::kAllReduce;
   int rank = 0, root = 0, group = 0;
   int to = -1, from = -1;                    // of kSendRecv
   std::vector<CommTensor> sources, tensors;  // what this rank gives, and what comes
@@ -48,4 +48,4 @@ struct CommBucket {
   void Split();
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class CommRoutes {
  public:
@@ -57,4 +57,4 @@ class SplitComm final : public CommHandler {
   CommRoutes routes_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,15 +8,15 @@
 
 #include "kernels/exec/commit.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The lasting variables of `root` (pservers have the tables that are copied from them), in memory
 // of `host`.
-StatusOr<TensorMap> BroadcastState(Communicator& communicator, const Program& program,
+StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const Program& program,
                                    const Scope& scope, int root, Device& host) {
   TensorMap state;
-  std::vector<std::shared_ptr<Work>> works;
+  std::vector<std::shared_ptr<collective::Work>> works;
   const std::set<std::string> copies = CopiedTables(program);
   Status status;
   for (const Var& var : program.vars()) {
@@ -44,9 +44,9 @@ StatusOr<TensorMap> BroadcastState(Communicator& communicator, const Program& pr
 
 }  // namespace
 
-StatusOr<int64_t> SyncStateFromMostAdvanced(Communicator& communicator, const Program& program,
-                                            Scope& scope, int64_t mine, StepRollback* point,
-                                            int64_t begin) {
+StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
+                                            const Program& program, Scope& scope, int64_t mine,
+                                            StepRollback* point, int64_t begin) {
   std::vector<int64_t> steps(static_cast<size_t>(communicator.size()));
   TD_RETURN_IF_ERROR(
       communicator.AllGather(&mine, steps.data(), 1, DType::kI64, {.what = "steps of all ranks"})
@@ -78,4 +78,4 @@ StatusOr<int64_t> SyncStateFromMostAdvanced(Communicator& communicator, const Pr
   return step;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/modes/step_rollback.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Called by all ranks together; all of them run `program`. This rank's state stands before step
 // `mine`; -1: it is new and knows nothing. `point` is where it can go back to, at that step;
@@ -20,8 +20,8 @@ namespace tandem {
 // When all are new, rank 0's scope counts, which stands before `begin`.
 // Returns the step that the state stands before, on all ranks. On an error this rank's state is as
 // it was, or complete.
-StatusOr<int64_t> SyncStateFromMostAdvanced(Communicator& communicator, const Program& program,
-                                            Scope& scope, int64_t mine, StepRollback* point,
-                                            int64_t begin);
+StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
+                                            const Program& program, Scope& scope, int64_t mine,
+                                            StepRollback* point, int64_t begin);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include "common/base/step_number.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 Status DgcState::BeginStep(Scope& scope, int64_t step) {
   step_ = step;
@@ -28,7 +28,8 @@ Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
   return OkStatus();
 }
 
-Status DgcState::Sum(Communicator& communicator, TensorMap* state, Time deadline) const {
+Status DgcState::Sum(collective::Communicator& communicator, TensorMap* state,
+                     Time deadline) const {
   if (!selected()) return OkStatus();
   for (const std::string& slot : slots_) {
     const Tensor& copy = state->at(slot);
@@ -45,4 +46,4 @@ std::string DgcState::News() {
   return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, DisplayStep(step_));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "kernels/graph/passes/dgc.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // One thread.
 class DgcState {
@@ -25,7 +25,7 @@ class DgcState {
   // Every rank has in its scope what a checkpoint of step `step` held: it takes its part.
   Status Split(Scope& scope, int64_t step, int ranks) const;
   // Called by all ranks together: the slots in `state` become the sums over the ranks.
-  Status Sum(Communicator& communicator, TensorMap* state, Time deadline) const;
+  Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
   // A line where the sparsity has changed since it was last asked for; "" where not.
   std::string News();
 
@@ -38,4 +38,4 @@ class DgcState {
   float sparsity_ = 0, told_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "collective/communicator.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Thread-safe. As many buffers come to be as are needed at once, each of the largest size.
 class FlatPool {
@@ -21,7 +21,7 @@ class FlatPool {
     made_ = 0;
   }
   // One that was given back, or memory of `communicator`.
-  StatusOr<Buffer> Take(Communicator& communicator) {
+  StatusOr<Buffer> Take(collective::Communicator& communicator) {
     MutexLock lock(mu_);
     if (free_.empty()) {
       TD_ASSIGN_OR_RETURN(Buffer made, communicator.Allocate(bytes_));
@@ -49,4 +49,4 @@ class FlatPool {
   std::vector<Buffer> free_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -12,7 +12,7 @@
 #include "trainer/modes/comm_routes.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // To the pservers there are trainers alone.
@@ -137,4 +137,4 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options) 
   return std::make_unique<HeterMode>(options, std::move(sections));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

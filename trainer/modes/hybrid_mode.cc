@@ -15,7 +15,7 @@
 #include "trainer/modes/mode.h"
 #include "trainer/modes/push_before_reduce_comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class HybridMode final : public ModeDriver {
@@ -135,4 +135,4 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options)
   return std::make_unique<HybridMode>(options);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class LocalMode final : public ModeDriver {
@@ -66,8 +66,8 @@ Status AsLostPeer(const Status& status) {
   return Aborted("%s", std::string(status.message()));
 }
 
-WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop) {
-  WorldConfig world;
+collective::WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop) {
+  collective::WorldConfig world;
   world.job = options.job;
   world.rank = options.rank;
   world.size = options.ranks;
@@ -80,7 +80,7 @@ WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& sto
   return world;
 }
 
-StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience) {
+StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience) {
   int32_t any = mine ? 1 : 0;
   TD_RETURN_IF_ERROR(AsLostPeer(
       communicator
@@ -162,4 +162,4 @@ StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Devic
   return state;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

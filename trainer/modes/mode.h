@@ -29,10 +29,13 @@
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/next_batch_hint.h"
 
-namespace tandem {
-
+namespace tandem::collective {
 class Communicator;
 struct WorldConfig;
+}  // namespace tandem::collective
+
+namespace tandem::trainer {
+
 class RpcLog;
 
 // When a trainer's gradients change the parameters on the servers, and for what it waits.
@@ -79,17 +82,17 @@ struct ModeOptions {
   bool launch_barrier = true;
   bool rpc_profiler = false;  // calls are recorded
   int rpc_retries = 3;
-  PsTransport transport = PsTransport::kAuto;  // pserver/client/client.h, as the next
-  PsNonfinite nonfinite = PsNonfinite::kReject;
+  ps::PsTransport transport = ps::PsTransport::kAuto;  // pserver/client/client.h, as the next
+  ps::PsNonfinite nonfinite = ps::PsNonfinite::kReject;
   Duration lost_after = std::chrono::seconds(900);
   double delay_compensation = 0;
   bool split_messages = false;
   int64_t row_cache_bytes = 0;
   int64_t row_cache_versions = 0;
-  PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
+  ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;        // elements
-  TlsFiles tls;                         // towards the servers
+  rpc::TlsFiles tls;                    // towards the servers
   bool insecure_allow_network = false;  // without TLS, servers at addresses of a network
   // collective
   std::string rendezvous;  // these three: WorldConfig, collective/rendezvous/rendezvous.h
@@ -102,15 +105,15 @@ struct ModeOptions {
   std::vector<int> members;   // the ranks by their numbers there; empty: the same
   int64_t world_version = 0;  // ranks with another one are not met; 0: there is one alone
   bool has_state = false;     // this rank goes on from what it has in memory
-  TransportKind carrier =
-      TransportKind::kAuto;        // what connects the ranks (collective/host/connect.h)
-  int comm_num = 1;                // communicators; bucket i travels on number i modulo this
-  bool one_comm_at_a_time = true;  // whatever their number
-  int group = 1;                   // ranks of a group of the hierarchical allreduce; 1: none
-  bool group_by_leaders = false;   // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
-  bool choose_by_model = false;    // algorithms of allreduces (trainer/modes/allreduce_choice.h)
-  int sections = 1;                // of the program, with ranks of their own (pipeline_mode.cc)
-  int micro_batches = 1;           // of a pipeline
+  collective::TransportKind carrier =
+      collective::TransportKind::kAuto;  // what connects the ranks (collective/host/connect.h)
+  int comm_num = 1;                      // communicators; bucket i travels on number i modulo this
+  bool one_comm_at_a_time = true;        // whatever their number
+  int group = 1;                         // ranks of a group of the hierarchical allreduce; 1: none
+  bool group_by_leaders = false;  // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
+  bool choose_by_model = false;   // algorithms of allreduces (trainer/modes/allreduce_choice.h)
+  int sections = 1;               // of the program, with ranks of their own (pipeline_mode.cc)
+  int micro_batches = 1;          // of a pipeline
   // hybrid
   int heter_workers = 0;     // the last of the ranks (heter_mode.cc)
   std::string device_guard;  // "cpu" or "gpu": what they run
@@ -216,7 +219,8 @@ std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
 // Over `communicators`, of which there are options.comm_num; none: connected in Start, over NCCL
 // where the scope is a device's.
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
-    const ModeOptions& options, std::vector<std::unique_ptr<Communicator>> communicators);
+    const ModeOptions& options,
+    std::vector<std::unique_ptr<collective::Communicator>> communicators);
 // Collective mode with sections. INVALID_ARGUMENT when the ranks do not fit to them.
 StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
@@ -247,10 +251,10 @@ std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
 Status AsLostPeer(const Status& status);
 
 // This rank in the world of the job, which is met within start_timeout.
-WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop);
+collective::WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop);
 
 // Whether any rank says `mine`. Within `patience`.
-StatusOr<bool> AnyRank(Communicator& communicator, bool mine, Duration patience);
+StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience);
 
 // Whether tables on pservers and dense parameters on ranks stand before the same step, or the
 // tables before the next. In sync mode the servers' version is the step that is next.
@@ -280,4 +284,4 @@ Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
 // Copies, in memory of `host`, of every kState variable that is saved, but the learning rate.
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,43 +7,43 @@
 #include "proto/job.pb.h"
 #include "trainer/job/optimizer_config.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-TransportKind TransportKindOf(DistributedStrategy::CollectiveTransport transport) {
+collective::TransportKind TransportKindOf(DistributedStrategy::CollectiveTransport transport) {
   switch (transport) {
     case DistributedStrategy::Auto:
-      return TransportKind::kAuto;
+      return collective::TransportKind::kAuto;
     case DistributedStrategy::Tcp:
-      return TransportKind::kTcp;
+      return collective::TransportKind::kTcp;
     case DistributedStrategy::Shm:
-      return TransportKind::kSharedMemory;
+      return collective::TransportKind::kSharedMemory;
   }
-  return TransportKind::kAuto;
+  return collective::TransportKind::kAuto;
 }
 
-PsTransport TransportOf(RuntimeFlags::PserverTransport transport) {
+ps::PsTransport TransportOf(RuntimeFlags::PserverTransport transport) {
   switch (transport) {
     case RuntimeFlags::Auto:
-      return PsTransport::kAuto;
+      return ps::PsTransport::kAuto;
     case RuntimeFlags::Grpc:
-      return PsTransport::kGrpc;
+      return ps::PsTransport::kGrpc;
     case RuntimeFlags::Shm:
-      return PsTransport::kShm;
+      return ps::PsTransport::kShm;
   }
-  return PsTransport::kAuto;
+  return ps::PsTransport::kAuto;
 }
 
-PsNonfinite NonfiniteOf(RuntimeFlags::NonfiniteGradients policy) {
+ps::PsNonfinite NonfiniteOf(RuntimeFlags::NonfiniteGradients policy) {
   switch (policy) {
     case RuntimeFlags::Reject:
-      return PsNonfinite::kReject;
+      return ps::PsNonfinite::kReject;
     case RuntimeFlags::Skip:
-      return PsNonfinite::kSkip;
+      return ps::PsNonfinite::kSkip;
     case RuntimeFlags::Apply:
-      return PsNonfinite::kApply;
+      return ps::PsNonfinite::kApply;
   }
-  return PsNonfinite::kReject;
+  return ps::PsNonfinite::kReject;
 }
 
 // How servers treat pushes and trainers.
@@ -84,10 +84,10 @@ void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const RuntimeFlags& flags = strategy.runtime_flags();
   options->rpc_retries = flags.rpc_retry_times();
   options->transport = TransportOf(flags.pserver_transport());
-  options->dispatcher = flags.dispatcher() == RuntimeFlags::HashName ? PsDispatcher::kHashName
+  options->dispatcher = flags.dispatcher() == RuntimeFlags::HashName ? ps::PsDispatcher::kHashName
                         : flags.dispatcher() == RuntimeFlags::SizeBalanced
-                            ? PsDispatcher::kSizeBalanced
-                            : PsDispatcher::kRoundRobin;
+                            ? ps::PsDispatcher::kSizeBalanced
+                            : ps::PsDispatcher::kRoundRobin;
 }
 
 }  // namespace
@@ -212,4 +212,4 @@ StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config,
   return InvalidArgument("mode %d is unknown", static_cast<int>(config.mode()));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

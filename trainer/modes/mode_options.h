@@ -9,8 +9,10 @@
 #include "trainer/modes/mode.h"
 
 namespace tandem {
-
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // What the modes need of the job. `secret`: of the job, which its processes show one another.
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
@@ -20,4 +22,4 @@ StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& ran
 // rendezvous.
 StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -19,7 +19,7 @@
 #include "trainer/modes/sharded_state.h"
 #include "trainer/modes/staged_comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class PipelineMode final : public ModeDriver, public CommHandler {
@@ -52,7 +52,7 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   Status Finish() override;
   void AddCounts(std::map<std::string, double>* counts) const override;
   void Abort(const Status& why) override {
-    for (Communicator* each : All()) each->Abort(ToString(why));
+    for (collective::Communicator* each : All()) each->Abort(ToString(why));
   }
 
   StatusOr<int> Register(const CommNode& node) override;
@@ -67,8 +67,8 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   PipelineRank RankOf(int rank) const;
   std::vector<int> Replicas() const;  // the ranks of this one's section
   int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
-  std::vector<Communicator*> All() const;
-  Communicator& CommunicatorOf(const CommBucket& bucket) const;
+  std::vector<collective::Communicator*> All() const;
+  collective::Communicator& CommunicatorOf(const CommBucket& bucket) const;
   Status KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads);
   Status ConnectAll(const std::function<bool()>& stop);
   Status GiveMemory(CommBucket& bucket);
@@ -87,7 +87,7 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   RankWaits waits_;
 
   // Last: their threads use the rest. What there is nobody for is not there.
-  std::unique_ptr<Communicator> world_, forward_, backward_, replicas_;
+  std::unique_ptr<collective::Communicator> world_, forward_, backward_, replicas_;
 };
 
 PipelineRank PipelineMode::RankOf(int rank) const {
@@ -114,16 +114,16 @@ std::vector<int> PipelineMode::Replicas() const {
   return same;
 }
 
-std::vector<Communicator*> PipelineMode::All() const {
-  std::vector<Communicator*> all;
+std::vector<collective::Communicator*> PipelineMode::All() const {
+  std::vector<collective::Communicator*> all;
   for (const auto* each : {&world_, &forward_, &backward_, &replicas_}) {
     if (*each != nullptr) all.push_back(each->get());
   }
   return all;
 }
 
-Communicator& PipelineMode::CommunicatorOf(const CommBucket& bucket) const {
-  if (bucket.op != CollectiveOp::kSendRecv) return *replicas_;
+collective::Communicator& PipelineMode::CommunicatorOf(const CommBucket& bucket) const {
+  if (bucket.op != collective::CollectiveOp::kSendRecv) return *replicas_;
   const bool forward = bucket.to > options_.rank || (bucket.to < 0 && bucket.from < options_.rank);
   return forward ? *forward_ : *backward_;
 }
@@ -175,15 +175,17 @@ Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGra
 }
 
 Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
-  const WorldConfig world = WorldOf(options_, stop);
-  HostCommunicatorConfig config;
+  const collective::WorldConfig world = WorldOf(options_, stop);
+  collective::HostCommunicatorConfig config;
   config.operation_timeout = options_.step_timeout;
-  const auto connect = [&](std::vector<int> members) -> StatusOr<std::unique_ptr<Communicator>> {
+  const auto connect =
+      [&](std::vector<int> members) -> StatusOr<std::unique_ptr<collective::Communicator>> {
     // Nobody asks for the next one before rank 0 has closed the door of the last.
     if (world_ != nullptr) {
       TD_RETURN_IF_ERROR(world_->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
-    return Connect(world, config, {.carrier = options_.carrier, .members = std::move(members)});
+    return collective::Connect(world, config,
+                               {.carrier = options_.carrier, .members = std::move(members)});
   };
   TD_ASSIGN_OR_RETURN(world_, connect({}));
   if (!options_.agreement.empty()) {
@@ -310,4 +312,4 @@ StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& option
   return std::unique_ptr<ModeDriver>(std::make_unique<PipelineMode>(options));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

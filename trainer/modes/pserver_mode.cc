@@ -17,14 +17,14 @@
 #include "trainer/ps/server_waits.h"
 #include "trainer/ps/table_file.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class PserverMode final : public ModeDriver, public CommHandler {
  public:
   explicit PserverMode(const ModeOptions& options)
       : options_(options),
-        evaluation_(PserverTimeout(options), [this](PsRows rows, CommDone* done) {
+        evaluation_(PserverTimeout(options), [this](ps::PsRows rows, CommDone* done) {
           PullToEvaluate(std::move(rows), done);
         }) {}
 
@@ -60,7 +60,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
     (*counts)["ps.largest_share"] = static_cast<double>(largest_share_);
     if (!client_) return;
     (*counts)["ps.lane_calls"] = static_cast<double>(client_->lane_calls());
-    const PsCacheCounts cache = client_->row_cache();
+    const ps::PsCacheCounts cache = client_->row_cache();
     (*counts)["ps.row_cache_hits"] = static_cast<double>(cache.hits);
     (*counts)["ps.row_cache_misses"] = static_cast<double>(cache.misses);
     tables_.AddCounts(counts);
@@ -80,16 +80,16 @@ class PserverMode final : public ModeDriver, public CommHandler {
  private:
   bool sync() const { return options_.regime == PsSyncMode::kSync; }
   bool geo() const { return options_.regime == PsSyncMode::kGeo; }
-  PsOptions ClientOptions();
-  Status CountSlices(const std::vector<PsVariable>& variables);
-  StatusOr<std::vector<PsSlot>> SlotsOf(const TensorMap& state) const;
-  std::vector<PsTensor> View(ValueSets& values) const;
+  ps::PsOptions ClientOptions();
+  Status CountSlices(const std::vector<ps::PsVariable>& variables);
+  StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
+  std::vector<ps::PsTensor> View(ValueSets& values) const;
   // AsyncCommunicator::Exchange
   StatusOr<uint64_t> Exchange(const GradientSet* push, ValueSets* pull);
   Status SendAndReceive();
   void GeoExchange(CommDone* done);
   void StartPullRows(CommDone* done);
-  void PullToEvaluate(PsRows rows, CommDone* done);
+  void PullToEvaluate(ps::PsRows rows, CommDone* done);
   void StartPushRows(CommDone* done);
   void StartPushPull(CommDone* done);
   uint64_t StepBound(uint64_t done) const;
@@ -108,8 +108,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   NextBatchHint next_;           // Foresee's
   std::vector<RowSet> pushing_;  // what the push_rows of this step gave, to go with push_pull
   // The push_pull or geo_exchange of the plan.
-  std::vector<PsConstTensor> gradients_;
-  std::vector<PsTensor> tensors_;
+  std::vector<ps::PsConstTensor> gradients_;
+  std::vector<ps::PsTensor> tensors_;
   Scope* scope_ = nullptr;
   int64_t step_ = 0;
   float learning_rate_ = 0;
@@ -121,7 +121,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   RpcLog calls_{options_.rpc_profiler};
   ServerWaits waits_;  // of rank 0, which tells people
   StaleGradients stale_{options_.optimizer};
-  std::unique_ptr<PsClient> client_;  // its destructor waits for calls into the above
+  std::unique_ptr<ps::PsClient> client_;  // its destructor waits for calls into the above
   std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
 };
 
@@ -161,9 +161,9 @@ Status PserverMode::DistributeForward(Program& program) {
   return PrefetchTables(program, tables);
 }
 
-void PserverMode::PullToEvaluate(PsRows rows, CommDone* done) {
-  const PullCondition when{.version = sync() ? behind_ : 0, .exactly = sync()};
-  std::vector<PsRows> one;
+void PserverMode::PullToEvaluate(ps::PsRows rows, CommDone* done) {
+  const ps::PullCondition when{.version = sync() ? behind_ : 0, .exactly = sync()};
+  std::vector<ps::PsRows> one;
   one.push_back(std::move(rows));
   client_->PullRows(when, std::move(one), [done](const StatusOr<uint64_t>& version) {
     done->Complete(version.status());
@@ -200,8 +200,8 @@ StatusOr<int> PserverMode::Register(const CommNode& node) {
   return index;
 }
 
-StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
-  std::vector<PsSlot> slots;
+StatusOr<std::vector<ps::PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
+  std::vector<ps::PsSlot> slots;
   for (const std::string& param : params_) {
     TD_ASSIGN_OR_RETURN(const auto names, OptimizerSlots(options_.optimizer, param));
     for (const std::string& name : names) {
@@ -214,8 +214,8 @@ StatusOr<std::vector<PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const
   return slots;
 }
 
-PsOptions PserverMode::ClientOptions() {
-  PsOptions ps;
+ps::PsOptions PserverMode::ClientOptions() {
+  ps::PsOptions ps;
   ps.job = options_.job;
   ps.trainer = options_.rank;
   ps.trainers = options_.ranks;
@@ -244,16 +244,17 @@ PsOptions PserverMode::ClientOptions() {
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
   ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
-  ps.on_call = [this](const PsCall& call) { calls_.Add(call); };
+  ps.on_call = [this](const ps::PsCall& call) { calls_.Add(call); };
   return ps;
 }
 
-Status PserverMode::CountSlices(const std::vector<PsVariable>& variables) {
-  PartitionOptions options = ClientOptions().partition;
+Status PserverMode::CountSlices(const std::vector<ps::PsVariable>& variables) {
+  ps::PartitionOptions options = ClientOptions().partition;
   options.servers = static_cast<int>(options_.servers.size());
-  TD_ASSIGN_OR_RETURN(const std::vector<PsSlice> blocks, Partition(variables, options));
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::PsSlice> blocks, ps::Partition(variables, options));
   std::vector<int64_t> elements(options_.servers.size());
-  for (const PsSlice& block : blocks) elements[static_cast<size_t>(block.server)] += block.numel;
+  for (const ps::PsSlice& block : blocks)
+    elements[static_cast<size_t>(block.server)] += block.numel;
   slices_ = static_cast<int64_t>(blocks.size());
   largest_share_ = *std::max_element(elements.begin(), elements.end());
   return OkStatus();
@@ -267,11 +268,11 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   tables_.DropAhead();
   TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
   const ShortTimeSlice short_slice;               // for the threads that gRPC starts
-  PsOptions ps = ClientOptions();
+  ps::PsOptions ps = ClientOptions();
   ps.stop = stop;
-  TD_ASSIGN_OR_RETURN(client_, PsClient::Connect(options_.servers, ps));
-  std::vector<PsVariable> variables;
-  std::vector<PsTensor> tensors;
+  TD_ASSIGN_OR_RETURN(client_, ps::PsClient::Connect(options_.servers, ps));
+  std::vector<ps::PsVariable> variables;
+  std::vector<ps::PsTensor> tensors;
   CpuDevice host;
   TD_ASSIGN_OR_RETURN(const TensorMap values, ParamsOf(program, scope, host));
   for (const std::string& name : params_) {
@@ -280,35 +281,37 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
     tensors.push_back({name, tensor.span<float>().data(), tensor.numel()});
   }
   TD_RETURN_IF_ERROR(CountSlices(variables));
-  PsOptimizer optimizer;  // geo: sgd, which adds differences up
-  std::vector<PsSlot> slots;
+  ps::PsOptimizer optimizer;  // geo: sgd, which adds differences up
+  std::vector<ps::PsSlot> slots;
   if (!geo()) {
     TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.optimizer));
     TD_ASSIGN_OR_RETURN(slots, SlotsOf(state));
-    for (PsSlot& slot : tables_.Scalars(state)) slots.push_back(std::move(slot));
+    for (ps::PsSlot& slot : tables_.Scalars(state)) slots.push_back(std::move(slot));
   }
   TD_RETURN_IF_ERROR(client_
-                         ->Configure(variables, sync() ? PsMode::kSync : PsMode::kASync, optimizer,
-                                     tables_.Definitions(options_.seed))
+                         ->Configure(variables, sync() ? ps::PsMode::kSync : ps::PsMode::kASync,
+                                     optimizer, tables_.Definitions(options_.seed))
                          .status());
   LOG_IF(INFO, options_.rank == 0) << client_->lanes() << " of " << options_.servers.size()
                                    << " pservers are reached through shared memory";
-  std::vector<PsTableRows> rows;
+  std::vector<ps::PsTableRows> rows;
   if (options_.rank == 0 && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, tables_.Rows(scope, state, options_.seed));
   }
-  const auto source = [&](const RowSink& take) -> Status {
-    for (const PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
+  const auto source = [&](const ps::RowSink& take) -> Status {
+    for (const ps::PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
     if (table_file_.empty()) return OkStatus();
-    return ReadTableFile(table_file_,
-                         [&take](const PsTableRows& piece, const PsTable&) { return take(piece); });
+    return ReadTableFile(table_file_, [&take](const ps::PsTableRows& piece, const ps::PsTable&) {
+      return take(piece);
+    });
   };
   TD_ASSIGN_OR_RETURN(behind_,
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));  // where they are copies
   std::vector<int64_t> sizes;
-  for (const PsTensor& t : tensors_) sizes.push_back(t.numel);
-  for (const PsTensor& t : tensors_) std::ranges::copy(values.at(t.variable).span<float>(), t.data);
+  for (const ps::PsTensor& t : tensors_) sizes.push_back(t.numel);
+  for (const ps::PsTensor& t : tensors_)
+    std::ranges::copy(values.at(t.variable).span<float>(), t.data);
   if (geo()) geo_params_ = GeoParameters(tensors_, options_.ranks);
   if (options_.regime == PsSyncMode::kASync) {
     const auto exchange = [this](const auto* push, auto* pull) { return Exchange(push, pull); };
@@ -319,8 +322,8 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   return sync() ? static_cast<int64_t>(behind_) : step;
 }
 
-std::vector<PsTensor> PserverMode::View(ValueSets& values) const {
-  std::vector<PsTensor> view = tensors_;
+std::vector<ps::PsTensor> PserverMode::View(ValueSets& values) const {
+  std::vector<ps::PsTensor> view = tensors_;
   for (size_t i = 0; i < view.size(); ++i) view[i].data = values[i].data();
   return view;
 }
@@ -333,11 +336,11 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
     done.Complete(OkStatus());
   };
   const bool dense = push != nullptr && push->dense_steps > 0;
-  auto gradients = dense ? gradients_ : std::vector<PsConstTensor>();
+  auto gradients = dense ? gradients_ : std::vector<ps::PsConstTensor>();
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
   if (tensors_.empty()) pull = nullptr;  // tables alone
-  const std::vector<PsConstRows> rows =
-      push == nullptr ? std::vector<PsConstRows>() : tables_.View(push->rows);
+  const std::vector<ps::PsConstRows> rows =
+      push == nullptr ? std::vector<ps::PsConstRows>() : tables_.View(push->rows);
   pushes_ += push != nullptr ? 1 : 0;
   pulls_ += pull != nullptr ? 1 : 0;
   if (push == nullptr && pull == nullptr) return result;
@@ -357,8 +360,8 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
 Status PserverMode::SendAndReceive() {
   std::vector<const float*> gradients;
   std::vector<float*> params;
-  for (const PsConstTensor& g : gradients_) gradients.push_back(g.data);
-  for (const PsTensor& t : tensors_) params.push_back(t.data);
+  for (const ps::PsConstTensor& g : gradients_) gradients.push_back(g.data);
+  for (const ps::PsTensor& t : tensors_) params.push_back(t.data);
   TD_RETURN_IF_ERROR(communicator_->Send(static_cast<uint64_t>(step_), learning_rate_, gradients,
                                          std::exchange(pushing_, {})));
   (void)communicator_->Receive(params);
@@ -400,10 +403,10 @@ void PserverMode::StartPullRows(CommDone* done) {
   const auto complete = [all = std::exchange(pulling_, {})](const Status& status) {
     for (CommDone* one : all) one->Complete(status);
   };
-  StatusOr<std::vector<PsRows>> rows = tables_.Batch();
+  StatusOr<std::vector<ps::PsRows>> rows = tables_.Batch();
   if (!rows.ok()) return complete(rows.status());
   const auto step = static_cast<uint64_t>(step_);
-  const PullCondition when{
+  const ps::PullCondition when{
       .version = sync() ? step : 0, .step = StepBound(step), .exactly = sync()};
   if (!sync() || !tables_.GiveAhead(step, *rows, complete)) {
     client_->PullRows(when, *std::move(rows), [complete](const StatusOr<uint64_t>& version) {
@@ -430,14 +433,14 @@ void PserverMode::StartPushPull(CommDone* done) {
     return GeoExchange(done);
   }
   const std::vector<RowSet> pushed = std::exchange(pushing_, {});
-  const std::vector<PsConstRows> rows = tables_.View(pushed);
+  const std::vector<ps::PsConstRows> rows = tables_.View(pushed);
   ++pushes_;
   if (tensors_.empty()) {
     return client_->Push(
         step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows);
   }
   ++pulls_;
-  const PullCondition when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
+  const ps::PullCondition when{.version = sync() ? step + 1 : 0, .step = StepBound(step + 1)};
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,
       [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);
@@ -480,8 +483,8 @@ StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scop
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_RETURN_IF_ERROR(tables_.AddState(*client_, device, state));
-  TD_ASSIGN_OR_RETURN(const std::vector<PsSlot> slots, client_->PullState());
-  for (const PsSlot& slot : slots) {
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::PsSlot> slots, client_->PullState());
+  for (const ps::PsSlot& slot : slots) {
     const Shape whole = program.FindVar(slot.variable)->desc.shape;
     const auto n = static_cast<int64_t>(slot.values.size());
     const Shape shape = n == whole.numel() ? whole : Shape{n};
@@ -498,4 +501,4 @@ std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options) {
   return std::make_unique<PserverMode>(options);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

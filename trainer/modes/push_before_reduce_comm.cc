@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<int> PushBeforeReduceComm::Register(const CommNode& node) {
   TD_ASSIGN_OR_RETURN(const int index, next_.Register(node));
@@ -51,4 +51,4 @@ void PushBeforeReduceComm::Reset() {
   broken_ = OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

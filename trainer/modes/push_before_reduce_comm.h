@@ -8,7 +8,7 @@
 
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Carries communication on to another handler, but the last reduction of each step only once the
 // last push of rows has ended well: so when it ends anywhere, every rank's rows are taken. After a
@@ -60,4 +60,4 @@ class PushBeforeReduceComm final : public CommHandler {
   std::optional<Held> held_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -1,6 +1,6 @@
 #include "trainer/modes/rank_waits.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 void RankWaits::Began() {
   MutexLock lock(mu_);
@@ -12,7 +12,7 @@ void RankWaits::Ended() {
   if (--under_way_ == 0) waited_ += SteadyNow() - began_;
 }
 
-Status RankWaits::BeginStep(int64_t step, Communicator& hosts, Duration patience) {
+Status RankWaits::BeginStep(int64_t step, collective::Communicator& hosts, Duration patience) {
   const bool due = step % kStepsEach == 0 && hosts.size() > 1;
   if (exchange_ != nullptr && (due || exchange_->finished())) {
     TD_RETURN_IF_ERROR(EndExchange(patience));
@@ -43,4 +43,4 @@ std::vector<double> RankWaits::Seconds() const {
   return told_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Thread-safe, but BeginStep, which is the step's thread's. Outlives the communicators.
 class RankWaits {
@@ -24,7 +24,8 @@ class RankWaits {
 
   // Before each step, on all ranks: every kStepsEach-th starts an exchange over `hosts`, before
   // which the last one must end, within `patience`. Fails for its deadline alone.
-  Status BeginStep(int64_t step, Communicator& hosts, Duration patience) TD_EXCLUDES(mu_);
+  Status BeginStep(int64_t step, collective::Communicator& hosts, Duration patience)
+      TD_EXCLUDES(mu_);
 
   // By rank, as of the last exchange; empty: there was none.
   std::vector<double> Seconds() const TD_EXCLUDES(mu_);
@@ -41,7 +42,7 @@ class RankWaits {
   // Of the exchange under way.
   int64_t mine_ = 0;  // microseconds, like the others'
   std::vector<int64_t> all_;
-  std::shared_ptr<Work> exchange_;
+  std::shared_ptr<collective::Work> exchange_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/update/dgc.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Words that a selection with room for `room` uses.
@@ -67,4 +67,4 @@ Status SelectionGather::Unpack(const int32_t* all, size_t words) const {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

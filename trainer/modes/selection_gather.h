@@ -7,7 +7,7 @@
 
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class SelectionGather {
  public:
@@ -33,4 +33,4 @@ class SelectionGather {
   const size_t rank_, ranks_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

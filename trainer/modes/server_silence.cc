@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/launcher_words.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 Duration ReplaceTimeout(const ModeOptions& options) {
@@ -14,7 +14,7 @@ Duration ReplaceTimeout(const ModeOptions& options) {
 
 }  // namespace
 
-void TellOfSilence(const ModeOptions& options, PsOptions& ps) {
+void TellOfSilence(const ModeOptions& options, ps::PsOptions& ps) {
   ps.replace_timeout = ReplaceTimeout(options);
   if (options.launcher.empty()) return;
   ps.on_silent = [fifo = options.launcher, who = absl::StrFormat("caller %d", options.rank),
@@ -29,4 +29,4 @@ Duration PserverTimeout(const ModeOptions& options) {
   return 2 * options.step_timeout + ReplaceTimeout(options) + std::chrono::seconds(5);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

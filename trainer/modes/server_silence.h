@@ -5,12 +5,12 @@
 #include "pserver/client/client.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Sets what the client needs for it.
-void TellOfSilence(const ModeOptions& options, PsOptions& ps);
+void TellOfSilence(const ModeOptions& options, ps::PsOptions& ps);
 
 // After all deadlines of the client, whose errors name the server that does not answer.
 Duration PserverTimeout(const ModeOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-Status Broadcast(Communicator& communicator, const Tensor& tensor, int root,
+Status Broadcast(collective::Communicator& communicator, const Tensor& tensor, int root,
                  const std::string& what, Time deadline) {
   return communicator
       .Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()), tensor.dtype(), root,
@@ -45,8 +45,8 @@ bool ShardedState::Holds(const std::string& var) const {
   return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.name == var; });
 }
 
-Status ShardedState::Scatter(Communicator& communicator, const TensorMap& state, Scope& scope,
-                             Time deadline) const {
+Status ShardedState::Scatter(collective::Communicator& communicator, const TensorMap& state,
+                             Scope& scope, Time deadline) const {
   if (slots_.empty()) return OkStatus();
   CpuDevice host;
   const auto n = static_cast<int64_t>(slots_.size());
@@ -76,8 +76,8 @@ Status ShardedState::Scatter(Communicator& communicator, const TensorMap& state,
   return OkStatus();
 }
 
-Status ShardedState::Gather(Communicator& communicator, const Scope& scope, Device& host,
-                            TensorMap* state, Time deadline) const {
+Status ShardedState::Gather(collective::Communicator& communicator, const Scope& scope,
+                            Device& host, TensorMap* state, Time deadline) const {
   for (const Slot& slot : slots_) {
     TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(slot.desc, host));
     if (communicator.rank() == slot.owner) {
@@ -91,4 +91,4 @@ Status ShardedState::Gather(Communicator& communicator, const Scope& scope, Devi
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -14,7 +14,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class ShardedState {
  public:
@@ -42,11 +42,11 @@ class ShardedState {
 
   // Both are called by all ranks together and move each slot in one broadcast.
   // What rank 0's `state` holds goes to the owners' scopes; other slots stay as they are.
-  Status Scatter(Communicator& communicator, const TensorMap& state, Scope& scope,
+  Status Scatter(collective::Communicator& communicator, const TensorMap& state, Scope& scope,
                  Time deadline) const;
   // Rank 0's `state` gets all slots, in memory of `host`; others hold one at a time.
-  Status Gather(Communicator& communicator, const Scope& scope, Device& host, TensorMap* state,
-                Time deadline) const;
+  Status Gather(collective::Communicator& communicator, const Scope& scope, Device& host,
+                TensorMap* state, Time deadline) const;
 
  private:
   struct Slot {
@@ -61,4 +61,4 @@ class ShardedState {
   int group_ = 1, runs_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

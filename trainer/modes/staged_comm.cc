@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Points `tensors` to host memory: that of `shared` for the same tensor, else new.
 StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<CommTensor>& tensors,
@@ -69,4 +69,4 @@ void StagedComm::Node::Complete(Status status) {
   done->Complete(std::move(status));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -6,7 +6,7 @@
 
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Nodes in host memory are the handler's own affair. Of others, what goes out is copied to host
 // memory when it is started, what came in to the device when it has ended: from the handler's
@@ -44,4 +44,4 @@ class StagedComm final : public CommHandler {
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

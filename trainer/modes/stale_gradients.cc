@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 double Number(const OptimizerSpec& optimizer, const char* name, double otherwise) {
@@ -63,4 +63,4 @@ std::string StaleGradients::TakeWarning() {
   return std::exchange(warning_, "");
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "kernels/graph/optimizer.h"
 #include "trainer/ps/async_communicator.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Thread-safe.
 class StaleGradients {
@@ -41,4 +41,4 @@ class StaleGradients {
   std::string warning_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

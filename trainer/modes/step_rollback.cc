@@ -2,7 +2,7 @@
 
 #include "kernels/exec/commit.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<StepRollback> StepRollback::Make(const Program& program, Scope& scope, int64_t period,
                                           int64_t runs, Device& host) {
@@ -37,4 +37,4 @@ Status StepRollback::Restore() {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

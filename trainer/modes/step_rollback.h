@@ -11,7 +11,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The lasting state as it was before a step, kept by copying what the step changes before it is
 // certain to be done (kernels/exec/commit.h): little, in most programs. One thread.
@@ -44,4 +44,4 @@ class StepRollback {
   std::set<std::string> own_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "trainer/modes/comm_routes.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class ThreadBarrierMode final : public ModeDriver, public CommHandler {
@@ -88,4 +88,4 @@ std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
   return std::make_unique<ThreadBarrierMode>(options, std::move(places), std::move(servers));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

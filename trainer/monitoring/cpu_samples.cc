@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The library is never unloaded: a thread may run its signal handler.
 StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path) {
@@ -26,4 +26,4 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
 
 CpuSamples::~CpuSamples() { stop_(); }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

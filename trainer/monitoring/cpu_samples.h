@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Samples while the object lives: 100 times per second of processor time (CPUPROFILE_FREQUENCY) it
 // records the stack of the running thread. At most one object per process.
@@ -28,4 +28,4 @@ class CpuSamples {
   const Stop stop_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

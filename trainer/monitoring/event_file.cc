@@ -15,7 +15,7 @@
 #include "trainer/monitoring/event_graph.h"
 #include "trainer/reader/record_io.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int kBuckets = 40;
@@ -67,7 +67,7 @@ void Fill(std::span<const float> values, pb::HistogramProto* out) {
 
 }  // namespace
 
-EventFile::EventFile(std::unique_ptr<RecordWriter> file, std::string path)
+EventFile::EventFile(std::unique_ptr<reader::RecordWriter> file, std::string path)
     : file_(std::move(file)), path_(std::move(path)) {}
 
 EventFile::~EventFile() = default;
@@ -78,7 +78,8 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& dir) {
   if (error) return FileError(dir, "cannot be made", error.value());
   const std::string path = absl::StrFormat("%s/events.out.tfevents.%.6f.%d.tandem", dir,
                                            UnixSeconds(), static_cast<int>(getpid()));
-  TD_ASSIGN_OR_RETURN(auto file, RecordWriter::Create(path, RecordFormat::kTfRecord));
+  TD_ASSIGN_OR_RETURN(auto file,
+                      reader::RecordWriter::Create(path, reader::RecordFormat::kTfRecord));
   std::unique_ptr<EventFile> events(new EventFile(std::move(file), path));
   pb::Event first;
   first.set_wall_time(UnixSeconds());
@@ -122,4 +123,4 @@ void EventFile::AddHistograms(int64_t step, const TensorMap& tensors) {
   Write(event.SerializeAsString());
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

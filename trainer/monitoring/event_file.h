@@ -13,9 +13,11 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
-
+namespace tandem::reader {
 class RecordWriter;
+}  // namespace tandem::reader
+
+namespace tandem::trainer {
 
 // Not thread-safe. Each call writes its data to the file before it returns. A failure does not end
 // the run: the first one (a full disk) is logged, and nothing is written after it.
@@ -36,12 +38,12 @@ class EventFile {
   void AddHistograms(int64_t step, const TensorMap& tensors);
 
  private:
-  EventFile(std::unique_ptr<RecordWriter> file, std::string path);
+  EventFile(std::unique_ptr<reader::RecordWriter> file, std::string path);
   void Write(const std::string& event);
 
-  std::unique_ptr<RecordWriter> file_;
+  std::unique_ptr<reader::RecordWriter> file_;
   const std::string path_;
   Status status_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 
 #include "proto/event.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int kProducer = 22;  // the oldest version of GraphDef with all features used here
@@ -103,4 +103,4 @@ std::string ToGraphDef(const Program& program) {
   return writer.Take();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // A GraphDef in its binary form. It has a node for each operator, and one for each variable that
 // exists before the first operator (parameters, state, data). An edge starts at the last writer of
@@ -13,4 +13,4 @@ namespace tandem {
 // operators that read "fc_0.w" or write "fc_0.out" are in "fc_0".
 std::string ToGraphDef(const Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

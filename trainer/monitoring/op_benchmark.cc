@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The first and last operator that uses each temporary.
@@ -71,4 +71,4 @@ std::string OpBenchmark::TakeText() {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

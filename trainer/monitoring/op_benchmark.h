@@ -7,7 +7,7 @@
 
 #include "kernels/exec/executor.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class OpBenchmark final : public ExecObserver {
  public:
@@ -35,4 +35,4 @@ class OpBenchmark final : public ExecObserver {
   std::vector<Row> rows_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -13,7 +13,7 @@
 #include "common/base/nearest.h"
 #include "common/base/step_number.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr Duration kRedrawInterval = std::chrono::milliseconds(100);
@@ -396,4 +396,4 @@ int TerminalColumns(std::FILE* file) {
   return size.ws_col;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

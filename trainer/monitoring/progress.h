@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 enum class LogFormat : uint8_t {
   kAuto,   // kBar on a terminal, else kPlain
@@ -100,4 +100,4 @@ Progress::Sink FileSink(std::FILE* file);
 bool IsTerminal(std::FILE* file);
 int TerminalColumns(std::FILE* file);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

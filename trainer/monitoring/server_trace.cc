@@ -4,16 +4,16 @@
 #include <numeric>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 int64_t Microseconds(Time t) {
   return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
 }
 
-bool Timed(const PsCall& call) { return call.ok && call.at_server.received_us != 0; }
+bool Timed(const ps::PsCall& call) { return call.ok && call.at_server.received_us != 0; }
 
-std::vector<size_t> InOrder(const std::vector<PsCall>& calls, Time PsCall::*by) {
+std::vector<size_t> InOrder(const std::vector<ps::PsCall>& calls, Time ps::PsCall::*by) {
   std::vector<size_t> order(calls.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -23,9 +23,9 @@ std::vector<size_t> InOrder(const std::vector<PsCall>& calls, Time PsCall::*by) 
 
 }  // namespace
 
-std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls) {
+std::map<int, ClockBounds> ServerClocks(const std::vector<ps::PsCall>& calls) {
   std::map<int, ClockBounds> clocks;
-  for (const PsCall& call : calls) {
+  for (const ps::PsCall& call : calls) {
     if (!Timed(call)) continue;
     ClockBounds& clock = clocks[call.server];
     clock.low = std::max(clock.low, Microseconds(call.begin) - call.at_server.received_us);
@@ -34,11 +34,11 @@ std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls) {
   return clocks;
 }
 
-std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
-  const std::vector<size_t> ended = InOrder(calls, &PsCall::end);
+std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
+  const std::vector<size_t> ended = InOrder(calls, &ps::PsCall::end);
   std::vector<GradientFlow> ways;
   for (size_t p = 0; p < calls.size(); ++p) {
-    const PsCall& push = calls[p];
+    const ps::PsCall& push = calls[p];
     if (!Timed(push) || std::string_view(push.method) != "Push") continue;
     // Find the first replies from that server that report an update after the push, and that return
     // its parameters.
@@ -47,7 +47,7 @@ std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
                                             [&](size_t c) { return calls[c].end < push.begin; });
     for (auto it = first; it != ended.end(); ++it) {
       const size_t c = *it;
-      const PsCall& call = calls[c];
+      const ps::PsCall& call = calls[c];
       if (call.server != push.server || !Timed(call)) continue;
       if (call.at_server.update_begin_us < push.at_server.received_us) continue;
       if (update == calls.size()) update = c;
@@ -60,10 +60,10 @@ std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls) {
   return ways;
 }
 
-std::vector<int> CallLanes(const std::vector<PsCall>& calls) {
+std::vector<int> CallLanes(const std::vector<ps::PsCall>& calls) {
   std::map<int, std::vector<Time>> ends;  // end times of each server's tracks
   std::vector<int> lanes(calls.size(), 0);
-  for (const size_t c : InOrder(calls, &PsCall::begin)) {
+  for (const size_t c : InOrder(calls, &ps::PsCall::begin)) {
     std::vector<Time>& of_server = ends[calls[c].server];
     const auto free = std::find_if(of_server.begin(), of_server.end(),
                                    [&](Time end) { return end <= calls[c].begin; });
@@ -77,4 +77,4 @@ std::vector<int> CallLanes(const std::vector<PsCall>& calls) {
   return lanes;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

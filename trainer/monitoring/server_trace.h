@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "pserver/client/client.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The offset to add to a server's clock to get this process's clock, in microseconds. A call cannot
 // arrive before it was sent, and a reply cannot arrive before it was sent. The offset is therefore
@@ -19,7 +19,7 @@ struct ClockBounds {
   double middle() const { return (static_cast<double>(low) + static_cast<double>(high)) / 2; }
 };
 // The bounds by server.
-std::map<int, ClockBounds> ServerClocks(const std::vector<PsCall>& calls);
+std::map<int, ClockBounds> ServerClocks(const std::vector<ps::PsCall>& calls);
 
 // The path of a gradient, as indices of calls. Call `push` sent it, the newest update that `update`
 // reports contains it, and the reply to `pull` returned the new parameters.
@@ -28,9 +28,9 @@ struct GradientFlow {
 };
 
 // The path of every push with returned parameters. `calls` may be in any order.
-std::vector<GradientFlow> GradientWays(const std::vector<PsCall>& calls);
+std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls);
 
 // For each call the number of a track of its server, so that calls in one track do not overlap.
-std::vector<int> CallLanes(const std::vector<PsCall>& calls);
+std::vector<int> CallLanes(const std::vector<ps::PsCall>& calls);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/step_number.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Bounds from 0.1 ms to 100 s.
@@ -183,9 +183,9 @@ std::string StatusReporter::Remaining() const {
   return absl::StrFormat("%d:%02d:%02d", left / 3600, left / 60 % 60, left % 60);
 }
 
-StatusDocument StatusReporter::Document() const {
+http::StatusDocument StatusReporter::Document() const {
   MutexLock lock(mu_);
-  StatusDocument document;
+  http::StatusDocument document;
   document.title = absl::StrFormat("tandem-trainer %d of job %s", job_.rank, job_.name);
   document.ready = begun_ && ended_.empty();
   if (!begun_) {
@@ -219,7 +219,7 @@ StatusDocument StatusReporter::Document() const {
     document.facts.emplace_back(
         "waited for others",
         absl::StrFormat("%.1f s", waited_by_rank_[static_cast<size_t>(job_.rank)]));
-    document.facts.emplace_back("slowest", SlowestText("rank", waited, "in the last minute"));
+    document.facts.emplace_back("slowest", http::SlowestText("rank", waited, "in the last minute"));
   }
   document.series = {{"training loss", "step", loss_curve_.Points()},
                      {"samples per second", "step", speed_curve_.Points()}};
@@ -230,4 +230,4 @@ StatusDocument StatusReporter::Document() const {
   return document;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -15,7 +15,7 @@
 #include "kernels/exec/comm.h"
 #include "trainer/monitoring/event_file.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct StatusJob {
   std::string name, mode, model;
@@ -74,7 +74,7 @@ class StatusReporter {
   void Checkpoint(int64_t step);
   void End(const std::string& how);  // `how`: "done", or the error
 
-  StatusDocument Document() const;
+  http::StatusDocument Document() const;
 
  private:
   void CountRankWaits(std::vector<double> waited_by_rank) TD_REQUIRES(mu_);
@@ -109,4 +109,4 @@ class StatusReporter {
   int64_t speed_steps_ TD_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -13,7 +13,7 @@
 #include "trainer/monitoring/server_trace.h"
 #include "trainer/ps/rpc_log.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using nlohmann::json;
@@ -142,15 +142,15 @@ class TraceEvents {
 
 constexpr int kLanesOfServer = 1000;
 
-int LaneOf(const PsCall& call, int lane) {
+int LaneOf(const ps::PsCall& call, int lane) {
   return kServerLane + kLanesOfServer * call.server + std::min(lane, kLanesOfServer - 1);
 }
 
-void AddCalls(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& lanes, int rank,
               TraceEvents* events) {
   std::set<int> named;
   for (size_t i = 0; i < calls.size(); ++i) {
-    const PsCall& call = calls[i];
+    const ps::PsCall& call = calls[i];
     const int lane = LaneOf(call, lanes[i]);
     if (named.insert(lane).second) {
       events->Name("thread_name", lane, absl::StrFormat("calls to pserver %d", call.server));
@@ -167,7 +167,7 @@ void AddCalls(const std::vector<PsCall>& calls, const std::vector<int>& lanes, i
 }
 
 // Adds each update of the servers once, by this process's clock, and the paths of the gradients.
-void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes, int rank,
+void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& lanes, int rank,
                 TraceEvents* events) {
   const std::map<int, ClockBounds> clocks = ServerClocks(calls);
   for (const auto& [server, clock] : clocks) {
@@ -177,8 +177,8 @@ void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes,
   std::set<std::pair<int, uint64_t>> seen;
   int64_t arrows = 0;
   for (const GradientFlow& way : GradientWays(calls)) {
-    const PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
-    const PsCall::Server& at = told.at_server;
+    const ps::PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
+    const ps::PsCall::Server& at = told.at_server;
     const double clock = clocks.at(push.server).middle();
     const double begin = static_cast<double>(at.update_begin_us) + clock;
     const double end = std::max(begin + 1, static_cast<double>(at.update_end_us) + clock);
@@ -201,7 +201,8 @@ void AddUpdates(const std::vector<PsCall>& calls, const std::vector<int>& lanes,
 }
 
 // The data that `tandem profile` needs to combine timelines of several processes.
-json ClocksOf(const std::vector<PsCall>& calls, double first_us, const std::string& job, int rank) {
+json ClocksOf(const std::vector<ps::PsCall>& calls, double first_us, const std::string& job,
+              int rank) {
   const double unix_us =
       std::chrono::duration<double, std::micro>(std::chrono::system_clock::now().time_since_epoch())
           .count() -
@@ -229,7 +230,7 @@ std::pair<Time, Time> Extent(const Profiler& profiler) {
 
 }  // namespace
 
-std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
+std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank) {
   TraceEvents events(Extent(profiler).first, rank);
   events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
@@ -305,7 +306,7 @@ StatusOr<std::string> StepProfile::Write() {
         "pipeline: %.0f %% of a step is waiting; %.0f %% where all sections take equally long\n",
         100 * overlap.exposed / std::max(total, 1e-9), 100 * place_.bubble);
   }
-  std::vector<PsCall> calls;
+  std::vector<ps::PsCall> calls;
   if (place_.calls != nullptr) {
     const auto [begin, end] = Extent(profiler_);
     calls = place_.calls->Between(begin, end);
@@ -328,4 +329,4 @@ StatusOr<std::string> StepProfile::Write() {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

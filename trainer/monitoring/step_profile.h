@@ -9,10 +9,16 @@
 #include "kernels/exec/profile.h"
 
 namespace tandem {
-
 class ProfileConfig;
-class RpcLog;
+}  // namespace tandem
+
+namespace tandem::ps {
 struct PsCall;
+}  // namespace tandem::ps
+
+namespace tandem::trainer {
+
+class RpcLog;
 
 struct ProfilePlace {
   std::string dir;  // output directory; created if missing
@@ -59,7 +65,7 @@ inline constexpr int kServerProcess = 1'000'000;
 // its updates, by the rank's clock. Arrows lead from pushes to updates and to the replies with the
 // parameters. "otherData" has the clock data to align several timelines
 // (deploy/cli/tools/profile.cc).
-std::string ChromeTrace(const Profiler& profiler, const std::vector<PsCall>& calls,
+std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "trainer/onnx/graph_writer.h"
 #include "trainer/onnx/op_writers.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Names = std::set<std::string>;
@@ -106,13 +106,13 @@ class ValueInfo {
     return info;
   }
 
-  void Write(const std::string& var, const std::string& name, onnx::ValueInfoProto* out) const {
+  void Write(const std::string& var, const std::string& name, ::onnx::ValueInfoProto* out) const {
     const TensorDesc& desc = one_.FindVar(var)->desc;
     const TensorDesc& other = other_.FindVar(var)->desc;
     out->set_name(name);
-    onnx::TypeProto_Tensor* type = out->mutable_type()->mutable_tensor_type();
+    ::onnx::TypeProto_Tensor* type = out->mutable_type()->mutable_tensor_type();
     type->set_elem_type(OnnxType(desc.dtype));
-    onnx::TensorShapeProto* shape = type->mutable_shape();
+    ::onnx::TensorShapeProto* shape = type->mutable_shape();
     for (int axis = 0; axis < desc.shape.rank(); ++axis) {
       const int64_t size = desc.shape[axis];
       if (size == other.shape[axis]) {
@@ -143,14 +143,15 @@ Status WriteOps(const Program& program, const std::vector<const Op*>& ops, OnnxG
   return OkStatus();
 }
 
-void WriteHead(const Program& program, const StringMap& metadata, onnx::ModelProto* model) {
+void WriteHead(const Program& program, const trainer::StringMap& metadata,
+               ::onnx::ModelProto* model) {
   model->set_ir_version(7);  // the one of opset 12
   model->set_producer_name("tandem");
-  onnx::OperatorSetIdProto* opset = model->add_opset_import();
+  ::onnx::OperatorSetIdProto* opset = model->add_opset_import();
   opset->set_domain("");
   opset->set_version(kOnnxOpset);
   for (const auto& [key, value] : metadata) {
-    onnx::StringStringEntryProto* entry = model->add_metadata_props();
+    ::onnx::StringStringEntryProto* entry = model->add_metadata_props();
     entry->set_key(key);
     entry->set_value(value);
   }
@@ -159,15 +160,16 @@ void WriteHead(const Program& program, const StringMap& metadata, onnx::ModelPro
 
 }  // namespace
 
-StatusOr<OnnxModel> ExportOnnx(const Program& training, const TensorMap& tensors,
-                               std::vector<std::string> outputs, const StringMap& metadata) {
+StatusOr<OnnxModel> ExportOnnx(const Program& training, const trainer::TensorMap& tensors,
+                               std::vector<std::string> outputs,
+                               const trainer::StringMap& metadata) {
   const Program program = ForTest(training);
   if (outputs.empty()) outputs = DefaultOutputs(program);
   TD_RETURN_IF_ERROR(CheckOutputs(program, outputs));
   TD_ASSIGN_OR_RETURN(const ValueInfo info, ValueInfo::Make(program));
-  onnx::ModelProto model;
+  ::onnx::ModelProto model;
   WriteHead(program, metadata, &model);
-  onnx::GraphProto& graph = *model.mutable_graph();
+  ::onnx::GraphProto& graph = *model.mutable_graph();
   OnnxGraphWriter writer(program, tensors, graph);
   const std::vector<const Op*> ops = OpsFor(program, outputs);
   TD_RETURN_IF_ERROR(WriteOps(program, ops, writer));
@@ -194,4 +196,4 @@ StatusOr<OnnxModel> ExportOnnx(const Program& training, const TensorMap& tensors
   return result;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

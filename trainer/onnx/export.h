@@ -8,7 +8,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 inline constexpr int kOnnxOpset = 12;
 
@@ -24,7 +24,8 @@ struct OnnxModel {
 // NOT_FOUND for an output that is no variable, and a parameter that `tensors` lacks;
 // FAILED_PRECONDITION for a tensor of another shape; UNIMPLEMENTED naming an operator that has no
 // form in ONNX, and where it stands; RESOURCE_EXHAUSTED above ONNX's 2 GiB.
-StatusOr<OnnxModel> ExportOnnx(const Program& program, const TensorMap& tensors,
-                               std::vector<std::string> outputs, const StringMap& metadata);
+StatusOr<OnnxModel> ExportOnnx(const Program& program, const trainer::TensorMap& tensors,
+                               std::vector<std::string> outputs,
+                               const trainer::StringMap& metadata);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

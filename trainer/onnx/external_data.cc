@@ -12,7 +12,7 @@
 #include "common/base/files.h"
 #include "onnx/onnx.pb.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 constexpr size_t kNameBytesMax = 255;
@@ -23,14 +23,14 @@ struct Place {
   std::optional<uint64_t> length;
 };
 
-StatusOr<uint64_t> NumberOf(const onnx::StringStringEntryProto& entry) {
+StatusOr<uint64_t> NumberOf(const ::onnx::StringStringEntryProto& entry) {
   uint64_t number = 0;
   if (absl::SimpleAtoi(entry.value(), &number)) return number;
   return DataLoss("external data: %s is \"%s\", expected a number of bytes [TD1212]", entry.key(),
                   entry.value().substr(0, 40));
 }
 
-StatusOr<Place> PlaceOf(const onnx::TensorProto& tensor) {
+StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
   Place place;
   for (const auto& entry : tensor.external_data()) {
     if (entry.key() == "location") {
@@ -82,7 +82,7 @@ StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name
   return &files_.emplace(name, std::move(file)).first->second;
 }
 
-StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const onnx::TensorProto& tensor,
+StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const ::onnx::TensorProto& tensor,
                                                          uint64_t bytes) {
   TD_ASSIGN_OR_RETURN(const Place place, PlaceOf(tensor));
   TD_RETURN_IF_ERROR(CheckName(place.name));
@@ -125,4 +125,4 @@ Status OnnxExternalData::Range::ReadTo(std::span<char> bytes) const {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

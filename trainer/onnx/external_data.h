@@ -14,7 +14,7 @@ namespace onnx {
 class TensorProto;
 }  // namespace onnx
 
-namespace tandem {
+namespace tandem::onnx {
 
 class OnnxExternalData {
  public:
@@ -26,7 +26,7 @@ class OnnxExternalData {
   // there, before the caller takes memory for them. UNIMPLEMENTED without a folder,
   // INVALID_ARGUMENT for a name that may not be read, NOT_FOUND or DATA_LOSS for a file that lacks
   // the numbers. All tensors together have at most the bytes that the file has.
-  StatusOr<Range> Find(const onnx::TensorProto& tensor, uint64_t bytes);
+  StatusOr<Range> Find(const ::onnx::TensorProto& tensor, uint64_t bytes);
 
  private:
   struct File {
@@ -54,4 +54,4 @@ class OnnxExternalData::Range {
   uint64_t offset_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::onnx

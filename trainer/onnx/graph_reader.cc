@@ -9,7 +9,7 @@
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/tensor_reader.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 constexpr int64_t kBatch = 2, kOtherBatch = 3;  // while the program is made
@@ -44,11 +44,11 @@ StatusOr<Tensor> Turned(const Tensor& from, Device& host) {
 
 }  // namespace
 
-Status OnnxGraphReader::AddConstant(const std::string& value, const onnx::TensorProto& proto,
+Status OnnxGraphReader::AddConstant(const std::string& value, const ::onnx::TensorProto& proto,
                                     bool trained) {
   auto tensor = ReadOnnxTensor(proto, external_, host_);
   if (!tensor.ok()) return Annotate(tensor.status(), "tensor \"" + value + "\"");
-  trained = trained && proto.data_type() == onnx::TensorProto::FLOAT && !IsMask(*tensor);
+  trained = trained && proto.data_type() == ::onnx::TensorProto::FLOAT && !IsMask(*tensor);
   const bool uniform = trained && IsUniform(*tensor);
   known_.insert_or_assign(value, Known{*std::move(tensor), trained, uniform});
   return OkStatus();
@@ -71,7 +71,7 @@ Status OnnxGraphReader::AddInts(const std::string& value, const std::vector<int6
   return OkStatus();
 }
 
-Status OnnxGraphReader::AddInput(const onnx::ValueInfoProto& input, const std::string& var) {
+Status OnnxGraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::string& var) {
   const std::string where = "input \"" + input.name() + "\"";
   if (!input.type().has_tensor_type()) return Unimplemented("%s is no tensor", where);
   const auto& type = input.type().tensor_type();
@@ -376,4 +376,4 @@ Status OnnxGraphReader::Append(const std::string& type,
                    .attrs = std::move(attrs)});
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

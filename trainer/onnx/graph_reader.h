@@ -20,7 +20,7 @@ class TensorProto;
 class ValueInfoProto;
 }  // namespace onnx
 
-namespace tandem {
+namespace tandem::onnx {
 
 // In lists of sizes that are known while a model is read, kOnnxBatch + k is the size of k batches.
 inline constexpr int64_t kOnnxBatch = INT64_MIN / 2, kOnnxBatchesMax = int64_t{1} << 40;
@@ -43,8 +43,8 @@ class OnnxGraphReader {
 
   int64_t opset() const { return opset_; }
   // Numbers of value `value`. `trained`: when they are used as a variable, it is a parameter.
-  Status AddConstant(const std::string& value, const onnx::TensorProto& tensor, bool trained);
-  Status AddInput(const onnx::ValueInfoProto& input, const std::string& var);
+  Status AddConstant(const std::string& value, const ::onnx::TensorProto& tensor, bool trained);
+  Status AddInput(const ::onnx::ValueInfoProto& input, const std::string& var);
 
   // Whole numbers that were computed while the model was read.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
@@ -127,7 +127,7 @@ class OnnxGraphReader {
 // A node on its way into the program. Attributes that nobody asked for are found out in the end.
 class OnnxNode {
  public:
-  OnnxNode(const onnx::NodeProto& node, OnnxGraphReader& graph) : node_(node), graph_(graph) {}
+  OnnxNode(const ::onnx::NodeProto& node, OnnxGraphReader& graph) : node_(node), graph_(graph) {}
 
   OnnxGraphReader& graph() const { return graph_; }
   int64_t opset() const { return graph_.opset(); }
@@ -152,7 +152,7 @@ class OnnxNode {
   double Float(const char* name, double fallback) const;
   std::string Text(const char* name, const std::string& fallback) const;
   std::vector<int64_t> Ints(const char* name, std::vector<int64_t> fallback) const;
-  const onnx::AttributeProto* Attr(const char* name) const;
+  const ::onnx::AttributeProto* Attr(const char* name) const;
   // UNIMPLEMENTED unless the attribute is absent or this.
   Status Only(const char* name, int64_t value) const;
   // Axes that are an attribute up to opset `last`, an input behind it. Made non-negative for a
@@ -184,9 +184,9 @@ class OnnxNode {
   Status AllRead() const;
 
  private:
-  const onnx::NodeProto& node_;
+  const ::onnx::NodeProto& node_;
   OnnxGraphReader& graph_;
   mutable std::set<std::string> read_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -5,31 +5,31 @@
 #include "absl/strings/str_join.h"
 #include "onnx/onnx.pb.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 struct AttrWriter {
-  onnx::AttributeProto& out;
+  ::onnx::AttributeProto& out;
   void operator()(std::monostate) const {}
   void operator()(bool v) const { (*this)(int64_t{v}); }
   void operator()(int64_t v) const {
-    out.set_type(onnx::AttributeProto::INT);
+    out.set_type(::onnx::AttributeProto::INT);
     out.set_i(v);
   }
   void operator()(double v) const {
-    out.set_type(onnx::AttributeProto::FLOAT);
+    out.set_type(::onnx::AttributeProto::FLOAT);
     out.set_f(static_cast<float>(v));
   }
   void operator()(const std::string& v) const {
-    out.set_type(onnx::AttributeProto::STRING);
+    out.set_type(::onnx::AttributeProto::STRING);
     out.set_s(v);
   }
   void operator()(const std::vector<int64_t>& v) const {
-    out.set_type(onnx::AttributeProto::INTS);
+    out.set_type(::onnx::AttributeProto::INTS);
     out.mutable_ints()->Assign(v.begin(), v.end());
   }
   void operator()(const std::vector<double>& v) const {
-    out.set_type(onnx::AttributeProto::FLOATS);
+    out.set_type(::onnx::AttributeProto::FLOATS);
     out.mutable_floats()->Assign(v.begin(), v.end());
   }
 };
@@ -52,17 +52,17 @@ std::vector<int64_t> DimsOf(const Shape& shape) {
 int OnnxType(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-      return onnx::TensorProto::FLOAT;
+      return ::onnx::TensorProto::FLOAT;
     case DType::kF16:
-      return onnx::TensorProto::FLOAT16;
+      return ::onnx::TensorProto::FLOAT16;
     case DType::kBF16:
-      return onnx::TensorProto::BFLOAT16;
+      return ::onnx::TensorProto::BFLOAT16;
     case DType::kI32:
-      return onnx::TensorProto::INT32;
+      return ::onnx::TensorProto::INT32;
     case DType::kI64:
-      return onnx::TensorProto::INT64;
+      return ::onnx::TensorProto::INT64;
     case DType::kU8:
-      return onnx::TensorProto::UINT8;
+      return ::onnx::TensorProto::UINT8;
   }
   LOG(FATAL) << "no ONNX type for " << Name(dtype);
 }
@@ -90,7 +90,7 @@ StatusOr<const Tensor*> OnnxGraphWriter::Weight(const std::string& var) const {
 
 std::string OnnxGraphWriter::Add(const std::string& name, DType dtype,
                                  const std::vector<int64_t>& dims, std::string bytes) {
-  onnx::TensorProto* out = graph_.add_initializer();
+  ::onnx::TensorProto* out = graph_.add_initializer();
   out->set_name(name);
   out->set_data_type(OnnxType(dtype));
   out->mutable_dims()->Assign(dims.begin(), dims.end());
@@ -136,13 +136,13 @@ StatusOr<std::string> OnnxGraphWriter::WithZeroRow(const std::string& var, int64
 
 void OnnxGraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
                            const std::vector<std::string>& outputs, const AttrMap& attrs) {
-  onnx::NodeProto* node = graph_.add_node();
+  ::onnx::NodeProto* node = graph_.add_node();
   node->set_op_type(type);
   node->set_name(outputs[0]);
   for (const std::string& name : inputs) node->add_input(name);
   for (const std::string& name : outputs) node->add_output(name);
   for (const auto& [name, value] : attrs) {
-    onnx::AttributeProto* attr = node->add_attribute();
+    ::onnx::AttributeProto* attr = node->add_attribute();
     attr->set_name(name);
     std::visit(AttrWriter{*attr}, value);
   }
@@ -181,4 +181,4 @@ std::string OnnxGraphWriter::Floats(const std::string& key, const std::vector<in
   return name.empty() ? name = Add(NewName(key), DType::kF32, dims, BytesOf(values)) : name;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -15,12 +15,13 @@ class GraphProto;
 class TensorProto;
 }  // namespace onnx
 
-namespace tandem {
+namespace tandem::onnx {
 
 class OnnxGraphWriter {
  public:
   // All must outlive this.
-  OnnxGraphWriter(const Program& program, const TensorMap& tensors, onnx::GraphProto& graph)
+  OnnxGraphWriter(const Program& program, const trainer::TensorMap& tensors,
+                  ::onnx::GraphProto& graph)
       : program_(program), tensors_(tensors), graph_(graph) {}
 
   // The ONNX value that holds variable `var`; a parameter or state becomes an initializer of its
@@ -56,8 +57,8 @@ class OnnxGraphWriter {
   std::string NewName(const std::string& base);
 
   const Program& program_;
-  const TensorMap& tensors_;
-  onnx::GraphProto& graph_;
+  const trainer::TensorMap& tensors_;
+  ::onnx::GraphProto& graph_;
   std::map<std::pair<std::string, std::string>, std::string> values_;  // of variables in a form
   std::map<std::string, std::string> constants_;                       // by their keys
   std::set<std::string> names_;                                        // that were made
@@ -67,4 +68,4 @@ class OnnxGraphWriter {
 // ONNX's number of an element type; it has all of them.
 int OnnxType(DType dtype);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -12,12 +12,12 @@
 #include "trainer/onnx/patterns.h"
 #include "trainer/onnx/torch_notes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Loss = OnnxImportOptions::Loss;
 
-StatusOr<int64_t> OpsetOf(const onnx::ModelProto& model) {
+StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   for (const auto& set : model.opset_import()) {
     if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
     if (set.version() >= kOnnxOpsetMin && set.version() <= kOnnxOpsetMax) return set.version();
@@ -28,10 +28,10 @@ StatusOr<int64_t> OpsetOf(const onnx::ModelProto& model) {
 }
 
 // Inputs that are data: older models name initializers too.
-std::vector<const onnx::ValueInfoProto*> DataInputs(const onnx::GraphProto& graph) {
+std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
-  std::vector<const onnx::ValueInfoProto*> inputs;
+  std::vector<const ::onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input()) {
     if (!weights.contains(input.name())) inputs.push_back(&input);
   }
@@ -44,7 +44,7 @@ struct Roles {
   std::set<std::string> channels;  // scale and bias of InstanceNormalization
 };
 
-Roles RolesOf(const onnx::GraphProto& graph) {
+Roles RolesOf(const ::onnx::GraphProto& graph) {
   Roles roles;
   for (const auto& node : graph.node()) {
     const bool slope = node.op_type() == "PRelu";
@@ -59,7 +59,7 @@ Roles RolesOf(const onnx::GraphProto& graph) {
 // PyTorch notes its parameters. Single numbers that are none are factors and the like. It writes a
 // group normalisation as one of instances with a scale and a bias that it makes up.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
-               const onnx::TensorProto& tensor) {
+               const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
   if (!signature.known || signature.parameters.contains(name)) return true;
   if (roles.slopes.contains(name)) return true;
@@ -68,7 +68,7 @@ bool IsTrained(const TorchSignature& signature, const Roles& roles,
   return !one && !roles.channels.contains(name) && !signature.buffers.contains(name);
 }
 
-Status AddInitializers(const onnx::GraphProto& graph, OnnxGraphReader* reader) {
+Status AddInitializers(const ::onnx::GraphProto& graph, OnnxGraphReader* reader) {
   const TorchSignature signature = TorchSignatureOf(graph);
   const Roles roles = RolesOf(graph);
   for (const auto& tensor : graph.initializer()) {
@@ -79,7 +79,7 @@ Status AddInitializers(const onnx::GraphProto& graph, OnnxGraphReader* reader) {
 }
 
 // What the exporter did, which the user may not know.
-void AddNotes(const onnx::GraphProto& graph, std::vector<std::string>* notes) {
+void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) {
   const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
   if (folded == 0) return;
   notes->push_back(absl::StrFormat(
@@ -89,7 +89,7 @@ void AddNotes(const onnx::GraphProto& graph, std::vector<std::string>* notes) {
       folded));
 }
 
-Status AddInputs(const onnx::GraphProto& graph, const OnnxImportOptions& options,
+Status AddInputs(const ::onnx::GraphProto& graph, const OnnxImportOptions& options,
                  OnnxGraphReader* reader) {
   const auto inputs = DataInputs(graph);
   std::vector<std::string> names;
@@ -112,7 +112,7 @@ Status AddInputs(const onnx::GraphProto& graph, const OnnxImportOptions& options
   return OkStatus();
 }
 
-StatusOr<std::string> OutputOf(const onnx::GraphProto& graph, const std::string& wanted) {
+StatusOr<std::string> OutputOf(const ::onnx::GraphProto& graph, const std::string& wanted) {
   std::vector<std::string> names;
   for (const auto& output : graph.output()) names.push_back(output.name());
   if (wanted.empty() && names.size() == 1) return names[0];
@@ -127,8 +127,8 @@ StatusOr<std::string> OutputOf(const onnx::GraphProto& graph, const std::string&
 }
 
 // The node at the end that the loss brings itself; nullptr: there is none.
-const onnx::NodeProto* LastActivation(const onnx::GraphProto& graph, const std::string& output,
-                                      Loss loss) {
+const ::onnx::NodeProto* LastActivation(const ::onnx::GraphProto& graph, const std::string& output,
+                                        Loss loss) {
   for (const auto& node : graph.node()) {
     if (node.output_size() != 1 || node.output(0) != output || node.input_size() != 1) continue;
     const std::string& type = node.op_type();
@@ -138,14 +138,14 @@ const onnx::NodeProto* LastActivation(const onnx::GraphProto& graph, const std::
   return nullptr;
 }
 
-bool AnyReads(const onnx::GraphProto& graph, const std::string& value) {
+bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
   return std::any_of(graph.node().begin(), graph.node().end(), [&](const auto& node) {
     return std::find(node.input().begin(), node.input().end(), value) != node.input().end();
   });
 }
 
 // `last`: it is LastActivation.
-Status ReadNode(const onnx::GraphProto& graph, const onnx::NodeProto& proto, bool last,
+Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
                 OnnxGraphReader* reader) {
   if (proto.output_size() == 0) return InvalidArgument("it has no output");
   if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
@@ -160,10 +160,10 @@ Status ReadNode(const onnx::GraphProto& graph, const onnx::NodeProto& proto, boo
 }
 
 // All but those that are `gone`.
-Status ReadNodes(const onnx::GraphProto& graph, const std::set<const onnx::NodeProto*>& gone,
-                 const onnx::NodeProto* last, OnnxGraphReader* reader) {
+Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::NodeProto*>& gone,
+                 const ::onnx::NodeProto* last, OnnxGraphReader* reader) {
   for (int i = 0; i < graph.node_size(); ++i) {
-    const onnx::NodeProto& proto = graph.node(i);
+    const ::onnx::NodeProto& proto = graph.node(i);
     if (gone.contains(&proto)) continue;
     const Status status = ReadNode(graph, proto, &proto == last, reader);
     if (status.ok()) continue;
@@ -246,11 +246,11 @@ Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader, Pr
   return OkStatus();
 }
 
-Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
+Status Read(::onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
             OnnxImport* out) {
   TD_ASSIGN_OR_RETURN(const int64_t opset, OpsetOf(model));
-  const std::set<const onnx::NodeProto*> gone = FusePatterns(model.mutable_graph());
-  const onnx::GraphProto& graph = model.graph();
+  const std::set<const ::onnx::NodeProto*> gone = FusePatterns(model.mutable_graph());
+  const ::onnx::GraphProto& graph = model.graph();
   out->program.name = graph.name();
   OnnxExternalData external(options.folder);
   OnnxGraphReader reader(opset, external, host, out);
@@ -258,7 +258,7 @@ Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& h
   if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
   TD_ASSIGN_OR_RETURN(std::string output, OutputOf(graph, options.output));
-  const onnx::NodeProto* last = LastActivation(graph, output, options.loss);
+  const ::onnx::NodeProto* last = LastActivation(graph, output, options.loss);
   TD_RETURN_IF_ERROR(ReadNodes(graph, gone, last, &reader));
   if (last != nullptr) {
     out->notes.push_back(
@@ -274,7 +274,7 @@ Status Read(onnx::ModelProto& model, const OnnxImportOptions& options, Device& h
 
 StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
                                 const OnnxImportOptions& options, Device& host) {
-  onnx::ModelProto model;
+  ::onnx::ModelProto model;
   if (bytes.size() > INT_MAX ||
       !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return DataLoss("%s: this is no ONNX model, or it is damaged [TD2108]", name);
@@ -284,4 +284,4 @@ StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
   return out;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -9,7 +9,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 inline constexpr int kOnnxOpsetMin = 7, kOnnxOpsetMax = 21;
 
@@ -27,7 +27,7 @@ struct OnnxImportOptions {
 
 struct OnnxImport {
   Program program;                 // bound to some batch
-  TensorMap tensors;               // values of its parameters and states
+  trainer::TensorMap tensors;      // values of its parameters and states
   std::vector<std::string> notes;  // what the user should know
 };
 
@@ -41,4 +41,4 @@ struct OnnxImport {
 StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
                                 const OnnxImportOptions& options, Device& host);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -3,7 +3,7 @@
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/graph_reader.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 size_t OnnxNode::inputs() const { return static_cast<size_t>(node_.input_size()); }
 
@@ -49,7 +49,7 @@ const float* OnnxNode::Scalar(size_t input) const {
   return has(input) ? graph_.Scalar(value(input)) : nullptr;
 }
 
-const onnx::AttributeProto* OnnxNode::Attr(const char* name) const {
+const ::onnx::AttributeProto* OnnxNode::Attr(const char* name) const {
   read_.insert(name);
   for (const auto& attr : node_.attribute()) {
     if (attr.name() == name) return &attr;
@@ -150,4 +150,4 @@ Status OnnxNode::AllRead() const {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

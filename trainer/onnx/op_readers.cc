@@ -7,7 +7,7 @@
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -219,4 +219,4 @@ Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
       "read");
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -6,7 +6,7 @@
 
 #include "trainer/onnx/graph_reader.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 using OnnxReadFn = Status (*)(const OnnxNode& node);
 
@@ -49,4 +49,4 @@ Status CheckOnnxSoftmax(const OnnxNode& node);
 // Adds what a node of type `type` computes. UNIMPLEMENTED where there is no operator for it.
 Status ReadOnnxNode(const std::string& type, const OnnxNode& node);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

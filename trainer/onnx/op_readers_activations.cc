@@ -3,7 +3,7 @@
 
 #include "trainer/onnx/op_readers.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 constexpr double kLargest = std::numeric_limits<float>::max();
@@ -113,4 +113,4 @@ constexpr OnnxReadRow kRows[] = {
 
 std::span<const OnnxReadRow> OnnxActivationReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -7,7 +7,7 @@
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -417,4 +417,4 @@ StatusOr<std::string> OnnxElementwise(const OnnxNode& n, const std::string& type
 
 std::span<const OnnxReadRow> OnnxElementReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

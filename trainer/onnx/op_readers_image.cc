@@ -5,7 +5,7 @@
 
 #include "trainer/onnx/op_readers.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -299,4 +299,4 @@ constexpr OnnxReadRow kRows[] = {
 
 std::span<const OnnxReadRow> OnnxImageReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

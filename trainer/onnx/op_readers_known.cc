@@ -5,7 +5,7 @@
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -60,7 +60,7 @@ bool HasBatch(const Tensor& tensor) {
 }
 
 Status Constant(const OnnxNode& n) {
-  if (const onnx::AttributeProto* value = n.Attr("value"); value != nullptr && value->has_t()) {
+  if (const ::onnx::AttributeProto* value = n.Attr("value"); value != nullptr && value->has_t()) {
     return n.graph().AddConstant(n.out(), value->t(), /*trained=*/false);
   }
   if (const auto* value = n.Attr("value_int")) return n.Know(Ints{value->i()});
@@ -172,8 +172,8 @@ Status Expand(const OnnxNode& n) {
 
 Status ConstantOfShape(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const Ints sizes, n.ConstantSizes(0));
-  const onnx::AttributeProto* value = n.Attr("value");
-  if (value != nullptr && value->has_t() && value->t().data_type() == onnx::TensorProto::INT64) {
+  const ::onnx::AttributeProto* value = n.Attr("value");
+  if (value != nullptr && value->has_t() && value->t().data_type() == ::onnx::TensorProto::INT64) {
     TD_RETURN_IF_ERROR(n.graph().AddConstant(n.out(), value->t(), /*trained=*/false));
     const Tensor number = *n.graph().Constant(n.out());
     if (sizes.size() != 1 || number.numel() != 1 || sizes[0] < 0 || sizes[0] > Shape::kRankMax) {
@@ -228,7 +228,7 @@ Status Trilu(const OnnxNode& n) {
 }
 
 Status KnownCast(const OnnxNode& n, const Tensor& from, int64_t to) {
-  if (to != onnx::TensorProto::FLOAT && to != onnx::TensorProto::BOOL) {
+  if (to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     Ints numbers;
     if (from.numel() > Shape::kRankMax) return Unimplemented("a list of %d numbers", from.numel());
     for (int64_t i = 0; i < from.numel(); ++i) {
@@ -242,15 +242,15 @@ Status KnownCast(const OnnxNode& n, const Tensor& from, int64_t to) {
   for (int64_t i = 0; i < from.numel(); ++i) {
     const float number = NumberAt(from, i);
     tensor.span<float>()[static_cast<size_t>(i)] =
-        to == onnx::TensorProto::FLOAT ? number : static_cast<float>(number != 0);
+        to == ::onnx::TensorProto::FLOAT ? number : static_cast<float>(number != 0);
   }
   n.Know(std::move(tensor));
   return OkStatus();
 }
 
 Status CastTo(const OnnxNode& n, int64_t to) {
-  const bool whole = to == onnx::TensorProto::INT64 || to == onnx::TensorProto::INT32;
-  if (!whole && to != onnx::TensorProto::FLOAT && to != onnx::TensorProto::BOOL) {
+  const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
+  if (!whole && to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     return Unimplemented("to = %d", to);
   }
   const auto list = n.Known(0);
@@ -259,11 +259,11 @@ Status CastTo(const OnnxNode& n, int64_t to) {
   if (known != nullptr && !HasBatch(*known)) return KnownCast(n, *known, to);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const bool floats = n.graph().Desc(x).dtype == DType::kF32;
-  if (to == onnx::TensorProto::BOOL) return Unimplemented("computed numbers as truth values");
-  if (to == onnx::TensorProto::FLOAT && floats) return n.Is(x);
-  const char* name = to == onnx::TensorProto::FLOAT   ? "f32"
-                     : to == onnx::TensorProto::INT64 ? "i64"
-                                                      : "i32";
+  if (to == ::onnx::TensorProto::BOOL) return Unimplemented("computed numbers as truth values");
+  if (to == ::onnx::TensorProto::FLOAT && floats) return n.Is(x);
+  const char* name = to == ::onnx::TensorProto::FLOAT   ? "f32"
+                     : to == ::onnx::TensorProto::INT64 ? "i64"
+                                                        : "i32";
   return n.Done("cast", {{x}}, {{"out_dtype", std::string(name)}});
 }
 
@@ -281,9 +281,9 @@ Status CastLike(const OnnxNode& n) {
     TD_ASSIGN_OR_RETURN(const std::string var, n.in(1));
     dtype = n.graph().Desc(var).dtype;
   }
-  return CastTo(n, dtype == DType::kF32   ? onnx::TensorProto::FLOAT
-                   : dtype == DType::kI64 ? onnx::TensorProto::INT64
-                                          : onnx::TensorProto::INT32);
+  return CastTo(n, dtype == DType::kF32   ? ::onnx::TensorProto::FLOAT
+                   : dtype == DType::kI64 ? ::onnx::TensorProto::INT64
+                                          : ::onnx::TensorProto::INT32);
 }
 
 constexpr OnnxReadRow kRows[] = {
@@ -318,4 +318,4 @@ StatusOr<bool> FoldOnnx(const OnnxNode& n, float (*fn)(std::span<const float>)) 
 
 std::span<const OnnxReadRow> OnnxKnownReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

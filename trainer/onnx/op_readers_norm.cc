@@ -3,7 +3,7 @@
 
 #include "trainer/onnx/op_readers.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -144,4 +144,4 @@ constexpr OnnxReadRow kRows[] = {
 
 std::span<const OnnxReadRow> OnnxNormReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

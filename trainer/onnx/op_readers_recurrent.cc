@@ -5,7 +5,7 @@
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -28,7 +28,7 @@ struct Layer {
 Status CheckStandard(const OnnxNode& n, const Layer& layer) {
   TD_RETURN_IF_ERROR(n.Only("layout", 0));
   if (n.has(4)) return Unimplemented("lengths of the sequences (input 4)");
-  const onnx::AttributeProto* given = n.Attr("activations");
+  const ::onnx::AttributeProto* given = n.Attr("activations");
   if (given == nullptr) return OkStatus();
   static constexpr const char* kTypes[] = {"Sigmoid", "Tanh", "Tanh"};
   const size_t count = layer.gates == 4 ? 3 : 2;
@@ -308,4 +308,4 @@ constexpr OnnxReadRow kRows[] = {{"GRU", Gru}, {"LSTM", Lstm}};
 
 std::span<const OnnxReadRow> OnnxRecurrentReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

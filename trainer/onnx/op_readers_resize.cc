@@ -5,7 +5,7 @@
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -146,4 +146,4 @@ constexpr OnnxReadRow kRows[] = {{"Resize", Resize}};
 
 std::span<const OnnxReadRow> OnnxResizeReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -6,7 +6,7 @@
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/sizes.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -257,4 +257,4 @@ constexpr OnnxReadRow kRows[] = {
 
 std::span<const OnnxReadRow> OnnxShapeReaders() { return kRows; }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

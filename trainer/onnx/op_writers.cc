@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -392,4 +392,4 @@ Status WriteOnnxOp(const Program& program, const Op& op, OnnxGraphWriter& graph)
   return Unimplemented("it has no form in ONNX");
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

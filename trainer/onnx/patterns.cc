@@ -10,19 +10,19 @@
 
 #include "onnx/onnx.pb.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
-using Node = onnx::NodeProto;
+using Node = ::onnx::NodeProto;
 using Nodes = std::vector<Node*>;
 
 // The only number of a tensor, if it has one.
-std::optional<double> NumberOf(const onnx::TensorProto& tensor) {
+std::optional<double> NumberOf(const ::onnx::TensorProto& tensor) {
   for (const int64_t size : tensor.dims()) {
     if (size != 1) return std::nullopt;
   }
   const std::string& raw = tensor.raw_data();
-  if (tensor.data_type() == onnx::TensorProto::FLOAT) {
+  if (tensor.data_type() == ::onnx::TensorProto::FLOAT) {
     float value = 0;
     if (raw.size() == sizeof(value)) {
       std::memcpy(&value, raw.data(), sizeof(value));
@@ -33,7 +33,7 @@ std::optional<double> NumberOf(const onnx::TensorProto& tensor) {
     }
     return value;
   }
-  if (tensor.data_type() != onnx::TensorProto::INT64) return std::nullopt;
+  if (tensor.data_type() != ::onnx::TensorProto::INT64) return std::nullopt;
   int64_t value = 0;
   if (raw.size() == sizeof(value)) {
     std::memcpy(&value, raw.data(), sizeof(value));
@@ -45,7 +45,7 @@ std::optional<double> NumberOf(const onnx::TensorProto& tensor) {
   return static_cast<double>(value);
 }
 
-const onnx::AttributeProto* AttrOf(const Node& node, const std::string& name) {
+const ::onnx::AttributeProto* AttrOf(const Node& node, const std::string& name) {
   for (const auto& attr : node.attribute()) {
     if (attr.name() == name) return &attr;
   }
@@ -54,7 +54,7 @@ const onnx::AttributeProto* AttrOf(const Node& node, const std::string& name) {
 
 class Fuser {
  public:
-  explicit Fuser(onnx::GraphProto* graph) : graph_(*graph) {
+  explicit Fuser(::onnx::GraphProto* graph) : graph_(*graph) {
     for (Node& node : *graph_.mutable_node()) {
       if (node.output_size() == 1) makers_[node.output(0)] = &node;
       for (const std::string& value : node.input()) readers_[value].push_back(&node);
@@ -217,7 +217,7 @@ class Fuser {
     } else {
       Become(at, "RMSNormalization", {deviation->c}, deviation->nodes);
     }
-    onnx::AttributeProto* attr = at->add_attribute();
+    ::onnx::AttributeProto* attr = at->add_attribute();
     attr->set_name("axis");
     attr->set_i(deviation->axis);
     attr = at->add_attribute();
@@ -258,17 +258,17 @@ class Fuser {
     }
   }
 
-  onnx::GraphProto& graph_;
+  ::onnx::GraphProto& graph_;
   std::map<std::string, Node*> makers_;   // by what they give alone
   std::map<std::string, Nodes> readers_;  // nullptr: an output of the graph
-  std::map<std::string, const onnx::TensorProto*> initializers_;
+  std::map<std::string, const ::onnx::TensorProto*> initializers_;
   std::set<const Node*> gone_;
 };
 
 }  // namespace
 
-std::set<const onnx::NodeProto*> FusePatterns(onnx::GraphProto* graph) {
+std::set<const ::onnx::NodeProto*> FusePatterns(::onnx::GraphProto* graph) {
   return Fuser(graph).Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -8,7 +8,7 @@ class GraphProto;
 class NodeProto;
 }  // namespace onnx
 
-namespace tandem {
+namespace tandem::onnx {
 
 // Makes one node, Gelu, LayerNormalization or RMSNormalization, of the last one of each such
 // pattern in `graph`:
@@ -18,6 +18,6 @@ namespace tandem {
 //   normalisation by the root of the mean square: the same with any other c
 // A product with Reciprocal(Sqrt(...)) is read as the quotient.
 // Returns the other nodes of the patterns, which nobody needs any more. They stay where they are.
-std::set<const onnx::NodeProto*> FusePatterns(onnx::GraphProto* graph);
+std::set<const ::onnx::NodeProto*> FusePatterns(::onnx::GraphProto* graph);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

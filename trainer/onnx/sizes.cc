@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -154,4 +154,4 @@ StatusOr<Ints> OnnxReshapeSizes(const OnnxGraphReader& graph, const std::string&
   return dims;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -6,7 +6,7 @@
 
 #include "trainer/onnx/graph_reader.h"
 
-namespace tandem {
+namespace tandem::onnx {
 
 // A op B for op one of + - * /; nullopt: it is neither a number nor a multiple of the batch.
 std::optional<int64_t> OnnxSizeOf(char op, int64_t a, int64_t b);
@@ -22,4 +22,4 @@ StatusOr<std::vector<int64_t>> OnnxReshapeSizes(const OnnxGraphReader& graph,
                                                 const std::string& var, std::vector<int64_t> dims,
                                                 bool allow_zero);
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -6,7 +6,7 @@
 
 #include "onnx/onnx.pb.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 template <typename T, typename Field>
@@ -17,7 +17,7 @@ bool CopyField(const Field& field, const Tensor& out) {
 }
 
 // False: the message does not have as many numbers as `out`.
-bool CopyNumbers(const onnx::TensorProto& proto, const Tensor& out) {
+bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   if (proto.has_raw_data()) {
     if (proto.raw_data().size() != out.bytes()) return false;
     std::memcpy(out.data(), proto.raw_data().data(), out.bytes());
@@ -36,7 +36,7 @@ bool CopyTruths(std::string_view bytes, const Tensor& out) {
   return true;
 }
 
-std::string TruthsOf(const onnx::TensorProto& proto) {
+std::string TruthsOf(const ::onnx::TensorProto& proto) {
   if (proto.has_raw_data()) return proto.raw_data();
   std::string bytes;
   for (const int32_t value : proto.int32_data()) bytes.push_back(value != 0 ? 1 : 0);
@@ -47,31 +47,31 @@ std::string TruthsOf(const onnx::TensorProto& proto) {
 
 StatusOr<DType> OnnxElementType(int type) {
   switch (type) {
-    case onnx::TensorProto::FLOAT:
-    case onnx::TensorProto::BOOL:
+    case ::onnx::TensorProto::FLOAT:
+    case ::onnx::TensorProto::BOOL:
       return DType::kF32;
-    case onnx::TensorProto::INT64:
+    case ::onnx::TensorProto::INT64:
       return DType::kI64;
-    case onnx::TensorProto::INT32:
+    case ::onnx::TensorProto::INT32:
       return DType::kI32;
     default:
       break;
   }
-  const bool named = onnx::TensorProto::DataType_IsValid(type);
-  const auto value = static_cast<onnx::TensorProto::DataType>(type);
+  const bool named = ::onnx::TensorProto::DataType_IsValid(type);
+  const auto value = static_cast<::onnx::TensorProto::DataType>(type);
   return Unimplemented("elements of type %s (FLOAT, INT64, INT32 and BOOL are read)",
-                       named ? onnx::TensorProto::DataType_Name(value) : std::to_string(type));
+                       named ? ::onnx::TensorProto::DataType_Name(value) : std::to_string(type));
 }
 
-StatusOr<Tensor> ReadOnnxTensor(const onnx::TensorProto& proto, OnnxExternalData& external,
+StatusOr<Tensor> ReadOnnxTensor(const ::onnx::TensorProto& proto, OnnxExternalData& external,
                                 Device& host) {
   TD_ASSIGN_OR_RETURN(const DType dtype, OnnxElementType(proto.data_type()));
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
-  const bool truths = proto.data_type() == onnx::TensorProto::BOOL;
+  const bool truths = proto.data_type() == ::onnx::TensorProto::BOOL;
   const auto bytes = static_cast<uint64_t>(shape.numel()) * (truths ? 1 : SizeOf(dtype));
   const bool beside =
-      proto.data_location() == onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0;
+      proto.data_location() == ::onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0;
   std::optional<OnnxExternalData::Range> range;
   if (beside) {
     TD_ASSIGN_OR_RETURN(range, external.Find(proto, bytes));
@@ -93,4 +93,4 @@ StatusOr<Tensor> ReadOnnxTensor(const onnx::TensorProto& proto, OnnxExternalData
   return tensor;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "onnx/onnx.pb.h"
 
-namespace tandem {
+namespace tandem::onnx {
 namespace {
 
 // Fields metadata_props, which Debian's copy of the format is too old for.
@@ -25,7 +25,7 @@ std::string NoteOf(const std::string& unknown, int field, std::string_view key) 
       continue;
     }
     std::string bytes;
-    onnx::StringStringEntryProto pair;
+    ::onnx::StringStringEntryProto pair;
     if (!WireFormatLite::ReadBytes(&in, &bytes)) return "";
     const bool note =
         WireFormatLite::GetTagFieldNumber(tag) == field && pair.ParseFromString(bytes);
@@ -37,7 +37,7 @@ std::string NoteOf(const std::string& unknown, int field, std::string_view key) 
 }  // namespace
 
 // Lines as "p_fc_weight: PARAMETER target='fc.weight'" and "b_mask: BUFFER target='mask' ...".
-TorchSignature TorchSignatureOf(const onnx::GraphProto& graph) {
+TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph) {
   TorchSignature signature;
   const std::string text =
       NoteOf(graph.unknown_fields(), kOfGraph, "pkg.torch.export.ExportedProgram.graph_signature");
@@ -54,9 +54,9 @@ TorchSignature TorchSignatureOf(const onnx::GraphProto& graph) {
   return signature;
 }
 
-bool HasFoldedBatchNorm(const onnx::NodeProto& node) {
+bool HasFoldedBatchNorm(const ::onnx::NodeProto& node) {
   return NoteOf(node.unknown_fields(), kOfNode, "pkg.onnxscript.rewriter.rule_name")
              .find("FuseBatchNorm") != std::string::npos;
 }
 
-}  // namespace tandem
+}  // namespace tandem::onnx

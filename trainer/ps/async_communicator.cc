@@ -6,7 +6,7 @@
 #include "common/base/runner.h"
 #include "common/base/step_number.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
@@ -266,4 +266,4 @@ Status AsyncCommunicator::Finish() {
   return status_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The fields of a_sync_configs with corresponding names.
 struct AsyncOptions {
@@ -106,4 +106,4 @@ class AsyncCommunicator {
   std::thread receiver_;  // not joinable: none
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -2,16 +2,16 @@
 
 #include <utility>
 
-namespace tandem {
+namespace tandem::trainer {
 
-GeoParameters::GeoParameters(std::vector<PsTensor> local, int trainers)
+GeoParameters::GeoParameters(std::vector<ps::PsTensor> local, int trainers)
     : local_(std::move(local)), share_(1.0f / static_cast<float>(trainers)) {
-  for (const PsTensor& t : local_) base_.emplace_back(t.data, t.data + t.numel);
+  for (const ps::PsTensor& t : local_) base_.emplace_back(t.data, t.data + t.numel);
   delta_ = pulled_ = base_;
 }
 
-std::vector<PsConstTensor> GeoParameters::Differences() {
-  std::vector<PsConstTensor> differences;
+std::vector<ps::PsConstTensor> GeoParameters::Differences() {
+  std::vector<ps::PsConstTensor> differences;
   for (size_t i = 0; i < local_.size(); ++i) {
     const float* const local = local_[i].data;
     for (size_t e = 0; e < base_[i].size(); ++e) {
@@ -23,8 +23,8 @@ std::vector<PsConstTensor> GeoParameters::Differences() {
   return differences;
 }
 
-std::vector<PsTensor> GeoParameters::Pulled() {
-  std::vector<PsTensor> pulled = local_;
+std::vector<ps::PsTensor> GeoParameters::Pulled() {
+  std::vector<ps::PsTensor> pulled = local_;
   for (size_t i = 0; i < pulled.size(); ++i) pulled[i].data = pulled_[i].data();
   return pulled;
 }
@@ -37,4 +37,4 @@ void GeoParameters::Take() {
   std::swap(base_, pulled_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

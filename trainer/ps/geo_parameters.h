@@ -8,7 +8,7 @@
 #include "pserver/client/client.h"
 #include "trainer/ps/async_communicator.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // An exchange has three calls: Differences, a pull of the servers' values into Pulled, Take.
 // Exchanges must not overlap. Not thread-safe.
@@ -17,19 +17,19 @@ class GeoParameters {
   GeoParameters() = default;
   // `local`: the trainer's parameters; base starts with their current values. Not owned; must
   // outlive this object.
-  GeoParameters(std::vector<PsTensor> local, int trainers);
+  GeoParameters(std::vector<ps::PsTensor> local, int trainers);
 
   // The differences to add to the servers' parameters; valid until the next call.
-  std::vector<PsConstTensor> Differences();
+  std::vector<ps::PsConstTensor> Differences();
   // Memory for the servers' parameters.
-  std::vector<PsTensor> Pulled();
+  std::vector<ps::PsTensor> Pulled();
   // Applies the pulled parameters: adds the changes of other trainers to the local ones.
   void Take();
 
  private:
-  std::vector<PsTensor> local_;
+  std::vector<ps::PsTensor> local_;
   float share_ = 1;  // weight of each trainer
   ValueSets base_, delta_, pulled_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

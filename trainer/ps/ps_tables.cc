@@ -11,7 +11,7 @@
 #include "kernels/ops/rows/sparse_rows.h"
 #include "trainer/ps/table_file.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The reason why the optimizer does not fit a table; empty: it fits.
@@ -52,8 +52,8 @@ void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
 
 }  // namespace
 
-StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
-  PsOptimizer optimizer;
+StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
+  ps::PsOptimizer optimizer;
   optimizer.type = spec.type;
   for (const auto& [name, value] : spec.attrs) {
     auto& to = optimizer.attrs[name];
@@ -164,16 +164,16 @@ Status PsTables::RegisterPush(const CommNode& node) {
   return OkStatus();
 }
 
-StatusOr<std::vector<PsRows>> PsTables::Batch() {
-  std::vector<PsRows> all;
+StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
+  std::vector<ps::PsRows> all;
   for (Table& table : tables_) {
     if (table.prefetch) {
-      TD_ASSIGN_OR_RETURN(PsRows rows, table.prefetch->Ask());
+      TD_ASSIGN_OR_RETURN(ps::PsRows rows, table.prefetch->Ask());
       table.batch = rows.ids;
       all.push_back(std::move(rows));
       continue;
     }
-    PsRows& rows = all.emplace_back(PsRows{.variable = table.name, .ids = {}, .to = {}});
+    ps::PsRows& rows = all.emplace_back(ps::PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
     }
@@ -188,21 +188,21 @@ StatusOr<std::vector<PsRows>> PsTables::Batch() {
 void PsTables::Foresee(const NextBatchHint& next) {
   foreseen_.clear();
   for (Table& table : tables_) {
-    std::optional<PsRows> rows;
+    std::optional<ps::PsRows> rows;
     if (table.prefetch) rows = table.prefetch->Foresee(next);
     if (!rows) return foreseen_.clear();
     foreseen_.push_back(*std::move(rows));
   }
 }
 
-void PsTables::AskAhead(PsClient& client, uint64_t version) {
+void PsTables::AskAhead(ps::PsClient& client, uint64_t version) {
   if (foreseen_.empty()) return;
   std::vector<int64_t> dims;
   for (const Table& table : tables_) dims.push_back(table.shape[1]);
   ahead_.Ask(client, version, std::exchange(foreseen_, {}), dims);
 }
 
-bool PsTables::GiveAhead(uint64_t version, const std::vector<PsRows>& rows,
+bool PsTables::GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows,
                          RowPrefetcher::Done done) {
   const bool given = ahead_.Give(version, rows, std::move(done));
   given_ahead_ += given ? 1 : 0;
@@ -228,8 +228,8 @@ StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   return set;
 }
 
-std::vector<PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
-  std::vector<PsConstRows> views;
+std::vector<ps::PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
+  std::vector<ps::PsConstRows> views;
   for (size_t i = 0; i < rows.size(); ++i) {
     views.push_back({tables_[i].name, rows[i].ids, rows[i].values.data()});
   }
@@ -243,23 +243,24 @@ std::string PsTables::Distributed() const {
   return "";
 }
 
-std::vector<PsTable> PsTables::Definitions(uint64_t seed) const {
-  std::vector<PsTable> all;
+std::vector<ps::PsTable> PsTables::Definitions(uint64_t seed) const {
+  std::vector<ps::PsTable> all;
   for (const Table& t : tables_) {
     // Both enums have the same numbers.
-    all.push_back({t.name, t.shape[0], t.shape[1], static_cast<PsTable::InitKind>(t.init.kind),
+    all.push_back({t.name, t.shape[0], t.shape[1], static_cast<ps::PsTable::InitKind>(t.init.kind),
                    t.init.a, t.init.b, seed, t.rules});
   }
   return all;
 }
 
-StatusOr<std::vector<PsTableRows>> PsTables::Rows(const Scope& scope, const TensorMap& state,
-                                                  uint64_t seed) const {
-  std::vector<PsTableRows> all;
+StatusOr<std::vector<ps::PsTableRows>> PsTables::Rows(const Scope& scope, const TensorMap& state,
+                                                      uint64_t seed) const {
+  std::vector<ps::PsTableRows> all;
   for (const Table& t : tables_) {
     if (t.distributed) continue;
     const int64_t dim = t.shape[1];
-    PsTableRows rows{.variable = t.name, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
+    ps::PsTableRows rows{
+        .variable = t.name, .ids = {}, .content = {}, .slots = {}, .slot_start = {}};
     const float* weights = scope.Find(t.name)->span<float>().data();
     std::vector<float> fresh(static_cast<size_t>(dim));
     for (int64_t id = 0; id < t.shape[0]; ++id) {
@@ -286,8 +287,8 @@ StatusOr<std::vector<PsTableRows>> PsTables::Rows(const Scope& scope, const Tens
   return all;
 }
 
-std::vector<PsSlot> PsTables::Scalars(const TensorMap& state) const {
-  std::vector<PsSlot> all;
+std::vector<ps::PsSlot> PsTables::Scalars(const TensorMap& state) const {
+  std::vector<ps::PsSlot> all;
   for (const Table& t : tables_) {
     for (const Slot& slot : t.slots) {
       const float* value = slot.scalar ? Floats(state, slot.name, 1) : nullptr;
@@ -297,10 +298,10 @@ std::vector<PsSlot> PsTables::Scalars(const TensorMap& state) const {
   return all;
 }
 
-Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const {
+Status PsTables::Gather(ps::PsClient& client, uint64_t version, Scope& scope) const {
   for (const Table& t : tables_) {
     if (t.distributed) continue;
-    TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, false, version));
+    TD_ASSIGN_OR_RETURN(const ps::PsTableRows rows, client.PullTable(t.name, false, version));
     const int64_t dim = t.shape[1];
     float* const weights = scope.Find(t.name)->span<float>().data();
     for (size_t i = 0; i < rows.ids.size(); ++i) {
@@ -315,22 +316,22 @@ Status PsTables::Gather(PsClient& client, uint64_t version, Scope& scope) const 
   return OkStatus();
 }
 
-Status PsTables::Write(PsClient& client, uint64_t version, const std::string& path) const {
+Status PsTables::Write(ps::PsClient& client, uint64_t version, const std::string& path) const {
   TableFileWriter file;
   TD_RETURN_IF_ERROR(file.Open(path));
   for (const Table& t : tables_) {
     if (!t.distributed) continue;
-    const PsTable table{.variable = t.name, .dim = t.shape[1], .rules = t.rules};
+    const ps::PsTable table{.variable = t.name, .dim = t.shape[1], .rules = t.rules};
     TD_RETURN_IF_ERROR(client.PullTable(
-        t.name, version, [&](const PsTableRows& rows) { return file.Add(rows, table); }));
+        t.name, version, [&](const ps::PsTableRows& rows) { return file.Add(rows, table); }));
   }
   return file.SyncAndClose();
 }
 
-Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) const {
+Status PsTables::AddState(ps::PsClient& client, Device& device, TensorMap& state) const {
   for (const Table& t : tables_) {
     if (t.distributed) continue;
-    TD_ASSIGN_OR_RETURN(const PsTableRows rows, client.PullTable(t.name, true));
+    TD_ASSIGN_OR_RETURN(const ps::PsTableRows rows, client.PullTable(t.name, true));
     const int64_t dim = t.shape[1];
     const auto width = static_cast<int64_t>(1 + rows.slots.size()) * dim;
     for (size_t s = 0; s < rows.slots.size(); ++s) {
@@ -349,7 +350,7 @@ Status PsTables::AddState(PsClient& client, Device& device, TensorMap& state) co
   return OkStatus();
 }
 
-void PsTables::Count(PsClient& client) {
+void PsTables::Count(ps::PsClient& client) {
   if (empty()) return;
   const auto servers = client.ServerInfo();
   if (!servers.ok()) {
@@ -357,7 +358,7 @@ void PsTables::Count(PsClient& client) {
     return;
   }
   counts_.clear();
-  for (const PsServerInfo& server : *servers) {
+  for (const ps::PsServerInfo& server : *servers) {
     counts_["ps.rows"] += static_cast<double>(server.rows);
     counts_["ps.rows_extended"] += static_cast<double>(server.extended);
     counts_["ps.row_bytes"] += static_cast<double>(server.row_bytes);
@@ -369,4 +370,4 @@ void PsTables::AddCounts(std::map<std::string, double>* counts) const {
   (*counts)["ps.rows_ahead"] = static_cast<double>(given_ahead_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -21,10 +21,10 @@
 #include "trainer/ps/row_prefetch.h"
 #include "trainer/ps/row_prefetcher.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Converts the optimizer to the client's type. INVALID_ARGUMENT: an attribute is a list.
-StatusOr<PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
+StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
 
 // Not thread-safe.
 class PsTables {
@@ -41,38 +41,38 @@ class PsTables {
   Status RegisterPull(const CommNode& node);
   Status RegisterPush(const CommNode& node);
   // The rows of the batch, each once. INVALID_ARGUMENT: an id is outside its table.
-  StatusOr<std::vector<PsRows>> Batch();
+  StatusOr<std::vector<ps::PsRows>> Batch();
   // Determines the rows of the next batch if its data is known and all tables are distributed. Call
   // it after Batch.
   void Foresee(const NextBatchHint& next);
   // Prefetches the rows of the last Foresee, if there are any, at version `version`.
-  void AskAhead(PsClient& client, uint64_t version);
+  void AskAhead(ps::PsClient& client, uint64_t version);
   // As RowPrefetcher::Give.
-  bool GiveAhead(uint64_t version, const std::vector<PsRows>& rows, RowPrefetcher::Done done);
+  bool GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
   // Copies the gradient of the last Batch for the table with push_rows number `i`.
   StatusOr<RowSet> CopyGradient(size_t i) const;
-  std::vector<PsConstRows> View(const std::vector<RowSet>& rows) const;
+  std::vector<ps::PsConstRows> View(const std::vector<RowSet>& rows) const;
 
   // ---- Parameters and optimizer slots -----------------------------------------------------------
-  std::vector<PsTable> Definitions(uint64_t seed) const;
+  std::vector<ps::PsTable> Definitions(uint64_t seed) const;
   // Name of a table that is stored only on the servers; "": there is none.
   std::string Distributed() const;
   // Rows: the rows that differ from their initial values, from `scope`, and their slots from
   // `state` of a checkpoint. Scalars: the slots that are one number per table.
-  StatusOr<std::vector<PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
-                                          uint64_t seed) const;
-  std::vector<PsSlot> Scalars(const TensorMap& state) const;
+  StatusOr<std::vector<ps::PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
+                                              uint64_t seed) const;
+  std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
   // Updates the tables' copies in the scope once the servers' version is at least `version`.
-  Status Gather(PsClient& client, uint64_t version, Scope& scope) const;
+  Status Gather(ps::PsClient& client, uint64_t version, Scope& scope) const;
   // Writes the rows of distributed tables to a file (trainer/ps/table_file.h) once the servers'
   // version is at least `version`.
-  Status Write(PsClient& client, uint64_t version, const std::string& path) const;
+  Status Write(ps::PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the rows' slots to `state`, as whole tensors.
-  Status AddState(PsClient& client, Device& device, TensorMap& state) const;
+  Status AddState(ps::PsClient& client, Device& device, TensorMap& state) const;
   // Requests the servers' counters of the tables; AddCounts returns them. If a server does not
   // reply, it logs a warning, and there are no counters.
-  void Count(PsClient& client);
+  void Count(ps::PsClient& client);
   void AddCounts(std::map<std::string, double>* counts) const;
 
  private:
@@ -104,10 +104,10 @@ class PsTables {
                                              const std::string& table);
 
   std::vector<Table> tables_;
-  std::vector<PsRows> foreseen_;
+  std::vector<ps::PsRows> foreseen_;
   RowPrefetcher ahead_;
   int64_t given_ahead_ = 0;  // batches with prefetched rows
   std::map<std::string, double> counts_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

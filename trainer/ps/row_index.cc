@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int kDigitBits = 11;  // the counters of a digit fit in the L1 cache
@@ -51,4 +51,4 @@ void RowIndex::Set(std::span<const std::span<const int64_t>> ids, int64_t paddin
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Not thread-safe; reuses its memory for each batch.
 class RowIndex {
@@ -34,4 +34,4 @@ class RowIndex {
   std::vector<int32_t> places_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

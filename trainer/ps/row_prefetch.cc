@@ -5,7 +5,7 @@
 
 #include "kernels/ops/rows/lookup_table.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 PrefetchNode::PrefetchNode(const CommNode& node)
     : table_(node.in[0].var),
@@ -30,7 +30,7 @@ Status PrefetchNode::Index(std::span<const std::span<const int64_t>> ids, RowInd
   return OkStatus();
 }
 
-std::optional<PsRows> PrefetchNode::Foresee(const NextBatchHint& next) {
+std::optional<ps::PsRows> PrefetchNode::Foresee(const NextBatchHint& next) {
   next_ids_.clear();
   for (const auto& ids : ids_) {
     const auto data = std::ranges::find(next, ids.data(), &NextBatchHint::value_type::first);
@@ -43,10 +43,10 @@ std::optional<PsRows> PrefetchNode::Foresee(const NextBatchHint& next) {
     next_ids_.clear();
     return std::nullopt;
   }
-  return PsRows{.variable = table_, .ids = next_.rows(), .to = {}};
+  return ps::PsRows{.variable = table_, .ids = next_.rows(), .to = {}};
 }
 
-StatusOr<PsRows> PrefetchNode::Ask() {
+StatusOr<ps::PsRows> PrefetchNode::Ask() {
   if (std::ranges::equal(ids_, next_ids_, std::ranges::equal)) {
     std::swap(batch_, next_);
   } else {
@@ -59,7 +59,7 @@ StatusOr<PsRows> PrefetchNode::Ask() {
       index_[i][k] = *place < 0 ? 0 : first() + *place;
     }
   }
-  PsRows rows{.variable = table_, .ids = batch_.rows(), .to = {}};
+  ps::PsRows rows{.variable = table_, .ids = batch_.rows(), .to = {}};
   float* to = rows_.data() + first() * dim_;
   std::fill(rows_.data(), to, 0.0f);
   rows.to.reserve(rows.ids.size());
@@ -97,9 +97,9 @@ StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
 }
 
 void PrefetchHandler::Start(int index, int64_t, CommDone* done) {
-  StatusOr<PsRows> rows = nodes_[static_cast<size_t>(index)].Ask();
+  StatusOr<ps::PsRows> rows = nodes_[static_cast<size_t>(index)].Ask();
   if (!rows.ok()) return done->Complete(rows.status());
   pull_(*std::move(rows), done);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

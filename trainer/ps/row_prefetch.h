@@ -12,7 +12,7 @@
 #include "trainer/ps/next_batch_hint.h"
 #include "trainer/ps/row_index.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // One prefetch_rows operator of a plan.
 class PrefetchNode {
@@ -21,11 +21,11 @@ class PrefetchNode {
 
   // Reads the current ids; returns the rows to pull and their destinations. Writes Index, and zeros
   // after the rows. INVALID_ARGUMENT: an id is outside the table.
-  StatusOr<PsRows> Ask();
+  StatusOr<ps::PsRows> Ask();
   // Predicts the rows of the next Ask from the ids in `next`, without their destinations. Makes
   // that Ask cheaper if its ids are the same. Nullopt: `next` lacks the ids, or an id is outside
   // the table. Call it after Ask.
-  std::optional<PsRows> Foresee(const NextBatchHint& next);
+  std::optional<ps::PsRows> Foresee(const NextBatchHint& next);
   // The index in Rows of the first id of PsRows.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
   // Two counts for each row of the last Ask, as [rows, 2]: its uses, and its uses by records with a
@@ -49,7 +49,7 @@ class PrefetchNode {
 // Prefetches rows for plans without training. Nodes of destroyed plans remain, unused.
 class PrefetchHandler final : public CommHandler {
  public:
-  using Pull = std::function<void(PsRows rows, CommDone* done)>;
+  using Pull = std::function<void(ps::PsRows rows, CommDone* done)>;
   // `pull` completes `done` once the rows have arrived.
   PrefetchHandler(Duration timeout, Pull pull) : timeout_(timeout), pull_(std::move(pull)) {}
 
@@ -63,4 +63,4 @@ class PrefetchHandler final : public CommHandler {
   std::vector<PrefetchNode> nodes_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

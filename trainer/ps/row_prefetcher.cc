@@ -5,11 +5,11 @@
 
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct RowPrefetcher::Pull {
   uint64_t version = 0;
-  std::vector<PsRows> rows;  // destinations point into `values`
+  std::vector<ps::PsRows> rows;  // destinations point into `values`
   std::vector<int64_t> dims;
   std::vector<std::vector<float>> values;  // by table
 
@@ -39,7 +39,7 @@ struct RowPrefetcher::Pull {
   }
 };
 
-void RowPrefetcher::Ask(PsClient& client, uint64_t version, std::vector<PsRows> rows,
+void RowPrefetcher::Ask(ps::PsClient& client, uint64_t version, std::vector<ps::PsRows> rows,
                         const std::vector<int64_t>& dims) {
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
@@ -51,7 +51,7 @@ void RowPrefetcher::Ask(PsClient& client, uint64_t version, std::vector<PsRows> 
   pull->dims = dims;
   pull->values.resize(dims.size());
   for (size_t t = 0; t < dims.size(); ++t) {
-    PsRows& table = pull->rows[t];
+    ps::PsRows& table = pull->rows[t];
     pull->values[t].resize(table.ids.size() * static_cast<size_t>(dims[t]));
     table.to.resize(table.ids.size());
     float* to = pull->values[t].data();
@@ -62,16 +62,16 @@ void RowPrefetcher::Ask(PsClient& client, uint64_t version, std::vector<PsRows> 
                   [pull](const StatusOr<uint64_t>& got) { pull->End(got.status()); });
 }
 
-bool RowPrefetcher::Give(uint64_t version, const std::vector<PsRows>& rows, Done done) {
+bool RowPrefetcher::Give(uint64_t version, const std::vector<ps::PsRows>& rows, Done done) {
   const auto pull = pull_;
-  const auto same = [](const PsRows& a, const PsRows& b) {
+  const auto same = [](const ps::PsRows& a, const ps::PsRows& b) {
     return a.variable == b.variable && a.ids == b.ids;
   };
   if (pull == nullptr || pull->version != version || !std::ranges::equal(pull->rows, rows, same)) {
     return false;
   }
   std::vector<std::vector<float*>> places;
-  for (const PsRows& table : rows) places.push_back(table.to);
+  for (const ps::PsRows& table : rows) places.push_back(table.to);
   auto copy = [pull, places = std::move(places), done = std::move(done)](const Status& status) {
     if (status.ok()) pull->CopyTo(places);
     done(status);
@@ -89,4 +89,4 @@ bool RowPrefetcher::Give(uint64_t version, const std::vector<PsRows>& rows, Done
   return true;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -8,7 +8,7 @@
 
 #include "pserver/client/client.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Must be used by one thread; pulls end on other threads.
 class RowPrefetcher {
@@ -17,16 +17,16 @@ class RowPrefetcher {
 
   // Requests `rows` at exactly this version. The rows have no destinations yet. `dims`: their
   // lengths.
-  void Ask(PsClient& client, uint64_t version, std::vector<PsRows> rows,
+  void Ask(ps::PsClient& client, uint64_t version, std::vector<ps::PsRows> rows,
            const std::vector<int64_t>& dims);
   // Returns false if the last Ask had other rows or another version. Otherwise copies the rows to
   // their destinations once they have arrived, and calls `done` with the pull's status. `done` runs
   // on a client thread, or before this call returns.
-  bool Give(uint64_t version, const std::vector<PsRows>& rows, Done done);
+  bool Give(uint64_t version, const std::vector<ps::PsRows>& rows, Done done);
 
  private:
   struct Pull;
   std::shared_ptr<Pull> pull_;  // the last Ask
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-namespace tandem {
+namespace tandem::trainer {
 
-void RpcLog::Add(const PsCall& call) {
+void RpcLog::Add(const ps::PsCall& call) {
   MutexLock lock(mu_);
   ++made_;
   sent_ += call.sent;
@@ -21,22 +21,22 @@ void RpcLog::AddBytes(std::map<std::string, double>* counts) const {
   (*counts)["ps.received_bytes"] = static_cast<double>(received_);
 }
 
-std::vector<PsCall> RpcLog::Between(Time begin, Time end) const {
+std::vector<ps::PsCall> RpcLog::Between(Time begin, Time end) const {
   MutexLock lock(mu_);
-  std::vector<PsCall> calls;
-  for (const PsCall& call : calls_) {
+  std::vector<ps::PsCall> calls;
+  for (const ps::PsCall& call : calls_) {
     if (call.begin >= begin && call.begin < end) calls.push_back(call);
   }
   return calls;
 }
 
-std::string RpcTable(const std::vector<PsCall>& calls) {
+std::string RpcTable(const std::vector<ps::PsCall>& calls) {
   struct Row {
     int64_t calls = 0, failed = 0;
     double total = 0, min = 1e300, max = 0, sent = 0, received = 0;
   };
   std::map<std::pair<std::string, int>, Row> rows;
-  for (const PsCall& call : calls) {
+  for (const ps::PsCall& call : calls) {
     Row& row = rows[{call.method, call.server}];
     const double ms = Seconds(call.end - call.begin) * 1e3;
     ++row.calls;
@@ -60,4 +60,4 @@ std::string RpcTable(const std::vector<PsCall>& calls) {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

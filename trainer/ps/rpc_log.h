@@ -9,18 +9,18 @@
 #include "common/base/mutex.h"
 #include "pserver/client/client.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Thread-safe.
 class RpcLog {
  public:
   explicit RpcLog(bool keep) : keep_(keep) {}
   // Keeps the call if `keep` is set, up to kCallsMax calls.
-  void Add(const PsCall& call);
+  void Add(const ps::PsCall& call);
   // ps.calls, ps.sent_bytes and ps.received_bytes (trainer/session/run_counts.h).
   void AddBytes(std::map<std::string, double>* counts) const;
   // The calls that began in [begin, end), in the order in which they ended.
-  std::vector<PsCall> Between(Time begin, Time end) const;
+  std::vector<ps::PsCall> Between(Time begin, Time end) const;
 
  private:
   static constexpr size_t kCallsMax = size_t{1} << 20;
@@ -28,10 +28,10 @@ class RpcLog {
   mutable Mutex mu_;
   size_t made_ TD_GUARDED_BY(mu_) = 0;
   size_t sent_ TD_GUARDED_BY(mu_) = 0, received_ TD_GUARDED_BY(mu_) = 0;
-  std::vector<PsCall> calls_ TD_GUARDED_BY(mu_);
+  std::vector<ps::PsCall> calls_ TD_GUARDED_BY(mu_);
 };
 
 // A table with a row per method and server: calls, times in ms, bytes per call. "": no calls.
-std::string RpcTable(const std::vector<PsCall>& calls);
+std::string RpcTable(const std::vector<ps::PsCall>& calls);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -1,8 +1,8 @@
 #include "trainer/ps/server_waits.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
-void ServerWaits::BeginStep(int64_t step, PsClient& client) {
+void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
   if (step % kStepsEach != 0) return;
   {
     MutexLock lock(mu_);
@@ -21,4 +21,4 @@ std::vector<double> ServerWaits::Seconds() const {
   return seconds_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

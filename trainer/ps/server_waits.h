@@ -8,7 +8,7 @@
 #include "common/base/mutex.h"
 #include "pserver/client/client.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Seconds is thread-safe; only the step's thread may call BeginStep.
 class ServerWaits {
@@ -18,7 +18,7 @@ class ServerWaits {
   // Call it before each step. Every kStepsEach-th call sends a request, unless one is in progress.
   // Does not block. `client` must be destroyed before this object; its destructor waits for the
   // reply.
-  void BeginStep(int64_t step, PsClient& client);
+  void BeginStep(int64_t step, ps::PsClient& client);
 
   // Seconds by trainer, from the last reply; empty: no reply yet.
   std::vector<double> Seconds() const;
@@ -29,4 +29,4 @@ class ServerWaits {
   std::vector<double> seconds_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/table_rows.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
@@ -15,7 +15,7 @@ constexpr uint64_t kRecordBytesMax = uint64_t{1} << 31;
 bool IsWhole(const TableRecord& record) {
   const TableRows& rows = record.rows();
   const int used = rows.show_size();
-  if (!HasConsistentLengths(rows) || used != rows.id_size()) return false;
+  if (!ps::HasConsistentLengths(rows) || used != rows.id_size()) return false;
   const auto brief =
       static_cast<size_t>(std::count(rows.brief().begin(), rows.brief().end(), true));
   const size_t weights = (static_cast<size_t>(used) - brief) * record.dim() + brief;
@@ -25,7 +25,7 @@ bool IsWhole(const TableRecord& record) {
 
 }  // namespace
 
-Status TableFileWriter::Add(const PsTableRows& rows, const PsTable& table) {
+Status TableFileWriter::Add(const ps::PsTableRows& rows, const ps::PsTable& table) {
   CHECK_EQ(rows.use.size(), rows.ids.size());
   const std::vector<size_t> begins = rows.Begins();
   size_t row = 0, waiting = 0;
@@ -48,8 +48,8 @@ Status TableFileWriter::Add(const PsTableRows& rows, const PsTable& table) {
     }
     const std::span use = std::span(rows.use).subspan(first, row - first);
     const bool counted = std::ranges::any_of(
-        use, [](const PsTableRows::Use& one) { return one.click != 0 || one.brief; });
-    AddUse(use, counted, &to);
+        use, [](const ps::PsTableRows::Use& one) { return one.click != 0 || one.brief; });
+    ps::AddUse(use, counted, &to);
     to.set_content(rows.content.data() + begins[first],
                    (begins[row] - begins[first]) * sizeof(float));
     for (; waiting < rows.waiting.size() && RowBucket(rows.waiting[waiting].id) == bucket;
@@ -84,12 +84,13 @@ Status ReadTableFile(const std::string& path, const TableSink& take) {
       return DataLoss("%s: record %d is damaged", path, number);
     }
     at += sizeof(bytes) + bytes;
-    PsTableRows rows = RowsFromProto(record.rows());
+    ps::PsTableRows rows = ps::RowsFromProto(record.rows());
     rows.slots.assign(record.slot().begin(), record.slot().end());
-    const PsTable table{.variable = rows.variable, .dim = record.dim(), .rules = record.rules()};
+    const ps::PsTable table{
+        .variable = rows.variable, .dim = record.dim(), .rules = record.rules()};
     TD_RETURN_IF_ERROR(Annotate(take(rows, table), path));
   }
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

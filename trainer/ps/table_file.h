@@ -17,13 +17,13 @@
 #include "common/base/files.h"
 #include "pserver/client/client.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class TableFileWriter {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
   // Adds whole row buckets of `table`; they must come in ascending order.
-  Status Add(const PsTableRows& rows, const PsTable& table);
+  Status Add(const ps::PsTableRows& rows, const ps::PsTable& table);
   Status SyncAndClose() { return file_.SyncAndClose(); }
 
  private:
@@ -31,9 +31,9 @@ class TableFileWriter {
 };
 
 // Receives the rows. In `table` only name, dim and rules are set.
-using TableSink = std::function<Status(const PsTableRows& rows, const PsTable& table)>;
+using TableSink = std::function<Status(const ps::PsTableRows& rows, const ps::PsTable& table)>;
 // Calls `take` with each record of the file. DATA_LOSS: a record is damaged; the message names file
 // and record. Returns an error of `take`.
 Status ReadTableFile(const std::string& path, const TableSink& take);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 class BadRecords {
  public:
@@ -39,4 +39,4 @@ class BadRecords {
   int64_t count_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

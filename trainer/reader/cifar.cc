@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr size_t kPlane = size_t{32} * 32, kColours = 3, kRecord = 1 + kColours * kPlane;
@@ -94,4 +94,4 @@ StatusOr<std::unique_ptr<Dataset>> OpenCifar10(const Cifar10Options& options) {
   return std::make_unique<Cifar10>(options.dir, options.train, std::move(records));
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -8,7 +8,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct Cifar10Options {
   std::string dir;
@@ -23,4 +23,4 @@ struct Cifar10Options {
 // file and offset.
 StatusOr<std::unique_ptr<Dataset>> OpenCifar10(const Cifar10Options& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 int64_t ClickColumns::all_ids() const {
   return std::accumulate(ids.begin(), ids.end(), int64_t{0});
@@ -87,4 +87,4 @@ std::unique_ptr<Dataset> ClickRecords::View(std::shared_ptr<const ClickRecords> 
   return std::make_unique<ClickView>(std::move(records), begin, size, std::move(name));
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

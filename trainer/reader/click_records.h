@@ -10,7 +10,7 @@
 #include "trainer/reader/dataset_arena.h"
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Records that were read together, stored consecutively. Ids and numbers are in memory().
 struct ClickPiece {
@@ -50,4 +50,4 @@ class ClickRecords {
   std::vector<ClickPiece> pieces_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

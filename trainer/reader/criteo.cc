@@ -10,7 +10,7 @@
 #include "trainer/reader/click_records.h"
 #include "trainer/reader/text_values.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr size_t kFields = 1 + kCriteoNumbers + kCriteoCategories;
@@ -171,4 +171,4 @@ StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options) {
                    });
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -9,7 +9,7 @@
 
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 inline constexpr size_t kCriteoNumbers = 13, kCriteoCategories = 26;
 
@@ -41,4 +41,4 @@ struct CriteoOptions {
 // out of range.
 StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

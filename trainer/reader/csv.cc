@@ -12,7 +12,7 @@
 #include "trainer/reader/csv_columns.h"
 #include "trainer/reader/text_values.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 // The positions of the used columns in a line.
@@ -255,4 +255,4 @@ StatusOr<TrainAndTest> Opener::Run() {
 
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options) { return Opener(options).Run(); }
 
-}  // namespace tandem
+}  // namespace tandem::reader

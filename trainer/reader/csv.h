@@ -13,7 +13,7 @@
 
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct CsvColumn {
   enum Kind : uint8_t { kVocabulary, kHash, kNumeric };
@@ -48,4 +48,4 @@ struct CsvOptions {
 // name. Errors of the files: as ReadLines().
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

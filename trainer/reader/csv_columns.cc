@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 // Converts the bits of a float to an unsigned number with the same order, and back.
@@ -151,4 +151,4 @@ void ColumnIds::Encode(CsvPiece& piece) const {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "trainer/reader/csv.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // A text of up to 15 bytes as two numbers, which are faster to hash and compare than the bytes.
 struct ShortText {
@@ -120,4 +120,4 @@ class ColumnIds {
                                  // case
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

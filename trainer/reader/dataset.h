@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // One tensor of every sample. `desc` describes one sample, without the batch dimension: a batch is
 // [batch, desc.shape...]. `name` is the program's data variable for this field.
@@ -62,4 +62,4 @@ struct TrainAndTest {
   std::vector<std::string> warnings;     // the first bad records: "file:line: why"
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

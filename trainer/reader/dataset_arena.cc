@@ -6,7 +6,7 @@
 
 #include "common/base/huge_pages.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr size_t kBlockAlignment = 4096;
@@ -35,4 +35,4 @@ void* DatasetArena::do_allocate(size_t bytes, size_t alignment) {
   return blocks_.back().get() + at;
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -9,7 +9,7 @@
 
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Allocates in growing blocks, which the system may back with huge pages: one page fault for 2 MiB
 // instead of one for 4 KiB. Frees memory only in its destructor. Thread-safe.
@@ -38,4 +38,4 @@ class DatasetArena final : public std::pmr::memory_resource {
   size_t used_ TD_GUARDED_BY(mu_) = 0;         // bytes used in the last block
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -11,7 +11,7 @@
 #include "trainer/reader/input_file.h"
 #include "trainer/reader/record_io.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int64_t kValuesMax = int64_t{1} << 28;  // per feature
@@ -299,4 +299,4 @@ StatusOr<std::string> DescribeExample(std::string_view record, size_t values_max
   return out;
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -7,7 +7,7 @@
 
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // A feature that every record has, as a field of the samples.
 struct ExampleFeature {
@@ -39,4 +39,4 @@ StatusOr<std::string> ExampleOf(const Dataset& data, uint32_t id);
 // values of each. DATA_LOSS: `record` is not such a message.
 StatusOr<std::string> DescribeExample(std::string_view record, size_t values_max);
 
-}  // namespace tandem
+}  // namespace tandem::reader

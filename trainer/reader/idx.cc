@@ -10,7 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr uint32_t kTypeU8 = 0x08;
@@ -228,4 +228,4 @@ StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
   return ParseIdx(bytes, path, rank);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

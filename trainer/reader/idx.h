@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct IdxArray {
   std::vector<uint32_t> dims;  // outermost first; `rank` of them
@@ -29,4 +29,4 @@ StatusOr<IdxArray> ParseIdx(std::span<const uint8_t> file, const std::string& na
 // Reads and parses the file. NOT_FOUND, PERMISSION_DENIED, DATA_LOSS; the message names `path`.
 StatusOr<IdxArray> ReadIdx(const std::string& path, int rank);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -18,7 +18,7 @@
 #include "trainer/reader/text_lines.h"
 #include "trainer/reader/text_values.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
@@ -337,4 +337,4 @@ StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options
   return std::make_unique<ImageList>(options, std::move(entries), threads);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -11,7 +11,7 @@
 #include "kernels/ops/conv/sample_image.h"
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 inline constexpr char kImageField[] = "img";
 inline constexpr char kImagePixels[] = "img@PIXELS";
@@ -60,4 +60,4 @@ ImageForm FormOf(const ImageListOptions& options);
 StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options,
                                                  std::vector<std::string>* warnings);
 
-}  // namespace tandem
+}  // namespace tandem::reader

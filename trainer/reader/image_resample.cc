@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/sample_image.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 void FillTaps(double begin, double length, int pixels, std::span<int32_t> taps) {
@@ -74,4 +74,4 @@ void ImageResampler::Run(const ImagePixels& image, const ImageForm& form, bool f
   SampleImage(form, image.rgb, image.width, image.height, taps_.data(), scratch_.data(), out);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -10,7 +10,7 @@
 #include "kernels/ops/conv/sample_image.h"
 #include "trainer/reader/jpeg.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Computes the source pixels of each output pixel in image.rect_*. `taps` is the input [2, size] of
 // sample_image: rows, then columns; `flip` reverses the columns. Positions lie between pixel
@@ -34,4 +34,4 @@ class ImageResampler {
   std::vector<std::byte> scratch_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace tandem {
+namespace tandem::reader {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
   // O_NONBLOCK: a named pipe is detected and reported, instead of a wait for its writer.
@@ -47,4 +47,4 @@ StatusOr<size_t> InputFile::Read(uint64_t offset, char* to, size_t bytes) const 
   return got;
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

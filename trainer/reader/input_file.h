@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Thread-safe.
 class InputFile {
@@ -33,4 +33,4 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int64_t kPixelsMax = int64_t{1} << 27;
@@ -159,4 +159,4 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
       rect.y / s - state.first_row, rect.width / s, rect.height / s};
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct ImageSize {
   int width = 0, height = 0;
@@ -48,4 +48,4 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

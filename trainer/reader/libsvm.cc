@@ -9,7 +9,7 @@
 #include "trainer/reader/dataset_arena.h"
 #include "trainer/reader/text_values.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int64_t kIdsMax = int64_t{1} << 32;
@@ -247,4 +247,4 @@ StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options) {
   return MakeViews(options.files, read.split, std::move(read.warnings), view);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

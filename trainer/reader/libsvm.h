@@ -7,7 +7,7 @@
 
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct LibSvmOptions {
   RecordFiles files;
@@ -31,4 +31,4 @@ struct LibSvmOptions {
 // Errors: as ReadLineFiles(). INVALID_ARGUMENT: options out of range.
 StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -10,7 +10,7 @@
 
 #include "trainer/reader/idx.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
@@ -146,4 +146,4 @@ StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
   return std::make_unique<Mnist>(options, std::move(images), std::move(labels), samples);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -8,7 +8,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct MnistOptions {
   std::string dir;
@@ -29,4 +29,4 @@ struct MnistOptions {
 // label is >= classes, or there are no samples.
 StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -18,7 +18,7 @@
 #include "trainer/reader/synthetic.h"
 #include "trainer/reader/text.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 StatusOr<TrainAndTest> Mnist(const DataConfig& config, const std::string& dir, bool with_test) {
@@ -348,4 +348,4 @@ StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const 
                           config.strategy().batch_merge_repeats());
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -10,9 +10,12 @@
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
-
 class DataConfig;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::reader {
+
 struct ImageListOptions;
 
 // The values of data.format: "mnist", "csv", ...
@@ -45,4 +48,4 @@ struct ReadShare {
 StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const Dataset& dataset,
                                                  const ReadShare& share, Device& device);
 
-}  // namespace tandem
+}  // namespace tandem::reader

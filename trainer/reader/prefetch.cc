@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/runner.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int32_t kCapacityMax = 65536;
@@ -196,4 +196,4 @@ Prefetcher::Stats Prefetcher::stats() const {
           static_cast<double>(fill_nanos_.load()) * 1e-9};
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

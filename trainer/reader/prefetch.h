@@ -15,7 +15,7 @@
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/sampler.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // One rank's part of a global batch, in host memory.
 struct Batch {
@@ -119,4 +119,4 @@ class Prefetcher {
   std::atomic<int64_t> wait_nanos_{0}, fill_nanos_{0};
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 Status Check(const RecordFiles& files) {
@@ -90,4 +90,4 @@ PieceIndex::Place PieceIndex::Find(uint64_t record) const {
   return {static_cast<size_t>(end - ends_.begin()), static_cast<size_t>(record - begin)};
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -11,7 +11,7 @@
 #include "trainer/reader/dataset.h"
 #include "trainer/reader/text_lines.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct RecordFiles {
   std::vector<std::string> train, test;  // paths
@@ -72,4 +72,4 @@ using MakeView =
 TrainAndTest MakeViews(const RecordFiles& files, const RecordSplit& split,
                        std::vector<std::string> warnings, const MakeView& view);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -13,7 +13,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr uint32_t kChunkMagic = 0x01020304;
@@ -323,4 +323,4 @@ StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(const std::string& 
   return std::make_unique<RecordIoWriter>(std::move(file));
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

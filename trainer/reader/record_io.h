@@ -17,7 +17,7 @@
 #include "common/base/status.h"
 #include "trainer/reader/input_file.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 enum class RecordFormat : uint8_t { kTfRecord, kRecordIo };
 const char* Name(RecordFormat format);  // "tfrecord", "recordio"
@@ -83,4 +83,4 @@ class RecordWriter {
   virtual Status Finish() = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

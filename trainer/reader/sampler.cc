@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
   const auto begin = [&](uint64_t r) { return static_cast<uint32_t>(r * global_batch / ranks); };
@@ -77,4 +77,4 @@ double Sampler::Weight(uint64_t step) const {
   return static_cast<double>(options_.global_batch) / counted;
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -13,7 +13,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // A rank's part of a global batch: samples [first, first + size).
 struct BatchShare {
@@ -77,4 +77,4 @@ class Sampler {
   std::vector<uint32_t> ids_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

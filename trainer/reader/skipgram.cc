@@ -10,7 +10,7 @@
 #include "common/base/rng.h"
 #include "trainer/reader/text_parts.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -173,4 +173,4 @@ StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options) {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -7,7 +7,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct SkipGramOptions {
   std::string path;        // text file; words are runs of letters, case ignored
@@ -30,4 +30,4 @@ struct SkipGramOptions {
 // than three words of the vocabulary, or one of its parts has no pair.
 StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/rng.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 // Normal numbers drawn once. Patterns and noise are parts of this pool from different offsets, so a
@@ -90,4 +90,4 @@ StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const SyntheticOptions& options
   return std::make_unique<Synthetic>(options);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

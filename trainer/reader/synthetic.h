@@ -7,7 +7,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct SyntheticOptions {
   std::vector<int64_t> image = {3, 224, 224};  // channels, height, width
@@ -23,4 +23,4 @@ struct SyntheticOptions {
 // INVALID_ARGUMENT: sizes out of range.
 StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const SyntheticOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -10,7 +10,7 @@
 #include "common/base/rng.h"
 #include "trainer/reader/text_parts.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int64_t kBytes = 256;  // number of byte tokens; token 256 is the mask
@@ -124,4 +124,4 @@ StatusOr<TrainAndTest> OpenText(const TextOptions& given) {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

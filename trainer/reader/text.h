@@ -5,7 +5,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 struct TextOptions {
   std::string path;
@@ -28,4 +28,4 @@ struct TextOptions {
 // read to its end.
 StatusOr<TrainAndTest> OpenText(const TextOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::reader

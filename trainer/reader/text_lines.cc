@@ -17,7 +17,7 @@
 #include "trainer/reader/bad_records.h"
 #include "trainer/reader/input_file.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 // A piece and its records fit in a processor's cache.
@@ -332,4 +332,4 @@ StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::str
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

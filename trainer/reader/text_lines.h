@@ -12,7 +12,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Bytes after the end of a line that may be read, so that fields can be loaded word by word.
 inline constexpr size_t kLineSlack = 64;
@@ -85,4 +85,4 @@ size_t SplitLine(std::string_view line, char separator, std::string_view* fields
 StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::string& text,
                                  std::string_view* fields, size_t fields_max);
 
-}  // namespace tandem
+}  // namespace tandem::reader

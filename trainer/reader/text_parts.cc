@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace tandem {
+namespace tandem::reader {
 
 StatusOr<std::ifstream> OpenTextFile(const std::string& path) {
   errno = 0;
@@ -13,4 +13,4 @@ StatusOr<std::ifstream> OpenTextFile(const std::string& path) {
   return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -10,7 +10,7 @@
 
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // NOT_FOUND, PERMISSION_DENIED.
 StatusOr<std::ifstream> OpenTextFile(const std::string& path);
@@ -41,4 +41,4 @@ class TextParts {
   int64_t items_, train_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr ptrdiff_t kDigitsMax = 15;
@@ -81,4 +81,4 @@ uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Mix(hash, kFirst)) * range) >> 64);
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -12,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace tandem {
+namespace tandem::reader {
 
 // Bytes that must be readable after every text here: texts are loaded as vectors.
 inline constexpr size_t kTextSlack = 32;
@@ -128,4 +128,4 @@ inline ScannedIndex ScanIndex(const char* at, const char* end) {
 // 1.
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range);
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -6,7 +6,7 @@
 #include "proto/job.pb.h"
 #include "trainer/session/evaluator.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Includes the wait for the previous step.
@@ -16,7 +16,8 @@ constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::mi
 }  // namespace
 
 StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Make(const JobConfig& config, const Plan& plan,
-                                                     const Dataset& dataset, Prefetcher& reader,
+                                                     const reader::Dataset& dataset,
+                                                     reader::Prefetcher& reader,
                                                      const JobDevice& place) {
   TD_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, BindFields(plan, dataset));
   const DistributedStrategy& strategy = config.strategy();
@@ -39,7 +40,7 @@ StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Make(const JobConfig& config, co
 
 BatchFeed::~BatchFeed() { (void)WaitForCopy(); }
 
-Status BatchFeed::Reset(const ReadRange& range) {
+Status BatchFeed::Reset(const reader::ReadRange& range) {
   TD_RETURN_IF_ERROR(WaitForCopy());
   staged_.reset();
   next_.reset();
@@ -47,8 +48,8 @@ Status BatchFeed::Reset(const ReadRange& range) {
   return reader_.Reset(range);
 }
 
-StatusOr<const Batch*> BatchFeed::Next(Time deadline) {
-  StatusOr<const Batch*> next = next_ ? *std::exchange(next_, {}) : reader_.Next(deadline);
+StatusOr<const reader::Batch*> BatchFeed::Next(Time deadline) {
+  StatusOr<const reader::Batch*> next = next_ ? *std::exchange(next_, {}) : reader_.Next(deadline);
   batch_ = next.ok() ? *next : nullptr;
   return next;
 }
@@ -140,4 +141,4 @@ Status BatchFeed::Bring(int part) {
   return CopyAhead(part);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -15,8 +15,10 @@
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
-
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // Not thread-safe.
 class BatchFeed {
@@ -25,15 +27,16 @@ class BatchFeed {
   // `reader` holds. `reader` reads `dataset` into place.batch_memory. All arguments but `config`
   // must outlive the feed. Errors: as BindFields.
   static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const Plan& plan,
-                                                   const Dataset& dataset, Prefetcher& reader,
+                                                   const reader::Dataset& dataset,
+                                                   reader::Prefetcher& reader,
                                                    const JobDevice& place);
   // Waits for the copy in progress.
   ~BatchFeed();
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
-  Status Reset(const ReadRange& range);        // Prefetcher::Reset
-  StatusOr<const Batch*> Next(Time deadline);  // Prefetcher::Next
+  Status Reset(const reader::ReadRange& range);        // Prefetcher::Reset
+  StatusOr<const reader::Batch*> Next(Time deadline);  // Prefetcher::Next
   // Makes part `part` of the batch that Next() returned last the input of the plan's next run. The
   // last part invalidates that batch.
   Status Bring(int part);
@@ -45,12 +48,12 @@ class BatchFeed {
  private:
   // A part of a batch.
   struct Piece {
-    const Batch* batch = nullptr;
+    const reader::Batch* batch = nullptr;
     int part = 0;
     bool operator==(const Piece&) const = default;
   };
 
-  BatchFeed(const Dataset& dataset, Prefetcher& reader, std::vector<Tensor> inputs,
+  BatchFeed(const reader::Dataset& dataset, reader::Prefetcher& reader, std::vector<Tensor> inputs,
             const JobDevice& place, int parts)
       : dataset_(dataset),
         reader_(reader),
@@ -68,20 +71,20 @@ class BatchFeed {
   Status WaitForCopy();
   Status CopyAhead(int part);
 
-  const Dataset& dataset_;
-  Prefetcher& reader_;
+  const reader::Dataset& dataset_;
+  reader::Prefetcher& reader_;
   const std::vector<Tensor> inputs_;  // the plan's, by field
   const JobDevice& place_;
   const int parts_;
-  const Batch* batch_ = nullptr;
+  const reader::Batch* batch_ = nullptr;
   int64_t bytes_ = 0;
   // Used with a double buffer on a device:
-  std::unique_ptr<SideStream> side_;            // nullptr: no double buffer
-  Buffer room_;                                 // device memory beside the variables
-  std::vector<std::byte*> beside_;              // addresses in room_, by field
-  std::optional<Piece> staged_;                 // the piece copied there or in copy
-  Source source_;                               // location of staged_
-  std::optional<StatusOr<const Batch*>> next_;  // read ahead of Next()
+  std::unique_ptr<SideStream> side_;                    // nullptr: no double buffer
+  Buffer room_;                                         // device memory beside the variables
+  std::vector<std::byte*> beside_;                      // addresses in room_, by field
+  std::optional<Piece> staged_;                         // the piece copied there or in copy
+  Source source_;                                       // location of staged_
+  std::optional<StatusOr<const reader::Batch*>> next_;  // read ahead of Next()
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

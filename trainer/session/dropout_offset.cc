@@ -4,7 +4,7 @@
 #include "kernels/ops/elementwise/dropout.h"
 #include "trainer/reader/sampler.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 namespace {
 
@@ -16,9 +16,10 @@ Status Put(Scope& scope, const std::string& var, const DropoutPosition& at) {
 
 }  // namespace
 
-Status PlaceDropout(Scope& scope, const ReadShare& of, const DropoutOffset& place) {
-  const BatchShare share = ShareOf(static_cast<uint32_t>(of.global_batch),
-                                   static_cast<uint32_t>(of.rank), static_cast<uint32_t>(of.ranks));
+Status PlaceDropout(Scope& scope, const reader::ReadShare& of, const DropoutOffset& place) {
+  const reader::BatchShare share =
+      reader::ShareOf(static_cast<uint32_t>(of.global_batch), static_cast<uint32_t>(of.rank),
+                      static_cast<uint32_t>(of.ranks));
   const auto at = [&](int64_t part, int64_t samples) {
     return DropoutPosition{static_cast<int64_t>(place.seed), place.step,
                            share.first + part * samples, samples};
@@ -30,4 +31,4 @@ Status PlaceDropout(Scope& scope, const ReadShare& of, const DropoutOffset& plac
   return Put(scope, kDropoutPosition, at(place.part, share.size / place.parts));
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "kernels/exec/scope.h"
 #include "trainer/reader/open.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Tells dropout which samples of which step run next, so that any number of ranks drops the same
 // elements. The rank's share of the batch runs in `parts` parts, and this run is number `part`.
@@ -19,6 +19,6 @@ struct DropoutOffset {
   int part = 0, parts = 1;
   int micro_batches = 1;
 };
-Status PlaceDropout(Scope& scope, const ReadShare& share, const DropoutOffset& place);
+Status PlaceDropout(Scope& scope, const reader::ReadShare& share, const DropoutOffset& place);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -12,7 +12,7 @@
 #include "trainer/session/local_replicas.h"
 #include "trainer/session/session.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct ElasticJob {
   JobSources sources;
@@ -38,4 +38,4 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
 // empty if the process was never needed. Otherwise as LocalReplicas::Run.
 StatusOr<ElasticResult> RunElastic(const ElasticJob& job, StopSwitch& stop, const Clock& clock);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

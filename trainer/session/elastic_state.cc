@@ -4,7 +4,7 @@
 
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, Scope& scope,
                                                         StepRollback& point,
@@ -28,4 +28,4 @@ Status TakeUp(const ElasticState& kept, Scope& scope) {
   return PutInto(kept.tensors, "in memory", scope);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -14,7 +14,7 @@
 #include "trainer/modes/step_rollback.h"
 #include "trainer/session/run_counts.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct ElasticState {
   // The process's progress so far.
@@ -39,4 +39,4 @@ StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, 
 // Copies the tensors into the variables of `scope` that have the same names.
 Status TakeUp(const ElasticState& kept, Scope& scope);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "trainer/modes/mode.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The operator of the program's first metric.
@@ -36,7 +36,7 @@ std::vector<std::string> MetricState(const Program& program) {
 }
 
 // Ids of the data must be rows of the tables they are looked up in.
-Status CheckTables(const Program& program, const SampleField& field) {
+Status CheckTables(const Program& program, const reader::SampleField& field) {
   for (const Op& op : program.ops) {
     const bool prefetch = op.type == "prefetch_rows";
     if (!prefetch && op.type != "lookup_table") continue;
@@ -61,9 +61,9 @@ std::string DataNames(const Program& program) {
 
 }  // namespace
 
-StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset) {
+StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset& dataset) {
   std::vector<Tensor> bound;
-  for (const SampleField& field : dataset.fields()) {
+  for (const reader::SampleField& field : dataset.fields()) {
     const auto tensor = plan.Get(field.name);
     if (!tensor.ok()) {
       return InvalidArgument(
@@ -86,7 +86,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& datase
   for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
     const auto& fields = dataset.fields();
     if (std::none_of(fields.begin(), fields.end(),
-                     [var](const SampleField& f) { return f.name == var->name; })) {
+                     [var](const reader::SampleField& f) { return f.name == var->name; })) {
       return InvalidArgument(
           "the program reads data variable \"%s\", which the data does not have [TD1208]",
           var->name);
@@ -131,7 +131,7 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
-  for (const SampleField& field : dataset_->fields()) {
+  for (const reader::SampleField& field : dataset_->fields()) {
     // sample_image makes one element from up to four bytes.
     const bool bytes = field.desc.dtype == DType::kU8;
     elements += field.desc.shape.numel() / (bytes ? 4 : 1);
@@ -234,4 +234,4 @@ std::string MetricName(const Program& program) {
   return op == nullptr ? "" : op->type;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

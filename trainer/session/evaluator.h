@@ -11,7 +11,7 @@
 #include "kernels/graph/for_test.h"
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct Evaluation {
   double loss = 0;
@@ -39,7 +39,7 @@ class Evaluator {
   // `places`: replicas, at least 1. `part` selects the part of the program to run, once the program
   // is bound to its batch (ModeDriver::Evaluated). If that part has no loss, the evaluation is
   // empty.
-  Evaluator(Program forward, const Backend& backend, Scope& scope, const Dataset* dataset,
+  Evaluator(Program forward, const Backend& backend, Scope& scope, const reader::Dataset* dataset,
             PlanOptions options, CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
       : forward_(ForTest(std::move(forward))),
         backend_(backend),
@@ -79,7 +79,7 @@ class Evaluator {
   const Backend& backend_;
   Scope& scope_;
   CpuDevice host_;
-  const Dataset* const dataset_;
+  const reader::Dataset* const dataset_;
   const PlanOptions options_;
   CommHandler* const comm_;
   const Part part_;
@@ -92,6 +92,6 @@ std::string MetricName(const Program& program);
 
 // Addresses of the plan's data variables in the order of the dataset's fields. INVALID_ARGUMENT:
 // the program and the data do not match; the message names both.
-StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const Dataset& dataset);
+StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset& dataset);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "trainer/job/sample_images.h"
 #include "trainer/modes/mode_options.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // Replica `index` of `places` as a rank.
@@ -31,10 +31,10 @@ bool Meet(const JobConfig& config) {
   return config.mode() == LOCAL || (config.mode() == PSERVER && before_push);
 }
 
-StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const RankInfo& place,
-                                                const RankInfo& worker, const ModeSecrets& secrets,
-                                                Agreement agreement,
-                                                std::unique_ptr<Communicator> communicator) {
+StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(
+    const JobConfig& config, const RankInfo& place, const RankInfo& worker,
+    const ModeSecrets& secrets, Agreement agreement,
+    std::unique_ptr<collective::Communicator> communicator) {
   TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
   options.agreement = std::move(agreement);
   options.tls = secrets.tls;
@@ -44,7 +44,7 @@ StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(const JobConfig& config, const R
   ModeOptions within = options;
   within.ranks = PlacesOf(config);
   within.rank = place.rank - worker.rank * within.ranks;
-  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<collective::Communicator>> communicators;
   communicators.push_back(std::move(communicator));
   std::unique_ptr<ModeDriver> places = MakeCollectiveMode(within, std::move(communicators));
   if (config.mode() == LOCAL) return places;
@@ -86,8 +86,8 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
   if (options.train == nullptr) {
-    TD_ASSIGN_OR_RETURN(places->data_, OpenData(config.data(), options.job_dir, leader || section,
-                                                SamplesInStep(config)));
+    TD_ASSIGN_OR_RETURN(places->data_, reader::OpenData(config.data(), options.job_dir,
+                                                        leader || section, SamplesInStep(config)));
     for (const std::string& warning : places->data_.warnings) {
       if (leader) options.sink("warning: " + warning + "\n");
     }
@@ -101,12 +101,12 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
   }
 
   const int count = PlacesOf(config);
-  std::vector<std::unique_ptr<Communicator>> communicators(static_cast<size_t>(count));
+  std::vector<std::unique_ptr<collective::Communicator>> communicators(static_cast<size_t>(count));
   if (Meet(config)) {
-    HostCommunicatorConfig memory;
+    collective::HostCommunicatorConfig memory;
     memory.operation_timeout = std::chrono::milliseconds(config.step_timeout_ms());
     memory.rule.tree_order = config.strategy().deterministic();
-    communicators = MakeInprocCommunicators(count, memory);
+    communicators = collective::MakeInprocCommunicators(count, memory);
   }
   const RankInfo worker = options.rank;
   for (int i = 0; i < count; ++i) {
@@ -128,7 +128,8 @@ LocalReplicas::~LocalReplicas() = default;
 
 Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
                                const ModeSecrets& secrets, const RankInfo& worker,
-                               std::unique_ptr<Communicator> communicator, const Clock& clock) {
+                               std::unique_ptr<collective::Communicator> communicator,
+                               const Clock& clock) {
   Place place;
   TD_ASSIGN_OR_RETURN(place.mode, PlaceMode(config, options.rank, worker, secrets, agreement_,
                                             std::move(communicator)));
@@ -186,4 +187,4 @@ void StopSwitch::Set(LocalReplicas* places) {
   if (stopped_ && running_ != nullptr) running_->RequestStop();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

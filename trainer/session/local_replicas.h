@@ -16,12 +16,12 @@
 #include "trainer/reader/open.h"
 #include "trainer/session/session.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The credentials that a worker presents to its peers.
 struct ModeSecrets {
   std::string job;                      // the job's secret; empty: none
-  TlsFiles tls;                         // for connections to pservers
+  rpc::TlsFiles tls;                    // for connections to pservers
   bool insecure_allow_network = false;  // allow pservers at network addresses without TLS
 };
 
@@ -53,10 +53,10 @@ class LocalReplicas {
   // Adds replica `index` of `worker`. `communicator` connects replicas that reduce in memory;
   // nullptr: they do not.
   Status AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
-                  const RankInfo& worker, std::unique_ptr<Communicator> communicator,
+                  const RankInfo& worker, std::unique_ptr<collective::Communicator> communicator,
                   const Clock& clock);
 
-  TrainAndTest data_;
+  reader::TrainAndTest data_;
   Agreement agreement_;  // for jobs with processes as ranks
   std::vector<Place> places_;
 };
@@ -80,4 +80,4 @@ class StopSwitch {
   bool stopped_ TD_GUARDED_BY(mu_) = false;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -17,7 +17,7 @@
 #include "trainer/modes/mode_options.h"
 #include "trainer/reader/open.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // The initial gradient of the loss. The sum over all ranks must be what the strategy asks for:
@@ -264,7 +264,7 @@ namespace {
 
 // The checks of BindFields (trainer/session/evaluator.h) that do not need the data files.
 Status CheckDataNames(const Program& program, const DataConfig& data) {
-  const std::vector<std::string> fields = FieldNames(data);
+  const std::vector<std::string> fields = reader::FieldNames(data);
   std::vector<std::string> variables;
   for (const Var* var : program.VarsOf(VarKind::kData)) variables.push_back(var->name);
   const auto in = [](const std::vector<std::string>& names, const std::string& name) {
@@ -304,4 +304,4 @@ Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
   return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,9 +9,11 @@
 #include "trainer/modes/mode.h"
 
 namespace tandem {
-
 class DistributedStrategy;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 struct JobPrograms {
   Program train;                   // forward, backward and the operators of the mode
@@ -57,4 +59,4 @@ ProgramObserver DrawInto(const std::string& dir);
 // arguments, the optimizer or the names of the data before a process starts.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/shard_params.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 bool WritesHalf(const Program& program, const Op& op) {
@@ -126,4 +126,4 @@ RunCounts CountsOf(const RunParts& parts) {
   return counts;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

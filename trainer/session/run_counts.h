@@ -12,7 +12,7 @@
 #include "kernels/exec/executor.h"
 #include "trainer/session/programs.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Counters by name:
 //   ops, ops.TYPE           operators of the training program
@@ -113,4 +113,4 @@ struct RunParts {
 };
 RunCounts CountsOf(const RunParts& parts);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

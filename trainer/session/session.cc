@@ -17,7 +17,7 @@
 #include "trainer/session/session_parts.h"
 #include "trainer/session/step_runner.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 class Session::Impl {
  public:
@@ -378,4 +378,4 @@ StatusOr<SessionResult> Session::Run() { return impl_->Run(); }
 
 std::shared_ptr<const ElasticState> Session::TakeKept() { return impl_->TakeKept(); }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

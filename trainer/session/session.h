@@ -17,9 +17,15 @@
 #include "trainer/session/run_counts.h"
 
 namespace tandem {
-
-class Dataset;
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::reader {
+class Dataset;
+}  // namespace tandem::reader
+
+namespace tandem::trainer {
+
 class StatusReporter;
 struct ElasticState;
 
@@ -27,11 +33,11 @@ struct SessionOptions {
   std::string job_dir;   // base of the job's relative paths; "" or ends with a slash
   std::string job_text;  // the effective job, stored with checkpoints
   RankInfo rank;
-  int64_t global_batch = 0;        // samples of a step over all ranks
-  const Dataset* train = nullptr;  // not owned
-  const Dataset* test = nullptr;   // not owned; the data that rank 0 evaluates; may be null on
-                                   // others
-  ProgressOptions progress;        // the session fills in steps and worker
+  int64_t global_batch = 0;                // samples of a step over all ranks
+  const reader::Dataset* train = nullptr;  // not owned
+  const reader::Dataset* test = nullptr;   // not owned; the data that rank 0 evaluates; may be null
+                                           // on others
+  ProgressOptions progress;                // the session fills in steps and worker
   Progress::Sink sink;
   StatusReporter* board = nullptr;  // not owned; nullptr: no status page
   // For an elastic job (trainer/session/elastic.h):
@@ -82,4 +88,4 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

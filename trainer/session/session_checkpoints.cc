@@ -7,7 +7,7 @@
 #include "trainer/job/job_changes.h"
 #include "trainer/monitoring/status_reporter.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                       const Program& program, Scope& scope, Device& host, std::string* notes) {
@@ -110,4 +110,4 @@ Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, con
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

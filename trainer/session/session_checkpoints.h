@@ -11,7 +11,7 @@
 #include "trainer/modes/mode.h"
 #include "trainer/session/session.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Sets every parameter and state to its first value. The value is the tensor of the same name in
 // the file that model.parameters names; else the program's initial value. Adds notes for the user
@@ -56,4 +56,4 @@ class SessionCheckpoints {
   CheckpointStore store_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
                     int64_t steps_per_epoch) {
@@ -47,4 +47,4 @@ std::string KeepSearched(ConvSearch& search, int64_t* kept) {
   return notes + absl::StrFormat("convolutions: %d measured, %d known\n", *kept, search.found());
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/session.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // The number of steps of one run from `step` on: num_iteration_per_run, or fewer. A run ends after
 // a step that something else must follow, such as an evaluation.
@@ -31,4 +31,4 @@ StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
 // Returns notes for the user, one per line.
 std::string KeepSearched(ConvSearch& search, int64_t* kept);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

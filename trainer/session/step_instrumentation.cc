@@ -3,7 +3,7 @@
 #include "kernels/graph/passes/micro_batches.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config, ProfilePlace place,
                                                         const Plan& plan, const Backend& backend) {
@@ -47,4 +47,4 @@ StatusOr<std::string> StepInstrumentation::After(int64_t step, bool last) {
   return profile_ != nullptr ? profile_->After(step, last) : std::string();
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,8 +10,10 @@
 #include "trainer/monitoring/step_profile.h"
 
 namespace tandem {
-
 class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
 
 // Not thread-safe.
 class StepInstrumentation {
@@ -39,4 +41,4 @@ class StepInstrumentation {
   Profiler* profiler_ = nullptr;
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

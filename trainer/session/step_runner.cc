@@ -10,7 +10,7 @@
 #include "trainer/session/session_checkpoints.h"
 #include "trainer/session/session_parts.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
                                                        const SessionOptions& options,
@@ -24,7 +24,7 @@ StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
   return runner;
 }
 
-ReadShare StepRunner::share() const {
+reader::ReadShare StepRunner::share() const {
   const int each = mode_.sections();
   return {options_.global_batch, options_.rank.kind_size() / each,
           options_.rank.kind_rank() / each};
@@ -34,7 +34,7 @@ Status StepRunner::OpenData() {
   TD_ASSIGN_OR_RETURN(place_, OpenJobDevice(config_, options_.rank));
   scope_ = std::make_unique<Scope>(*place_->device);
   TD_ASSIGN_OR_RETURN(reader_,
-                      OpenReader(config_, *options_.train, share(), *place_->batch_memory));
+                      reader::OpenReader(config_, *options_.train, share(), *place_->batch_memory));
   batch_ = reader_->batch();
   steps_total_ = config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
@@ -110,7 +110,8 @@ Status StepRunner::Feed(int part) {
 Status StepRunner::NextBatch(int64_t step) {
   if (point_) TD_RETURN_IF_ERROR(point_->BeforeStep(step));
   const Time begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(const Batch* const data, feed_->Next(begin + std::chrono::minutes(10)));
+  TD_ASSIGN_OR_RETURN(const reader::Batch* const data,
+                      feed_->Next(begin + std::chrono::minutes(10)));
   if (data == nullptr)
     return Internal("the data ended at step %d of %d", DisplayStep(step), steps_total_);
   const Time end = clock_.Now();
@@ -176,4 +177,4 @@ RunCounts StepRunner::Counts(const RunHistory& history) const {
                    config_.strategy().runtime_flags().enable_cublas_tensor_op_math()});
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -26,7 +26,7 @@
 #include "trainer/session/session.h"
 #include "trainer/session/step_instrumentation.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Not thread-safe.
 class StepRunner {
@@ -60,7 +60,7 @@ class StepRunner {
   const Plan& plan() const { return *plan_; }
   Scope& scope() { return *scope_; }
   CpuDevice& host() { return host_; }
-  const Prefetcher& reader() const { return *reader_; }
+  const reader::Prefetcher& reader() const { return *reader_; }
   Executor& executor() { return *executor_; }
   // nullptr: the loss of a peer ends the job.
   StepRollback* point() { return point_ ? &*point_ : nullptr; }
@@ -92,7 +92,7 @@ class StepRunner {
   Status AddResults(int parts, Ran* ran);
   void NoteKernels();
   bool leader() const { return options_.rank.rank == 0; }
-  ReadShare share() const;
+  reader::ReadShare share() const;
 
   const JobConfig& config_;
   const SessionOptions& options_;
@@ -100,7 +100,7 @@ class StepRunner {
   const Clock& clock_;
   CpuDevice host_;
   std::optional<JobDevice> place_;
-  std::unique_ptr<Prefetcher> reader_;
+  std::unique_ptr<reader::Prefetcher> reader_;
   std::unique_ptr<Scope> scope_;
   std::unique_ptr<CodeCache> code_;
   JobPrograms programs_;
@@ -121,4 +121,4 @@ class StepRunner {
   double wait_seconds_ = 0;  // waiting for data, in the current run
 };
 
-}  // namespace tandem
+}  // namespace tandem::trainer

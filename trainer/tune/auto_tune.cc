@@ -17,7 +17,7 @@
 #include "trainer/session/programs.h"
 #include "trainer/tune/tuner.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr double kTrialSeconds = 0.4;  // duration of the measured steps
@@ -64,12 +64,12 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
 // it.
 Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable>* tunables) {
   TD_ASSIGN_OR_RETURN(const EffectiveJob plain, LoadJob(sources, workers));
-  const std::string text = SaveText(*plain.config);
+  const std::string text = strategy::SaveText(*plain.config);
   const auto without_effect = [&](const Settings& choice) {
     JobSources with = sources;
     with.chosen = choice;
     const StatusOr<EffectiveJob> job = LoadJob(with, workers);
-    return job.ok() && SaveText(*job->config) == text;
+    return job.ok() && strategy::SaveText(*job->config) == text;
   };
   for (Tunable& t : *tunables) std::erase_if(t.choices, without_effect);
   std::erase_if(*tunables, [](const Tunable& t) { return t.choices.empty(); });
@@ -84,7 +84,7 @@ class TrialBarrier {
   static StatusOr<TrialBarrier> Meet(const ModeOptions& world) {
     TrialBarrier council;
     if (world.ranks == 1) return council;
-    WorldConfig config;
+    collective::WorldConfig config;
     config.job = world.job;
     config.rank = world.rank;
     config.size = world.ranks;
@@ -93,9 +93,10 @@ class TrialBarrier {
     config.listen_host = world.listen_host;
     config.network_allowed = world.network_allowed;
     config.timeout = world.start_timeout;
-    HostCommunicatorConfig calls;
+    collective::HostCommunicatorConfig calls;
     calls.operation_timeout = world.start_timeout + world.step_timeout;
-    TD_ASSIGN_OR_RETURN(council.ranks_, Connect(config, calls, {TransportKind::kTcp}));
+    TD_ASSIGN_OR_RETURN(council.ranks_,
+                        collective::Connect(config, calls, {collective::TransportKind::kTcp}));
     // No rank requests the trial's communicator before rank 0 has closed this one's listener.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
@@ -125,7 +126,7 @@ class TrialBarrier {
   }
 
  private:
-  std::unique_ptr<Communicator> ranks_;
+  std::unique_ptr<collective::Communicator> ranks_;
 };
 
 // ---- Trials -------------------------------------------------------------------------------------
@@ -294,4 +295,4 @@ StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job
   return chosen;
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "trainer/job/job.h"
 #include "trainer/session/local_replicas.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 struct AutoTuneContext {
   JobSources sources;
@@ -29,4 +29,4 @@ struct AutoTuneContext {
 StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job, StopSwitch& stop,
                             const Clock& clock);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 // A choice, compared with the current settings.
@@ -119,4 +119,4 @@ std::string ToString(const Settings& settings) {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

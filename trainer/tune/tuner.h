@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "trainer/job/job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 // Alternative settings; at most one is chosen.
 struct Tunable {
@@ -42,4 +42,4 @@ StatusOr<Settings> Tune(std::span<const Tunable> tunables, const Trial& trial,
 // "threads=1, amp=true".
 std::string ToString(const Settings& settings);
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -23,13 +23,13 @@ Status CheckIdxFolder(const std::string& dir) {
 StatusOr<std::string> DemoJob(const std::string& data_dir, const std::string& checkpoint_dir,
                               int epochs) {
   JobConfig job;
-  Diagnostics diagnostics;
-  ParseTextProto({"lenet.pbtxt", ExampleJob()}, &job, nullptr, &diagnostics);
+  strategy::Diagnostics diagnostics;
+  strategy::ParseTextProto({"lenet.pbtxt", ExampleJob()}, &job, nullptr, &diagnostics);
   TD_RETURN_IF_ERROR(diagnostics.status());
   job.mutable_data()->set_dir(data_dir);
   job.mutable_checkpoint()->set_dir(checkpoint_dir);
   if (epochs > 0) job.set_epochs(epochs);
-  return SaveText(job);
+  return strategy::SaveText(job);
 }
 
 }  // namespace tandem::deploy

@@ -69,7 +69,7 @@ struct PserverKiller::Impl {
   StatusOr<JobAccess> Find() const {
     ParsedArgs args;
     args.positional = {options.log_dir};
-    TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+    TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {rpc::PeerRole::kAdmin}));
     access.timeout = kAnswerMax;
     return access;
   }

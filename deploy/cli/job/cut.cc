@@ -16,9 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void Print(const CutReport& report, bool as_json) {
+void Print(const ps::CutReport& report, bool as_json) {
   Json servers = Json::array();
-  for (const ServerCut& s : report.servers) {
+  for (const ps::ServerCut& s : report.servers) {
     servers.push_back({{"pserver", s.server},
                        {"address", s.address},
                        {"version", s.version},
@@ -35,9 +35,9 @@ void Print(const CutReport& report, bool as_json) {
 }
 
 // "version 1000", or "versions 990 to 1000": a_sync servers count their own pushes.
-std::string VersionsOf(const std::vector<ServerCut>& servers) {
+std::string VersionsOf(const std::vector<ps::ServerCut>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
-  for (const ServerCut& s : servers) {
+  for (const ps::ServerCut& s : servers) {
     lowest = std::min(lowest, s.version);
     highest = std::max(highest, s.version);
   }
@@ -45,7 +45,7 @@ std::string VersionsOf(const std::vector<ServerCut>& servers) {
   return absl::StrFormat("versions %d to %d", lowest, highest);
 }
 
-GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
+ps::GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
   std::random_device random;
   return {.job = access.job,
           .call_timeout = access.timeout,
@@ -64,8 +64,8 @@ Status SaveCut(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  const StatusOr<CutReport> report = cutter.Take();
+  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
+  const StatusOr<ps::CutReport> report = cutter.Take();
   if (!report.ok()) {
     Note(access, "no cut", ToString(report.status()));
     return Annotate(report.status(), "no cut");
@@ -91,8 +91,8 @@ Status RestoreCut(const ParsedArgs& args) {
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const CutReport report, cutter.Restore(number));
+  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Restore(number));
   const std::string said = absl::StrFormat("went back to cut %d (%s) on %d pservers", report.cut,
                                            VersionsOf(report.servers), report.servers.size());
   Note(access, "restored", said);
@@ -105,15 +105,15 @@ Status ListCuts(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, cutter.Find());
+  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::FoundCut> found, cutter.Find());
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows = {{"CUT", "VERSION", "PSERVERS", ""}};
-  for (const FoundCut& cut : found) {
+  for (const ps::FoundCut& cut : found) {
     std::vector<int> servers;
-    for (const ServerCut& s : cut.servers) servers.push_back(s.server);
+    for (const ps::ServerCut& s : cut.servers) servers.push_back(s.server);
     std::vector<uint64_t> versions;
-    for (const ServerCut& s : cut.servers) versions.push_back(s.version);
+    for (const ps::ServerCut& s : cut.servers) versions.push_back(s.version);
     all.push_back(
         {{"cut", cut.cut}, {"whole", cut.whole}, {"pservers", servers}, {"versions", versions}});
     rows.push_back({std::to_string(cut.cut), VersionsOf(cut.servers), absl::StrJoin(servers, " "),

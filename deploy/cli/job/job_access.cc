@@ -22,11 +22,11 @@
 namespace tandem::deploy {
 namespace {
 
-StatusOr<std::vector<tandem::Endpoint>> ParseList(const std::string& flag,
-                                                  const std::string& list) {
-  std::vector<tandem::Endpoint> all;
+StatusOr<std::vector<tandem::rpc::Endpoint>> ParseList(const std::string& flag,
+                                                       const std::string& list) {
+  std::vector<tandem::rpc::Endpoint> all;
   for (const auto part : absl::StrSplit(list, ',', absl::SkipEmpty())) {
-    auto endpoint = ParseEndpoint(std::string(part));
+    auto endpoint = rpc::ParseEndpoint(std::string(part));
     if (!endpoint.ok()) return Annotate(endpoint.status(), flag);
     all.push_back(*std::move(endpoint));
   }
@@ -61,14 +61,14 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
     if (p.status_page.empty()) continue;
     std::string address = p.status_page.substr(p.status_page.find("//") + 2);
     while (address.ends_with('/')) address.pop_back();
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    TD_ASSIGN_OR_RETURN(const tandem::rpc::Endpoint endpoint, rpc::ParseEndpoint(address));
     access.pages.push_back({p.role, p.rank, endpoint});
   }
   PserverChanges changes = ReadPserverChanges(access.folder);
   for (const auto& [index, address] : changes.added) {
     // An earlier addition that was taken back
     if (index != static_cast<int>(access.pservers.size())) continue;
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    TD_ASSIGN_OR_RETURN(const tandem::rpc::Endpoint endpoint, rpc::ParseEndpoint(address));
     access.pservers.push_back(endpoint);
   }
   access.drained = std::move(changes.drained);
@@ -83,13 +83,14 @@ Status TakeSecret(std::string file, JobAccess& access) {
     file = given->second;
   }
   if (file.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(access.secret, ReadSecretFile(file));
+  TD_ASSIGN_OR_RETURN(access.secret, rpc::ReadSecretFile(file));
   if (access.job.empty())
     return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
   return OkStatus();
 }
 
-Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobAccess& access) {
+Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
+                JobAccess& access) {
   std::error_code error;
   std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
   if (access.record) {
@@ -97,34 +98,34 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<PeerRole>& roles, JobA
     // The secret and the certificates of a job that has ended may not exist any more.
     const bool there = std::filesystem::exists(record.secret_file, error);
     if (secret_file.empty() && there) secret_file = record.secret_file;
-    for (const PeerRole role : roles) {
+    for (const rpc::PeerRole role : roles) {
       if (!tls_dir.empty() || record.tls_dir.empty()) break;
-      const std::string folder = record.tls_dir + "/" + tandem::RoleName(role);
+      const std::string folder = record.tls_dir + "/" + tandem::rpc::RoleName(role);
       if (std::filesystem::exists(folder, error) || role == roles.back()) tls_dir = folder;
     }
   }
   if (!tls_dir.empty()) {
     if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
-        !std::filesystem::exists(TlsFilesIn(tls_dir).key, error)) {
+        !std::filesystem::exists(rpc::TlsFilesIn(tls_dir).key, error)) {
       TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
       return FailedPrecondition(
           "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
           access.job, access.folder, access.folder);
     }
-    access.tls = TlsFilesIn(tls_dir);
+    access.tls = rpc::TlsFilesIn(tls_dir);
     if (access.job.empty()) {
-      TD_ASSIGN_OR_RETURN(const auto identity, CheckTlsFiles(access.tls));
+      TD_ASSIGN_OR_RETURN(const auto identity, rpc::CheckTlsFiles(access.tls));
       if (identity) access.job = identity->job;
     }
   }
   TD_RETURN_IF_ERROR(TakeSecret(secret_file, access));
   const std::string uri =
-      access.tls.enabled() ? ToUri({access.job, PeerRole::kPserver}) : std::string();
-  const auto credentials = MakeCredentials(access.tls, uri);
+      access.tls.enabled() ? rpc::ToUri({access.job, rpc::PeerRole::kPserver}) : std::string();
+  const auto credentials = rpc::MakeCredentials(access.tls, uri);
   if (!credentials.ok()) {
     return Annotate(credentials.status(),
                     absl::StrFormat("TLS (this needs role %s: tandem certs issue)",
-                                    tandem::RoleName(roles.back())));
+                                    tandem::rpc::RoleName(roles.back())));
   }
   access.credentials = *credentials;
   return OkStatus();
@@ -150,7 +151,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
   return flags;
 }
 
-StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles) {
+StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles) {
   JobAccess access;
   TD_RETURN_IF_ERROR(TakesAtMost(1, args));
   TD_ASSIGN_OR_RETURN(const int timeout, args.GetInt("timeout_s", 5, 1, 3600));
@@ -186,7 +187,7 @@ bool IsGone(const JobAccess& job, size_t server, const Status& answer) {
 }
 
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
-  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {PeerRole::kAdmin}));
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {rpc::PeerRole::kAdmin}));
   if (access.pservers.empty()) {
     return FailedPrecondition(
         "there are no pservers [TD7004]; hint: the trainers of the job keep everything, and write "
@@ -205,18 +206,19 @@ void NoteEvent(const JobAccess& job, const JobEvent& event) {
 }
 
 struct ServerAccess::Impl {
-  tandem::Endpoint endpoint;
+  tandem::rpc::Endpoint endpoint;
   std::string name, job, uri;
-  TlsFiles tls;
+  rpc::TlsFiles tls;
   bool insecure_allow_network = false;
   Duration timeout;
-  std::unique_ptr<BlockingCalls> calls;
+  std::unique_ptr<ps::BlockingCalls> calls;
 
   Status Call(const char* method, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply) const {
-    TD_RETURN_IF_ERROR(Annotate(CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
+    TD_RETURN_IF_ERROR(
+        Annotate(rpc::CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
     // Probes first: it is fast and reports the cause, which gRPC does not.
-    TD_RETURN_IF_ERROR(Annotate(ProbeConnection(endpoint, tls, uri, timeout), name));
+    TD_RETURN_IF_ERROR(Annotate(rpc::ProbeConnection(endpoint, tls, uri, timeout), name));
     return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
   }
 };
@@ -227,13 +229,14 @@ ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::mak
   impl_->job = job.job;
   impl_->tls = job.tls;
   impl_->insecure_allow_network = job.insecure_allow_network;
-  if (job.tls.enabled()) impl_->uri = ToUri({job.job, PeerRole::kPserver});
+  if (job.tls.enabled()) impl_->uri = rpc::ToUri({job.job, rpc::PeerRole::kPserver});
   impl_->timeout = job.timeout;
-  RawServer raw{MakeChannel(impl_->endpoint, job.credentials), nullptr};
+  ps::RawServer raw{rpc::MakeChannel(impl_->endpoint, job.credentials), nullptr};
   if (!job.secret.empty()) {
-    raw.session = std::make_shared<ClientSession>(job.secret, job.job, ToString(impl_->endpoint));
+    raw.session =
+        std::make_shared<ps::ClientSession>(job.secret, job.job, ToString(impl_->endpoint));
   }
-  impl_->calls = std::make_unique<BlockingCalls>(std::move(raw));
+  impl_->calls = std::make_unique<ps::BlockingCalls>(std::move(raw));
 }
 ServerAccess::~ServerAccess() = default;
 ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;
@@ -264,9 +267,9 @@ std::string Page::Fact(const std::string& name) const {
   return it == facts.end() ? "" : it->second;
 }
 
-StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout) {
+StatusOr<Page> ReadPage(const tandem::rpc::Endpoint& address, Duration timeout) {
   using nlohmann::json;
-  TD_ASSIGN_OR_RETURN(const std::string body, HttpGet(address, "/status.json", timeout));
+  TD_ASSIGN_OR_RETURN(const std::string body, http::HttpGet(address, "/status.json", timeout));
   const json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);
   Page page;
   try {

@@ -23,25 +23,28 @@ class ChannelCredentials;
 
 namespace tandem {
 class StatusReply;
-}
+}  // namespace tandem
+
+namespace tandem {}
 
 namespace tandem::deploy {
 
 struct PageAddress {
   std::string role;  // pserver, trainer
   int rank = 0;
-  tandem::Endpoint endpoint;
+  tandem::rpc::Endpoint endpoint;
 };
 
 struct JobAccess {
   std::string job;     // "": unknown; servers with a secret reject that
   std::string folder;  // tandemrun's log directory; "": the user gave addresses
   std::optional<JobRecord> record;
-  std::vector<tandem::Endpoint> pservers;  // includes those that the directory's events added later
-  std::set<int> drained;                   // indices in pservers; they may have ended
+  std::vector<tandem::rpc::Endpoint>
+      pservers;           // includes those that the directory's events added later
+  std::set<int> drained;  // indices in pservers; they may have ended
   std::vector<PageAddress> pages;
   std::string secret;  // "": no secret is proved
-  TlsFiles tls;
+  rpc::TlsFiles tls;
   bool insecure_allow_network = false;  // network traffic may be unencrypted
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   Duration timeout = std::chrono::seconds(5);  // for one reply
@@ -54,7 +57,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
 // Without both it uses log-* in the working directory, if there is only one. With TLS the
 // certificate is the first of these roles' that exists in tandemrun's tls_dir. An error says which
 // input is missing.
-StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<PeerRole>& roles);
+StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles);
 
 // Whether the server failed to reply because it was drained, which is no error.
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
@@ -91,6 +94,6 @@ struct Page {
   std::map<std::string, std::vector<std::pair<double, double>>> series;  // NaN: not finite
   std::string Fact(const std::string& name) const;                       // "": no such fact
 };
-StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout);
+StatusOr<Page> ReadPage(const tandem::rpc::Endpoint& address, Duration timeout);
 
 }  // namespace tandem::deploy

@@ -7,7 +7,7 @@
 
 namespace tandem::deploy {
 
-JobChannels::JobChannels(std::unique_ptr<PsChannel> c, std::vector<std::string> a)
+JobChannels::JobChannels(std::unique_ptr<ps::PsChannel> c, std::vector<std::string> a)
     : carrier(std::move(c)), addresses(std::move(a)) {}
 
 JobChannels::~JobChannels() {
@@ -15,22 +15,22 @@ JobChannels::~JobChannels() {
 }
 
 StatusOr<JobChannels> ConnectPservers(const JobAccess& access) {
-  PsOptions options;
+  ps::PsOptions options;
   options.job = access.job;
   options.secret = access.secret;
   options.tls = access.tls;
   options.insecure_allow_network = access.insecure_allow_network;
   options.start_timeout = access.timeout;
-  options.transport = PsTransport::kGrpc;
+  options.transport = ps::PsTransport::kGrpc;
   options.wait_for_servers = access.drained.empty();
   std::vector<std::string> addresses;
-  for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
+  for (const tandem::rpc::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
   for (size_t i = 0; i < addresses.size() && !options.wait_for_servers; ++i) {
     StatusReply reply;
     const Status answer = ServerAccess(access, i).GetStatus(&reply);
     if (!IsGone(access, i, answer)) TD_RETURN_IF_ERROR(answer);
   }
-  TD_ASSIGN_OR_RETURN(auto carrier, GrpcPsChannel::Connect(addresses, options));
+  TD_ASSIGN_OR_RETURN(auto carrier, ps::GrpcPsChannel::Connect(addresses, options));
   return JobChannels(std::move(carrier), std::move(addresses));
 }
 

@@ -11,10 +11,10 @@
 namespace tandem::deploy {
 
 struct JobChannels {
-  std::unique_ptr<PsChannel> carrier;
+  std::unique_ptr<ps::PsChannel> carrier;
   std::vector<std::string> addresses;  // addresses of its servers, in order
 
-  JobChannels(std::unique_ptr<PsChannel> c, std::vector<std::string> a);
+  JobChannels(std::unique_ptr<ps::PsChannel> c, std::vector<std::string> a);
   ~JobChannels();
   JobChannels(JobChannels&&) = default;
 };

@@ -137,7 +137,7 @@ void FindSlow(JobSnapshot& job) {
     const bool at_work = t.pushes > 0 && t.state != "completed" && t.state != "lost";
     if (t.on_servers && at_work) waited.emplace_back(t.rank, t.waited_seconds);
   }
-  const std::string slowest = SlowestText("trainer", waited, "since the pservers started");
+  const std::string slowest = http::SlowestText("trainer", waited, "since the pservers started");
   if (slowest != "-" && slowest != "none") job.slow.push_back(slowest);
 }
 

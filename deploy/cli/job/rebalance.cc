@@ -23,15 +23,15 @@ size_t SlicesOf(const std::vector<int>& buckets) {
       std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));
 }
 
-uint64_t SliceBytes(const ServedBuckets& server) {
+uint64_t SliceBytes(const ps::ServedBuckets& server) {
   uint64_t sum = 0;
   for (const auto& [bucket, bytes] : server.slice_bytes) sum += bytes;
   return sum;
 }
 
-Json ToJson(const std::vector<ServedBuckets>& servers) {
+Json ToJson(const std::vector<ps::ServedBuckets>& servers) {
   Json all = Json::array();
-  for (const ServedBuckets& s : servers) {
+  for (const ps::ServedBuckets& s : servers) {
     all.push_back({{"pserver", s.server},
                    {"address", s.address},
                    {"buckets", s.buckets.size() - SlicesOf(s.buckets)},
@@ -43,9 +43,9 @@ Json ToJson(const std::vector<ServedBuckets>& servers) {
   return all;
 }
 
-Json ToJson(const std::vector<BucketTransfer>& plan) {
+Json ToJson(const std::vector<ps::BucketTransfer>& plan) {
   Json all = Json::array();
-  for (const BucketTransfer& t : plan) {
+  for (const ps::BucketTransfer& t : plan) {
     const size_t slices = SlicesOf(t.buckets);
     all.push_back({{"source", t.source},
                    {"target", t.target},
@@ -55,8 +55,8 @@ Json ToJson(const std::vector<BucketTransfer>& plan) {
   return all;
 }
 
-void Print(const std::vector<ServedBuckets>& servers) {
-  for (const ServedBuckets& s : servers) {
+void Print(const std::vector<ps::ServedBuckets>& servers) {
+  for (const ps::ServedBuckets& s : servers) {
     const size_t slices = SlicesOf(s.buckets);
     std::printf("pserver %d (%s): %zu buckets, %llu rows, %zu slices (%.1f MB)%s\n", s.server,
                 s.address.c_str(), s.buckets.size() - slices,
@@ -65,21 +65,21 @@ void Print(const std::vector<ServedBuckets>& servers) {
   }
 }
 
-void Print(const MoveProgress& p) {
+void Print(const ps::MoveProgress& p) {
   std::printf("%zu of %zu buckets and slices moved, %.1f MB; out of use for %.0f ms at most\n",
               p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
   std::fflush(stdout);
 }
 
-Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
+Status CheckDrain(const std::vector<ps::ServedBuckets>& servers, int server) {
   const auto it = std::find_if(servers.begin(), servers.end(),
-                               [server](const ServedBuckets& s) { return s.server == server; });
+                               [server](const ps::ServedBuckets& s) { return s.server == server; });
   if (it == servers.end()) {
     return InvalidArgument("there is no pserver %d; the job has %d", server, servers.size());
   }
-  const bool another =
-      std::any_of(servers.begin(), servers.end(),
-                  [server](const ServedBuckets& s) { return s.server != server && !s.leaving; });
+  const bool another = std::any_of(
+      servers.begin(), servers.end(),
+      [server](const ps::ServedBuckets& s) { return s.server != server && !s.leaving; });
   if (!another) {
     return FailedPrecondition(
         "pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", server);
@@ -96,8 +96,8 @@ Status CheckDrain(const std::vector<ServedBuckets>& servers, int server) {
       server, it->slices);
 }
 
-Status CheckDrained(const std::vector<ServedBuckets>& servers, int server) {
-  for (const ServedBuckets& s : servers) {
+Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
+  for (const ps::ServedBuckets& s : servers) {
     if (s.server != server || s.buckets.empty()) continue;
     return FailedPrecondition(
         "pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
@@ -121,11 +121,13 @@ struct Rebalancing {
 
 Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  BucketMigrator mover(*job.carrier, job.addresses, {.job = access.job, .drained = access.drained});
-  TD_ASSIGN_OR_RETURN(std::vector<ServedBuckets> servers, mover.Where());
+  ps::BucketMigrator mover(*job.carrier, job.addresses,
+                           {.job = access.job, .drained = access.drained});
+  TD_ASSIGN_OR_RETURN(std::vector<ps::ServedBuckets> servers, mover.Where());
   for (const std::string& address : what.added) {
-    const auto known = std::find_if(servers.begin(), servers.end(),
-                                    [&](const ServedBuckets& s) { return s.address == address; });
+    const auto known =
+        std::find_if(servers.begin(), servers.end(),
+                     [&](const ps::ServedBuckets& s) { return s.address == address; });
     if (known == servers.end()) {
       TD_RETURN_IF_ERROR(mover.Add(address));
     } else if (known->leaving && !what.dry) {
@@ -140,16 +142,16 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
     TD_RETURN_IF_ERROR(mover.Leave(what.drained));
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
   }
-  const std::vector<BucketTransfer> plan =
-      what.drained >= 0 ? PlanDrain(servers, what.drained) : PlanRebalance(servers);
-  MoveProgress last;
+  const std::vector<ps::BucketTransfer> plan =
+      what.drained >= 0 ? ps::PlanDrain(servers, what.drained) : ps::PlanRebalance(servers);
+  ps::MoveProgress last;
   if (!what.dry) {
-    for (const ServedBuckets& s : servers) {
+    for (const ps::ServedBuckets& s : servers) {
       const bool came = std::count(what.added.begin(), what.added.end(), s.address) != 0;
       if (came) Note(access, "added", s.server, s.address);
     }
     size_t tenth = 0;
-    TD_RETURN_IF_ERROR(mover.Run(plan, [&](const MoveProgress& p) {
+    TD_RETURN_IF_ERROR(mover.Run(plan, [&](const ps::MoveProgress& p) {
       last = p;
       const size_t now = p.done * 10 / p.buckets;
       if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
@@ -171,7 +173,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
     std::puts(answer.dump(2).c_str());
     return OkStatus();
   }
-  for (const BucketTransfer& t : plan) {
+  for (const ps::BucketTransfer& t : plan) {
     if (what.dry) {
       const bool slices = SlicesOf(t.buckets) != 0;
       std::printf("would move %zu %s from pserver %d to pserver %d\n", t.buckets.size(),
@@ -195,8 +197,8 @@ Status RebalanceBody(const ParsedArgs& args) {
   const std::string added = args.Get("add");
   for (size_t begin = 0; begin < added.size();) {
     const size_t comma = std::min(added.find(',', begin), added.size());
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint,
-                        ParseEndpoint(added.substr(begin, comma - begin)));
+    TD_ASSIGN_OR_RETURN(const tandem::rpc::Endpoint endpoint,
+                        rpc::ParseEndpoint(added.substr(begin, comma - begin)));
     what.added.push_back(ToString(endpoint));
     begin = comma + 1;
   }

@@ -23,7 +23,7 @@ constexpr char kWhere[] =
 
 // Uses the least privileged role that has a certificate.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
-  return FindJob(args, {PeerRole::kObserver, PeerRole::kAdmin});
+  return FindJob(args, {rpc::PeerRole::kObserver, rpc::PeerRole::kAdmin});
 }
 
 // The snapshot of the job. An error if no process replies and the directory shows that the job has

@@ -78,7 +78,7 @@ Status NotMeasured(const std::string& name) {
     }
   }
   std::vector<std::string> names;
-  for (const KnobInfo& info : ListKnobs()) {
+  for (const strategy::KnobInfo& info : strategy::ListKnobs()) {
     if (Names(name, info.path)) return InvalidArgument("--only: %s is not built yet", info.path);
     names.push_back(info.path.substr(info.path.rfind('.') + 1));
   }

@@ -54,7 +54,7 @@ StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) 
 }
 
 std::string DefaultOf(const std::string& knob) {
-  for (const KnobInfo& info : ListKnobs()) {
+  for (const strategy::KnobInfo& info : strategy::ListKnobs()) {
     if (info.path == knob) return info.default_value.empty() ? "none" : info.default_value;
   }
   return "";

@@ -49,8 +49,8 @@ bool IsSimulation(const ParsedArgs& args) {
 }
 
 // Latency and bandwidth of one kind of link; both are required.
-StatusOr<WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
-                          const char* between) {
+StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
+                                      const char* between) {
   for (const char* flag : {alpha, gbps}) {
     if (args.Has(flag)) continue;
     return InvalidArgument(
@@ -60,7 +60,7 @@ StatusOr<WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char*
   }
   TD_ASSIGN_OR_RETURN(const double us, args.GetDouble(alpha, 0, 0, 1e7));
   TD_ASSIGN_OR_RETURN(const double speed, args.GetDouble(gbps, 0, 1e-6, 1e6));
-  return WireCost{us * 1e-6, 8e-9 / speed};
+  return collective::WireCost{us * 1e-6, 8e-9 / speed};
 }
 
 Status ReadStraggler(const std::string& text, SimulationRequest* request) {
@@ -84,7 +84,7 @@ Status ReadStraggler(const std::string& text, SimulationRequest* request) {
 
 StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   SimulationRequest request;
-  RankLayout& layout = request.layout;
+  collective::RankLayout& layout = request.layout;
   TD_ASSIGN_OR_RETURN(layout.ranks, args.GetInt("ranks", 2, 2, kRanksMax));
   TD_ASSIGN_OR_RETURN(layout.ranks_per_host, args.GetInt("ranks_per_host", 1, 1, layout.ranks));
   if (layout.ranks % layout.ranks_per_host != 0) {
@@ -114,7 +114,7 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const double add, args.GetDouble("add_gbps", 0, 1e-6, 1e6));
   TD_ASSIGN_OR_RETURN(const double compute, args.GetDouble("compute_ms", 0, 0, 1e7));
   request.model.thread.message = message * 1e-6;
-  request.model.thread.add_byte = args.Has("add_gbps") ? 8e-9 / add : ProbeAdding();
+  request.model.thread.add_byte = args.Has("add_gbps") ? 8e-9 / add : collective::ProbeAdding();
   request.compute = compute * 1e-3;
   if (args.Has("straggler")) {
     TD_RETURN_IF_ERROR(ReadStraggler(args.Get("straggler"), &request));

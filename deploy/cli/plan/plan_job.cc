@@ -32,7 +32,8 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   job.by_model = history.mode.choose_by_model;
   job.rule.tree_order = history.mode.tree_order;
   job.rule.group = history.mode.group;
-  job.rule.form = history.mode.group_by_leaders ? HierarchyForm::kLeaders : HierarchyForm::kShards;
+  job.rule.form = history.mode.group_by_leaders ? collective::HierarchyForm::kLeaders
+                                                : collective::HierarchyForm::kShards;
   size_t computing = 0;
   for (const Op& op : program.ops) {
     if (op.type == "c_allreduce_sum") {

@@ -21,12 +21,14 @@ struct PlanBucket {
 struct PlanJob {
   std::string name;
   std::vector<PlanBucket> buckets;  // gradient allreduces, in the order of the step
-  AllReduceRule rule;               // the job's rule to choose an algorithm
+  collective::AllReduceRule rule;   // the job's rule to choose an algorithm
   bool by_model = false;            // use the cost model instead (allreduce_choice)
-  TransportKind carrier = TransportKind::kAuto;
+  collective::TransportKind carrier = collective::TransportKind::kAuto;
 
   // Whether the ranks of one host use shared memory.
-  bool shares_memory() const { return carrier != TransportKind::kTcp && rule.group <= 1; }
+  bool shares_memory() const {
+    return carrier != collective::TransportKind::kTcp && rule.group <= 1;
+  }
 };
 
 // The job for `workers` workers, always in mode=collective. FAILED_PRECONDITION: its steps have no

@@ -15,13 +15,13 @@ constexpr Duration kProbe = std::chrono::milliseconds(50);  // half for each tra
 constexpr Duration kEach = std::chrono::milliseconds(20);   // time to measure one algorithm of a
                                                             // bucket
 constexpr size_t kBytesMax = size_t{2} << 30;               // limit for all ranks' buffers
-constexpr size_t kArenaMin = 2 * kProbeBytesMax;
+constexpr size_t kArenaMin = 2 * collective::kProbeBytesMax;
 constexpr const char* kMemory = "shared memory";
 
 // Bytes of buffers and scratch memory of all ranks.
-size_t BytesOf(AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
+size_t BytesOf(collective::AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
   const auto n = static_cast<size_t>(ranks);
-  return n * bytes * (algorithm == AllReduceAlgorithm::kDirect ? n + 1 : 1);
+  return n * bytes * (algorithm == collective::AllReduceAlgorithm::kDirect ? n + 1 : 1);
 }
 
 // The state of a measurement.
@@ -39,23 +39,24 @@ class Measuring {
 
  private:
   Status Probe();
-  Status TakeTcp(AllReduceAlgorithm algorithm);
+  Status TakeTcp(collective::AllReduceAlgorithm algorithm);
   Status TakeMemory();
   // The measured time of a bucket, or nullopt if it is too large. Equal buckets are measured once.
-  StatusOr<std::optional<double>> TimeOf(LocalWorld& world, size_t bytes, size_t memory,
+  StatusOr<std::optional<double>> TimeOf(collective::LocalWorld& world, size_t bytes, size_t memory,
                                          std::map<size_t, double>* known) const;
   void Mark();
 
   const PlanJob& job_;
   size_t largest_ = 0;
   MeasuredPlan plan_;
-  std::optional<LocalWorld> memory_;
+  std::optional<collective::LocalWorld> memory_;
 };
 
 StatusOr<MeasuredPlan> Measuring::Take() {
   TD_RETURN_IF_ERROR(Probe());
-  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
-    if (Serves(algorithm, plan_.ranks, job_.rule.group)) TD_RETURN_IF_ERROR(TakeTcp(algorithm));
+  for (const collective::AllReduceAlgorithm algorithm : collective::kAllReduceAlgorithms) {
+    if (collective::Serves(algorithm, plan_.ranks, job_.rule.group))
+      TD_RETURN_IF_ERROR(TakeTcp(algorithm));
   }
   if (memory_) TD_RETURN_IF_ERROR(TakeMemory());
   Mark();
@@ -64,44 +65,49 @@ StatusOr<MeasuredPlan> Measuring::Take() {
 
 Status Measuring::Probe() {
   const Time start = SteadyNow();
-  TD_ASSIGN_OR_RETURN(plan_.tcp, ProbeTcp(kProbe / 2, largest_));
+  TD_ASSIGN_OR_RETURN(plan_.tcp, collective::ProbeTcp(kProbe / 2, largest_));
   if (job_.shares_memory()) {
     const size_t arena = std::max(kArenaMin, std::min(largest_, kBytesMax) + (1 << 20));
-    TD_ASSIGN_OR_RETURN(memory_,
-                        LocalWorld::Join(plan_.ranks, {}, {TransportKind::kSharedMemory, arena}));
-    TD_ASSIGN_OR_RETURN(plan_.memory, ProbeSharedMemory(*memory_, kProbe / 2, largest_));
+    TD_ASSIGN_OR_RETURN(
+        memory_, collective::LocalWorld::Join(plan_.ranks, {},
+                                              {collective::TransportKind::kSharedMemory, arena}));
+    TD_ASSIGN_OR_RETURN(plan_.memory,
+                        collective::ProbeSharedMemory(*memory_, kProbe / 2, largest_));
   }
   plan_.probe = Seconds(SteadyNow() - start);
   return OkStatus();
 }
 
-StatusOr<std::optional<double>> Measuring::TimeOf(LocalWorld& world, size_t bytes, size_t memory,
+StatusOr<std::optional<double>> Measuring::TimeOf(collective::LocalWorld& world, size_t bytes,
+                                                  size_t memory,
                                                   std::map<size_t, double>* known) const {
   if (memory > kBytesMax) return std::optional<double>();
   const auto [it, added] = known->try_emplace(bytes);
   if (added) {
-    TD_ASSIGN_OR_RETURN(it->second, TimeAllReduce(world, bytes, kEach));
+    TD_ASSIGN_OR_RETURN(it->second, collective::TimeAllReduce(world, bytes, kEach));
   }
   return std::optional<double>(it->second);
 }
 
-Status Measuring::TakeTcp(AllReduceAlgorithm algorithm) {
-  TD_ASSIGN_OR_RETURN(LocalWorld world,
-                      LocalWorld::Join(plan_.ranks, {.rule = Always(algorithm, job_.rule.group)},
-                                       {.carrier = TransportKind::kTcp}));
+Status Measuring::TakeTcp(collective::AllReduceAlgorithm algorithm) {
+  TD_ASSIGN_OR_RETURN(collective::LocalWorld world,
+                      collective::LocalWorld::Join(
+                          plan_.ranks, {.rule = collective::Always(algorithm, job_.rule.group)},
+                          {.carrier = collective::TransportKind::kTcp}));
   std::map<size_t, double> known;
   for (size_t b = 0; b < job_.buckets.size(); ++b) {
     const PlanBucket& bucket = job_.buckets[b];
     AlgorithmTiming way = {.name = Name(algorithm)};
-    TD_ASSIGN_OR_RETURN(const std::vector<double> ends,
-                        SimulateAllReduce(algorithm, {plan_.ranks, plan_.ranks}, job_.rule.group,
-                                          bucket.count, bucket.element_bytes, plan_.tcp));
+    TD_ASSIGN_OR_RETURN(
+        const std::vector<double> ends,
+        collective::SimulateAllReduce(algorithm, {plan_.ranks, plan_.ranks}, job_.rule.group,
+                                      bucket.count, bucket.element_bytes, plan_.tcp));
     way.predicted = *std::max_element(ends.begin(), ends.end());
     TD_ASSIGN_OR_RETURN(way.measured,
                         TimeOf(world, bucket.bytes() / 4 * 4,
                                BytesOf(algorithm, plan_.ranks, bucket.bytes()), &known));
     way.chosen = !memory_ && !job_.by_model &&
-                 ChooseAllReduce(job_.rule, plan_.ranks, bucket.bytes()) == algorithm;
+                 collective::ChooseAllReduce(job_.rule, plan_.ranks, bucket.bytes()) == algorithm;
     plan_.buckets[b].push_back(way);
   }
   return OkStatus();
@@ -134,12 +140,12 @@ void Measuring::Mark() {
 std::string Us(double seconds) { return absl::StrFormat("%.4g", seconds * 1e6); }
 
 std::string Fitted(const MeasuredPlan& plan) {
-  const ThreadCost& thread = plan.tcp.thread;
+  const collective::ThreadCost& thread = plan.tcp.thread;
   std::string text = absl::StrFormat(
       "TCP: start %s us, message %s us, way %s us, byte %.3g ns, adding %.3g ns a byte, %d cores",
       Us(thread.start), Us(thread.message), Us(plan.tcp.inside.latency), thread.byte * 1e9,
       thread.add_byte * 1e9, plan.tcp.cores);
-  if (const CacheMissCost& far = plan.tcp.far; far.near_bytes > 0) {
+  if (const collective::CacheMissCost& far = plan.tcp.far; far.near_bytes > 0) {
     text += absl::StrFormat("; beyond %d bytes %.3g ns and %.3g ns a byte", far.near_bytes,
                             far.byte * 1e9, far.add_byte * 1e9);
   }
@@ -183,7 +189,7 @@ std::string MeasuredText(const PlanJob& job, const MeasuredPlan& plan) {
 }
 
 std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
-  const ThreadCost& thread = plan.tcp.thread;
+  const collective::ThreadCost& thread = plan.tcp.thread;
   nlohmann::json json = {{"job", job.name},
                          {"simulated", false},
                          {"ranks", plan.ranks},

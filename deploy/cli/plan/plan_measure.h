@@ -21,8 +21,8 @@ struct AlgorithmTiming {
 
 struct MeasuredPlan {
   int ranks = 0;
-  CostModel tcp;
-  SharedMemoryCost memory;
+  collective::CostModel tcp;
+  collective::SharedMemoryCost memory;
   double probe = 0;                                   // duration of the probe, seconds
   std::vector<std::vector<AlgorithmTiming>> buckets;  // buckets of the job, in order
 };

@@ -25,15 +25,16 @@ class Scale {
  private:
   StatusOr<AlgorithmSeconds> Alone(const PlanBucket& bucket);
   StatusOr<double> Step(const PlanJob& job, const ScalePoint& point) const;
-  StatusOr<std::vector<double>> Ends(AllReduceAlgorithm algorithm, const PlanBucket& bucket,
-                                     const RankSkew& starts) const {
-    return SimulateAllReduce(algorithm, layout_, layout_.ranks_per_host, bucket.count,
-                             bucket.element_bytes, request_.model, starts);
+  StatusOr<std::vector<double>> Ends(collective::AllReduceAlgorithm algorithm,
+                                     const PlanBucket& bucket,
+                                     const collective::RankSkew& starts) const {
+    return collective::SimulateAllReduce(algorithm, layout_, layout_.ranks_per_host, bucket.count,
+                                         bucket.element_bytes, request_.model, starts);
   }
 
   const SimulationRequest& request_;
-  const RankLayout layout_;
-  RankSkew starts_;
+  const collective::RankLayout layout_;
+  collective::RankSkew starts_;
   std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;  // by elements and their size
 };
 
@@ -42,10 +43,11 @@ double Last(const std::vector<double>& ends) { return *std::max_element(ends.beg
 StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
   const auto [it, added] = known_.try_emplace({bucket.count, bucket.element_bytes});
   if (!added) return it->second;
-  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+  for (const collective::AllReduceAlgorithm algorithm : collective::kAllReduceAlgorithms) {
     it->second.emplace_back();
-    if (!Serves(algorithm, layout_.ranks, layout_.ranks_per_host)) continue;
-    if (algorithm == AllReduceAlgorithm::kDirect && layout_.ranks > kDirectRanksMax) continue;
+    if (!collective::Serves(algorithm, layout_.ranks, layout_.ranks_per_host)) continue;
+    if (algorithm == collective::AllReduceAlgorithm::kDirect && layout_.ranks > kDirectRanksMax)
+      continue;
     const auto ends = Ends(algorithm, bucket, starts_);
     if (ends.status().code() == StatusCode::kResourceExhausted) continue;
     if (!ends.ok()) return ends.status();
@@ -57,9 +59,9 @@ StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
 StatusOr<double> Scale::Step(const PlanJob& job, const ScalePoint& point) const {
   const bool alike = starts_.slow_rank < 0;
   std::vector<double> at(alike ? 1 : static_cast<size_t>(layout_.ranks), 0.0);
-  RankSkew starts = starts_;
+  collective::RankSkew starts = starts_;
   for (size_t b = 0; b < job.buckets.size(); ++b) {
-    const AllReduceAlgorithm best = BestOf(point.buckets[b]);
+    const collective::AllReduceAlgorithm best = BestOf(point.buckets[b]);
     for (size_t r = 0; r < at.size(); ++r) {
       const bool slow = !alike && static_cast<int>(r) == starts_.slow_rank;
       const double ready =
@@ -80,7 +82,7 @@ StatusOr<ScalePoint> Scale::Take(const PlanJob& job) {
   ScalePoint point;
   point.ranks = layout_.ranks;
   point.hosts = layout_.ranks / layout_.ranks_per_host;
-  point.all.resize(kAllReduceAlgorithms.size(), 0.0);
+  point.all.resize(collective::kAllReduceAlgorithms.size(), 0.0);
   for (const PlanBucket& bucket : job.buckets) {
     TD_ASSIGN_OR_RETURN(point.buckets.emplace_back(), Alone(bucket));
     for (size_t a = 0; a < point.all.size(); ++a) {
@@ -95,13 +97,13 @@ StatusOr<ScalePoint> Scale::Take(const PlanJob& job) {
 
 }  // namespace
 
-AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds) {
+collective::AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds) {
   std::optional<size_t> best;
   for (size_t a = 0; a < seconds.size(); ++a) {
     if (seconds[a] && (!best || *seconds[a] < *seconds[*best])) best = a;
   }
   CHECK(best.has_value());
-  return kAllReduceAlgorithms[*best];
+  return collective::kAllReduceAlgorithms[*best];
 }
 
 StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request) {

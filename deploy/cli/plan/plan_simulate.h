@@ -11,10 +11,10 @@
 namespace tandem::deploy {
 
 struct SimulationRequest {
-  CostModel model;
-  RankLayout layout;   // the largest layout; ranks is a multiple of ranks_per_host
-  double compute = 0;  // seconds of a step without communication
-  int slow_rank = -1;  // in smaller layouts: modulo their ranks
+  collective::CostModel model;
+  collective::RankLayout layout;  // the largest layout; ranks is a multiple of ranks_per_host
+  double compute = 0;             // seconds of a step without communication
+  int slow_rank = -1;             // in smaller layouts: modulo their ranks
   double slow_factor = 1;
 };
 
@@ -23,7 +23,7 @@ struct SimulationRequest {
 using AlgorithmSeconds = std::vector<std::optional<double>>;
 
 // The fastest algorithm. REQUIRES: at least one value.
-AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds);
+collective::AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds);
 
 struct ScalePoint {
   int ranks = 0, hosts = 0;

@@ -12,12 +12,12 @@ std::string Ms(const std::optional<double>& seconds) {
   return seconds ? absl::StrFormat("%.4g", *seconds * 1e3) : "-";
 }
 
-std::string Wire(const WireCost& wire) {
+std::string Wire(const collective::WireCost& wire) {
   return absl::StrFormat("%.4g us and %.4g Gbit/s", wire.latency * 1e6, 8e-9 / wire.byte);
 }
 
 std::string Links(const SimulationRequest& request) {
-  const RankLayout& layout = request.layout;
+  const collective::RankLayout& layout = request.layout;
   std::string text;
   if (layout.ranks_per_host > 1) text = "inside a host " + Wire(request.model.inside);
   if (layout.ranks > layout.ranks_per_host) {
@@ -35,7 +35,7 @@ std::string Links(const SimulationRequest& request) {
 
 std::string BucketTable(const PlanJob& job, const ScalePoint& point) {
   std::vector<std::vector<std::string>> rows = {{"bucket", "bytes"}};
-  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+  for (const collective::AllReduceAlgorithm algorithm : collective::kAllReduceAlgorithms) {
     rows[0].push_back(Name(algorithm) + std::string(" ms"));
   }
   rows[0].insert(rows[0].end(), {"best", "the job's choice"});
@@ -44,14 +44,14 @@ std::string BucketTable(const PlanJob& job, const ScalePoint& point) {
     rows.push_back({bucket.name, std::to_string(bucket.bytes())});
     for (const auto& seconds : point.buckets[b]) rows.back().push_back(Ms(seconds));
     rows.back().push_back(Name(BestOf(point.buckets[b])));
-    rows.back().push_back(Name(ChooseAllReduce(job.rule, point.ranks, bucket.bytes())));
+    rows.back().push_back(Name(collective::ChooseAllReduce(job.rule, point.ranks, bucket.bytes())));
   }
   return TableText(rows);
 }
 
 std::string ScaleTable(const SimulationRequest& request, const Simulation& simulation) {
   std::vector<std::vector<std::string>> rows = {{"ranks", "hosts"}};
-  for (const AllReduceAlgorithm algorithm : kAllReduceAlgorithms) {
+  for (const collective::AllReduceAlgorithm algorithm : collective::kAllReduceAlgorithms) {
     rows[0].push_back(Name(algorithm) + std::string(" ms"));
   }
   rows[0].push_back("step ms");
@@ -70,7 +70,7 @@ std::string ScaleTable(const SimulationRequest& request, const Simulation& simul
 nlohmann::json Seconds(const AlgorithmSeconds& seconds) {
   nlohmann::json json = nlohmann::json::object();
   for (size_t a = 0; a < seconds.size(); ++a) {
-    if (seconds[a]) json[Name(kAllReduceAlgorithms[a])] = *seconds[a];
+    if (seconds[a]) json[Name(collective::kAllReduceAlgorithms[a])] = *seconds[a];
   }
   return json;
 }
@@ -115,7 +115,7 @@ std::string SimulationJson(const PlanJob& job, const SimulationRequest& request,
            {"bytes", bucket.bytes()},
            {"seconds", Seconds(point.buckets[b])},
            {"best", Name(BestOf(point.buckets[b]))},
-           {"chosen", Name(ChooseAllReduce(job.rule, point.ranks, bucket.bytes()))}});
+           {"chosen", Name(collective::ChooseAllReduce(job.rule, point.ranks, bucket.bytes()))}});
     }
     json["scales"].push_back(std::move(scale));
   }
@@ -130,8 +130,8 @@ std::string SimulationSvg(const PlanJob& job, const SimulationRequest& request,
   plot.x_name = "ranks";
   plot.x_base = 2;
   plot.y_name = "ms";
-  for (size_t a = 0; a < kAllReduceAlgorithms.size(); ++a) {
-    PlotSeries series = {Name(kAllReduceAlgorithms[a]), {}};
+  for (size_t a = 0; a < collective::kAllReduceAlgorithms.size(); ++a) {
+    PlotSeries series = {Name(collective::kAllReduceAlgorithms[a]), {}};
     for (const ScalePoint& point : simulation.points) {
       if (point.all[a]) series.points.emplace_back(point.ranks, *point.all[a] * 1e3);
     }

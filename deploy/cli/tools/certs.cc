@@ -41,12 +41,12 @@ const std::vector<FlagSpec>& Flags() {
 
 Status Init(const ParsedArgs& args, const std::string& dir) {
   TD_ASSIGN_OR_RETURN(const int days, args.GetInt("days", 365, 1, 36500));
-  TD_ASSIGN_OR_RETURN(const CertifiedKey authority,
-                      MakeAuthority(args.Get("name", "Tandem authority"), days));
+  TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
+                      rpc::MakeAuthority(args.Get("name", "Tandem authority"), days));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_RETURN_IF_ERROR(WriteAuthority(dir, authority));
+  TD_RETURN_IF_ERROR(rpc::WriteAuthority(dir, authority));
   if (as_json) {
-    TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
+    TD_ASSIGN_OR_RETURN(const rpc::CertificateFacts facts, rpc::ReadCertificate(authority.cert));
     const nlohmann::ordered_json json = {{"folder", dir}, {"not_after", facts.not_after}};
     std::puts(json.dump(2).c_str());
     return OkStatus();
@@ -58,9 +58,9 @@ Status Init(const ParsedArgs& args, const std::string& dir) {
   return OkStatus();
 }
 
-std::vector<std::string> Hosts(const ParsedArgs& args, PeerRole role) {
+std::vector<std::string> Hosts(const ParsedArgs& args, rpc::PeerRole role) {
   if (args.Has("host")) return absl::StrSplit(args.Get("host"), ',');
-  if (role != PeerRole::kPserver) return {};
+  if (role != rpc::PeerRole::kPserver) return {};
   return {"localhost", "127.0.0.1", "::1", HostName()};
 }
 
@@ -72,31 +72,31 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
           dir);
     }
   }
-  LeafRequest request;
+  rpc::LeafRequest request;
   request.identity.job = args.Get("job");
-  TD_ASSIGN_OR_RETURN(request.identity.role, ParsePeerRole(args.Get("role")));
+  TD_ASSIGN_OR_RETURN(request.identity.role, rpc::ParsePeerRole(args.Get("role")));
   request.hosts = Hosts(args, request.identity.role);
   TD_ASSIGN_OR_RETURN(request.days, args.GetInt("days", 30, 1, 36500));
-  const StatusOr<CertifiedKey> authority = ReadAuthority(dir);
+  const StatusOr<rpc::CertifiedKey> authority = rpc::ReadAuthority(dir);
   if (!authority.ok()) {
     return Annotate(authority.status(), dir + " holds no authority (tandem certs init makes one)");
   }
-  TD_ASSIGN_OR_RETURN(const CertifiedKey leaf, IssueCertificate(*authority, request));
+  TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(*authority, request));
   const std::string out = args.Get(
-      "out", dir + "/" + request.identity.job + "/" + tandem::RoleName(request.identity.role));
+      "out", dir + "/" + request.identity.job + "/" + tandem::rpc::RoleName(request.identity.role));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_RETURN_IF_ERROR(WriteTlsFolder(out, leaf, authority->cert));
-  TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(leaf.cert));
+  TD_RETURN_IF_ERROR(rpc::WriteTlsFolder(out, leaf, authority->cert));
+  TD_ASSIGN_OR_RETURN(const rpc::CertificateFacts facts, rpc::ReadCertificate(leaf.cert));
   if (as_json) {
     const nlohmann::ordered_json json = {{"folder", out},
-                                         {"uri", ToUri(request.identity)},
+                                         {"uri", rpc::ToUri(request.identity)},
                                          {"hosts", facts.hosts},
                                          {"not_after", facts.not_after}};
     std::puts(json.dump(2).c_str());
     return OkStatus();
   }
-  std::printf("%s: %s, valid until %s\n", out.c_str(), ToUri(request.identity).c_str(),
-              DateText(facts.not_after).c_str());
+  std::printf("%s: %s, valid until %s\n", out.c_str(), rpc::ToUri(request.identity).c_str(),
+              rpc::DateText(facts.not_after).c_str());
   return OkStatus();
 }
 
@@ -104,7 +104,7 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
 
 struct Shown {
   std::string path;
-  CertificateFacts facts;
+  rpc::CertificateFacts facts;
   Status verdict;
 };
 
@@ -112,30 +112,32 @@ struct Shown {
 StatusOr<Shown> Look(const std::string& path) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
-  const bool authority = folder && !std::filesystem::exists(TlsFilesIn(path).cert, error);
-  const std::string file = !folder ? path : authority ? path + "/ca.crt" : TlsFilesIn(path).cert;
-  TD_ASSIGN_OR_RETURN(const std::string pem, ReadPem(file));
-  auto facts = ReadCertificate(pem);
+  const bool authority = folder && !std::filesystem::exists(rpc::TlsFilesIn(path).cert, error);
+  const std::string file = !folder     ? path
+                           : authority ? path + "/ca.crt"
+                                       : rpc::TlsFilesIn(path).cert;
+  TD_ASSIGN_OR_RETURN(const std::string pem, rpc::ReadPem(file));
+  auto facts = rpc::ReadCertificate(pem);
   if (!facts.ok()) return Annotate(facts.status(), file);
   Shown shown{file, *std::move(facts), OkStatus()};
   if (!folder || authority) {
-    shown.verdict = CheckValidity(shown.facts, WallSeconds());
+    shown.verdict = rpc::CheckValidity(shown.facts, rpc::WallSeconds());
     return shown;
   }
-  shown.verdict = CheckTlsFiles(TlsFilesIn(path)).status();
+  shown.verdict = rpc::CheckTlsFiles(rpc::TlsFilesIn(path)).status();
   if (shown.verdict.ok()) {
-    TD_ASSIGN_OR_RETURN(const std::string ca, ReadPem(TlsFilesIn(path).ca));
+    TD_ASSIGN_OR_RETURN(const std::string ca, rpc::ReadPem(rpc::TlsFilesIn(path).ca));
     // The file may have another authority, for the other side only. Most jobs have one authority,
     // though, and then a certificate that it did not issue is a mistake.
-    shown.verdict = CheckIssuer(pem, ca);
+    shown.verdict = rpc::CheckIssuer(pem, ca);
   }
   return shown;
 }
 
-std::string UseOf(const CertificateFacts& facts) {
+std::string UseOf(const rpc::CertificateFacts& facts) {
   if (facts.authority) return "authority: signs certificates";
   if (!facts.identity) return "no role in a job";
-  return absl::StrFormat("role %s of job %s", tandem::RoleName(facts.identity->role),
+  return absl::StrFormat("role %s of job %s", tandem::rpc::RoleName(facts.identity->role),
                          facts.identity->job);
 }
 
@@ -143,21 +145,22 @@ std::string UseOf(const CertificateFacts& facts) {
 std::string Escaped(const std::string& text) { return absl::Utf8SafeCEscape(text); }
 
 void PrintText(const Shown& shown) {
-  const CertificateFacts& facts = shown.facts;
+  const rpc::CertificateFacts& facts = shown.facts;
   std::printf("%s\n  use      %s\n", shown.path.c_str(), UseOf(facts).c_str());
   for (const std::string& uri : facts.uris) std::printf("  uri      %s\n", Escaped(uri).c_str());
   if (!facts.hosts.empty())
     std::printf("  hosts    %s\n", Escaped(absl::StrJoin(facts.hosts, ", ")).c_str());
   std::printf(
       "  issuer   %s\n  valid    %s to %s\n  sha256   %s\n  verdict  %s\n", facts.issuer.c_str(),
-      DateText(facts.not_before).c_str(), DateText(facts.not_after).c_str(), facts.sha256.c_str(),
+      rpc::DateText(facts.not_before).c_str(), rpc::DateText(facts.not_after).c_str(),
+      facts.sha256.c_str(),
       shown.verdict.ok()
           ? Paint(fileno(stdout), Color::kGreen, "good").c_str()
           : Paint(fileno(stdout), Color::kRed, std::string(shown.verdict.message())).c_str());
 }
 
 nlohmann::ordered_json Json(const Shown& shown) {
-  const CertificateFacts& facts = shown.facts;
+  const rpc::CertificateFacts& facts = shown.facts;
   nlohmann::ordered_json json = {{"file", shown.path},
                                  {"authority", facts.authority},
                                  {"uris", facts.uris},
@@ -171,7 +174,7 @@ nlohmann::ordered_json Json(const Shown& shown) {
                                  {"verdict", std::string(shown.verdict.message())}};
   if (facts.identity) {
     json["job"] = facts.identity->job;
-    json["role"] = tandem::RoleName(facts.identity->role);
+    json["role"] = tandem::rpc::RoleName(facts.identity->role);
   }
   return json;
 }

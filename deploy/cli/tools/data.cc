@@ -33,12 +33,12 @@ using Json = nlohmann::ordered_json;
 bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
 struct OpenedJob {
-  TrainAndTest data;
+  reader::TrainAndTest data;
   std::string format;
 };
 
 StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
-  JobSources sources;
+  trainer::JobSources sources;
   sources.path = path;
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
@@ -47,10 +47,10 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
     }
     sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
   }
-  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, 1));
+  TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, trainer::LoadJob(sources, 1));
   OpenedJob out;
   out.format = job.config->data().format();
-  TD_ASSIGN_OR_RETURN(out.data, OpenData(job.config->data(), JobDir(path), true));
+  TD_ASSIGN_OR_RETURN(out.data, reader::OpenData(job.config->data(), trainer::JobDir(path), true));
   return out;
 }
 
@@ -75,7 +75,7 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
                std::string* text, Json* records) {
   *text += absl::StrFormat("record %d%s\n", number, where);
   Json json = {{"record", number}, {"bytes", record.size()}, {"features", nullptr}};
-  const auto described = DescribeExample(record, static_cast<size_t>(values));
+  const auto described = reader::DescribeExample(record, static_cast<size_t>(values));
   if (!described.ok()) {
     *text += absl::StrFormat("  %d bytes, which are no tf.train.Example\n", record.size());
   } else {
@@ -93,8 +93,8 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
 // Calls `visit` for every good record. Counts damaged ones; ends at damage after which no record
 // can be found.
 StatusOr<uint64_t> VisitRecords(
-    RecordScanner& scanner, BadRecords& bad,
-    const std::function<Status(uint64_t number, const RecordFrame& frame)>& visit) {
+    reader::RecordScanner& scanner, reader::BadRecords& bad,
+    const std::function<Status(uint64_t number, const reader::RecordFrame& frame)>& visit) {
   uint64_t records = 0;
   for (;;) {
     const auto frame = scanner.Next();
@@ -108,11 +108,11 @@ StatusOr<uint64_t> VisitRecords(
 }
 
 Status InspectFile(const std::string& path, const Shown& shown, Report& report) {
-  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  TD_ASSIGN_OR_RETURN(const auto scanner, reader::RecordScanner::Open(path));
   std::vector<std::string> warnings;
-  BadRecords bad(path, INT64_MAX, &warnings);
+  reader::BadRecords bad(path, INT64_MAX, &warnings);
   Json first = Json::array();
-  const auto visit = [&](uint64_t number, const RecordFrame& frame) {
+  const auto visit = [&](uint64_t number, const reader::RecordFrame& frame) {
     if (number < static_cast<uint64_t>(shown.records)) {
       const std::string where =
           absl::StrFormat(", %d bytes at offset %d", frame.bytes.size(), frame.offset);
@@ -133,17 +133,18 @@ Status InspectFile(const std::string& path, const Shown& shown, Report& report) 
   return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records [TD2002]", path);
 }
 
-Status InspectPart(const char* part, const Dataset& data, const Shown& shown, Report& report) {
+Status InspectPart(const char* part, const reader::Dataset& data, const Shown& shown,
+                   Report& report) {
   report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
   Json fields = Json::array(), first = fields;
-  for (const SampleField& field : data.fields()) {
+  for (const reader::SampleField& field : data.fields()) {
     const std::string limit = field.limit > 0 ? absl::StrFormat(", below %d", field.limit) : "";
     report.text += absl::StrFormat("  field %s: %s%s\n", field.name, ToString(field.desc), limit);
     fields.push_back(
         {{"field", field.name}, {"desc", ToString(field.desc)}, {"below", field.limit}});
   }
   for (uint32_t id = 0; id < std::min(data.size(), static_cast<uint32_t>(shown.records)); ++id) {
-    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(data, id));
+    TD_ASSIGN_OR_RETURN(const std::string record, reader::ExampleOf(data, id));
     AddRecord(id, "", record, shown.values, &report.text, &first);
   }
   report.json["parts"].push_back({{"part", part},
@@ -171,7 +172,7 @@ Status InspectJob(const std::string& path, const Args& settings, const Shown& sh
 
 struct Conversion {
   std::string out;
-  RecordFormat format = RecordFormat::kTfRecord;
+  reader::RecordFormat format = reader::RecordFormat::kTfRecord;
   int shards = 1;
   int64_t bad_records_max = 0;
 };
@@ -184,7 +185,8 @@ class Shards {
     for (int i = 0; i < to.shards; ++i) {
       const std::string path =
           to.shards == 1 ? to.out : absl::StrFormat("%s-%05d-of-%05d", to.out, i, to.shards);
-      TD_ASSIGN_OR_RETURN(shards.writers_.emplace_back(), RecordWriter::Create(path, to.format));
+      TD_ASSIGN_OR_RETURN(shards.writers_.emplace_back(),
+                          reader::RecordWriter::Create(path, to.format));
       shards.paths_.push_back(path);
     }
     return shards;
@@ -202,17 +204,19 @@ class Shards {
   }
 
  private:
-  std::vector<std::unique_ptr<RecordWriter>> writers_;
+  std::vector<std::unique_ptr<reader::RecordWriter>> writers_;
   std::vector<std::string> paths_;
   uint64_t records_ = 0;
 };
 
 StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
-  TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));
+  TD_ASSIGN_OR_RETURN(const auto scanner, reader::RecordScanner::Open(path));
   TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
   std::vector<std::string> warnings;
-  BadRecords bad(path, to.bad_records_max, &warnings);
-  const auto visit = [&](uint64_t, const RecordFrame& frame) { return shards.Add(frame.bytes); };
+  reader::BadRecords bad(path, to.bad_records_max, &warnings);
+  const auto visit = [&](uint64_t, const reader::RecordFrame& frame) {
+    return shards.Add(frame.bytes);
+  };
   TD_RETURN_IF_ERROR(VisitRecords(*scanner, bad, visit).status());
   bad.Finish();
   for (const std::string& warning : warnings) std::fprintf(stderr, "bad: %s\n", warning.c_str());
@@ -220,9 +224,9 @@ StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
 }
 
 // The lines of a job file that read the output.
-std::string FeatureLines(const Dataset& data) {
+std::string FeatureLines(const reader::Dataset& data) {
   std::string text;
-  for (const SampleField& field : data.fields()) {
+  for (const reader::SampleField& field : data.fields()) {
     text += absl::StrFormat("    feature { name: \"%s\" kind: %s", field.name,
                             field.desc.dtype == DType::kF32 ? "FLOAT" : "INT64");
     for (const int64_t dim : field.desc.shape.dims()) text += absl::StrFormat(" dim: %d", dim);
@@ -235,10 +239,10 @@ std::string FeatureLines(const Dataset& data) {
 StatusOr<Report> ConvertJob(const std::string& path, const Args& settings, const std::string& part,
                             const Conversion& to) {
   TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
-  const Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
+  const reader::Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
   TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
   for (uint32_t id = 0; id < data->size(); ++id) {
-    TD_ASSIGN_OR_RETURN(const std::string record, ExampleOf(*data, id));
+    TD_ASSIGN_OR_RETURN(const std::string record, reader::ExampleOf(*data, id));
     TD_RETURN_IF_ERROR(shards.Add(record));
   }
   for (const std::string& warning : job.data.warnings) {
@@ -261,10 +265,10 @@ Status Convert(const ParsedArgs& parsed, bool as_json) {
   Conversion to;
   to.out = parsed.positional[2];
   const std::string format = parsed.Get("to", Name(to.format));
-  const auto known = RecordFormatOf(format);
+  const auto known = reader::RecordFormatOf(format);
   if (!known.has_value()) {
     return InvalidArgument("--to: there is no record format \"%s\" [TD1006]%s", format,
-                           OrDidYouMean(format, RecordFormatNames()));
+                           OrDidYouMean(format, reader::RecordFormatNames()));
   }
   to.format = *known;
   TD_ASSIGN_OR_RETURN(to.shards, parsed.GetInt("shards", 1, 1, 10000));

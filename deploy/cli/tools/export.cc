@@ -45,20 +45,21 @@ const std::vector<FlagSpec>& Flags() {
   return kFlags;
 }
 
-StatusOr<Checkpoint> Load(const std::string& path, Device& device) {
+StatusOr<trainer::Checkpoint> Load(const std::string& path, Device& device) {
   std::error_code error;
-  if (std::filesystem::exists(path + "/manifest.pbtxt", error)) return LoadCheckpoint(path, device);
+  if (std::filesystem::exists(path + "/manifest.pbtxt", error))
+    return trainer::LoadCheckpoint(path, device);
   std::vector<std::string> warnings;
-  auto newest = CheckpointStore(path, 1).LoadNewest(device, &warnings);
+  auto newest = trainer::CheckpointStore(path, 1).LoadNewest(device, &warnings);
   for (const std::string& w : warnings) std::fprintf(stderr, "tandem export: %s\n", w.c_str());
   return newest;
 }
 
-StringMap Origin(const Checkpoint& checkpoint) {
+trainer::StringMap Origin(const trainer::Checkpoint& checkpoint) {
   return {{"job", checkpoint.job}, {"step", std::to_string(checkpoint.step)}};
 }
 
-std::string StepOf(const Checkpoint& checkpoint) {
+std::string StepOf(const trainer::Checkpoint& checkpoint) {
   return absl::StrFormat("step %d of job %s", checkpoint.step, checkpoint.job);
 }
 
@@ -90,7 +91,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
         "--since=CHECKPOINT, the one that was exported last");
   }
   if (args.Has("since")) {
-    TD_ASSIGN_OR_RETURN(const Checkpoint before, Load(args.Get("since"), device));
+    TD_ASSIGN_OR_RETURN(const trainer::Checkpoint before, Load(args.Get("since"), device));
     choice.since = before.tables;
     if (choice.since.empty())
       return NotFound(
@@ -106,8 +107,8 @@ void Say(const ParsedArgs& args, const std::string& text, const nlohmann::ordere
 }
 
 Status ExportTensors(const std::string& out, const std::string& what, const ParsedArgs& args,
-                     const Checkpoint& checkpoint, Device& device) {
-  TensorMap tensors;
+                     const trainer::Checkpoint& checkpoint, Device& device) {
+  trainer::TensorMap tensors;
   if (what != "state") tensors.insert(checkpoint.params.begin(), checkpoint.params.end());
   if (what != "model") tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
   if (args.Has("rows")) {
@@ -116,12 +117,12 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
       return NotFound(
           "the checkpoint has no rows of tables [TD7008]; hint: --rows is for checkpoints of the "
           "servers");
-    TD_ASSIGN_OR_RETURN(TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
+    TD_ASSIGN_OR_RETURN(trainer::TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
     tensors.merge(rows);
   }
   const auto write = [&](const std::string& path) {
-    return out.ends_with(".npz") ? WriteNpz(path, tensors)
-                                 : WriteSafetensors(path, tensors, Origin(checkpoint));
+    return out.ends_with(".npz") ? trainer::WriteNpz(path, tensors)
+                                 : trainer::WriteSafetensors(path, tensors, Origin(checkpoint));
   };
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   int64_t elements = 0;
@@ -144,7 +145,8 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
 }
 
 // The program comes from the job file: a checkpoint only has its variables.
-Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Checkpoint& checkpoint) {
+Status ExportNetwork(const std::string& out, const ParsedArgs& args,
+                     const trainer::Checkpoint& checkpoint) {
   if (!args.Has("job")) {
     return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",
                            out);
@@ -153,19 +155,20 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args, const Check
                       HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
   const Program& program = history.points.front().second;  // before all passes
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
-  TensorMap tensors = checkpoint.params;
+  trainer::TensorMap tensors = checkpoint.params;
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
-  TD_ASSIGN_OR_RETURN(const OnnxModel model,
-                      ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
+  TD_ASSIGN_OR_RETURN(const onnx::OnnxModel model,
+                      onnx::ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
   const auto write = [&model](const std::string& path) { return WriteTextFile(path, model.bytes); };
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   Say(args,
-      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint), kOnnxOpset,
-                      absl::StrJoin(model.inputs, ", "), absl::StrJoin(model.outputs, ", ")),
+      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint),
+                      onnx::kOnnxOpset, absl::StrJoin(model.inputs, ", "),
+                      absl::StrJoin(model.outputs, ", ")),
       {{"file", out},
        {"job", checkpoint.job},
        {"step", checkpoint.step},
-       {"opset", kOnnxOpset},
+       {"opset", onnx::kOnnxOpset},
        {"inputs", model.inputs},
        {"outputs", model.outputs}});
   return OkStatus();
@@ -197,7 +200,7 @@ Status Export(const ParsedArgs& args) {
         "--rows=...");
   }
   CpuDevice device;
-  TD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Load(args.positional[0], device));
+  TD_ASSIGN_OR_RETURN(const trainer::Checkpoint checkpoint, Load(args.positional[0], device));
   return network ? ExportNetwork(out, args, checkpoint)
                  : ExportTensors(out, what, args, checkpoint, device);
 }

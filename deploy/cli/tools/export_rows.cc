@@ -24,22 +24,23 @@ struct Chosen {
 
 // Calls `take` with each row: its table, its index in `rows`, the start of its values there, and
 // its score.
-using TakeRow = std::function<void(const PsTable& table, const PsTableRows& rows, size_t row,
-                                   size_t begin, float score)>;
+using TakeRow = std::function<void(const ps::PsTable& table, const ps::PsTableRows& rows,
+                                   size_t row, size_t begin, float score)>;
 Status ForEachRow(const std::string& path, const TakeRow& take) {
-  return ReadTableFile(path, [&](const PsTableRows& rows, const PsTable& table) -> Status {
-    TD_ASSIGN_OR_RETURN(const TableRules rules, ParseTableRules(table.rules));
-    const std::vector<size_t> begins = rows.Begins();
-    for (size_t i = 0; i < rows.ids.size(); ++i) {
-      const PsTableRows::Use& use = rows.use[i];
-      take(table, rows, i, begins[i], ScoreOf(rules, use.show, use.click));
-    }
-    return OkStatus();
-  });
+  return trainer::ReadTableFile(
+      path, [&](const ps::PsTableRows& rows, const ps::PsTable& table) -> Status {
+        TD_ASSIGN_OR_RETURN(const TableRules rules, ParseTableRules(table.rules));
+        const std::vector<size_t> begins = rows.Begins();
+        for (size_t i = 0; i < rows.ids.size(); ++i) {
+          const ps::PsTableRows::Use& use = rows.use[i];
+          take(table, rows, i, begins[i], ScoreOf(rules, use.show, use.click));
+        }
+        return OkStatus();
+      });
 }
 
 // Adds the weights of a row, which may be brief.
-void AddWeights(const PsTableRows& rows, size_t row, size_t begin, Chosen& to) {
+void AddWeights(const ps::PsTableRows& rows, size_t row, size_t begin, Chosen& to) {
   const auto columns = rows.use[row].brief ? int64_t{1} : to.dim;
   const float* const weights = rows.content.data() + begin;
   to.ids.push_back(rows.ids[row]);
@@ -55,11 +56,12 @@ StatusOr<Tensor> Filled(const TensorDesc& desc, const void* values, Device& devi
 
 }  // namespace
 
-StatusOr<TensorMap> ChooseRows(const std::string& path, const RowChoice& choice, Device& device) {
+StatusOr<trainer::TensorMap> ChooseRows(const std::string& path, const RowChoice& choice,
+                                        Device& device) {
   Scores before;
   if (choice.mode == Mode::kDelta) {
     TD_RETURN_IF_ERROR(ForEachRow(
-        choice.since, [&](const PsTable& table, const PsTableRows& rows, size_t row, size_t,
+        choice.since, [&](const ps::PsTable& table, const ps::PsTableRows& rows, size_t row, size_t,
                           float score) { before[table.variable][rows.ids[row]] = score; }));
   }
   const auto is_chosen = [&](const std::string& table, uint64_t id, uint32_t age, float score) {
@@ -73,15 +75,15 @@ StatusOr<TensorMap> ChooseRows(const std::string& path, const RowChoice& choice,
     return gain >= static_cast<float>(choice.delta_threshold);
   };
   std::map<std::string, Chosen> tables;
-  TD_RETURN_IF_ERROR(ForEachRow(path, [&](const PsTable& table, const PsTableRows& rows, size_t row,
-                                          size_t begin, float score) {
+  TD_RETURN_IF_ERROR(ForEachRow(path, [&](const ps::PsTable& table, const ps::PsTableRows& rows,
+                                          size_t row, size_t begin, float score) {
     Chosen& chosen = tables[table.variable];
     chosen.dim = table.dim;
     if (is_chosen(table.variable, rows.ids[row], rows.use[row].age, score)) {
       AddWeights(rows, row, begin, chosen);
     }
   }));
-  TensorMap tensors;
+  trainer::TensorMap tensors;
   for (const auto& [name, chosen] : tables) {
     const auto n = static_cast<int64_t>(chosen.ids.size());
     TD_ASSIGN_OR_RETURN(tensors[name + "/ids"],

@@ -27,6 +27,7 @@ struct RowChoice {
 // Reads the file `path` (trainer/ps/table_file.h). Returns two tensors for each table: NAME/ids,
 // i64 [n], ascending in each row bucket, and NAME/rows, f32 [n, dim], as a pull returns them. All
 // chosen rows are in memory.
-StatusOr<TensorMap> ChooseRows(const std::string& path, const RowChoice& choice, Device& device);
+StatusOr<trainer::TensorMap> ChooseRows(const std::string& path, const RowChoice& choice,
+                                        Device& device);
 
 }  // namespace tandem::deploy

@@ -14,9 +14,9 @@ constexpr char kUsage[] =
     "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
     "tandem knobs markdown        the same for all, as docs/reference/knobs.md\n";
 
-std::string KnobsJson(const std::vector<KnobInfo>& knobs) {
+std::string KnobsJson(const std::vector<strategy::KnobInfo>& knobs) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const KnobInfo& knob : knobs) {
+  for (const strategy::KnobInfo& knob : knobs) {
     all.push_back({{"knob", knob.path},
                    {"type", knob.type},
                    {"default", knob.default_value},
@@ -43,21 +43,22 @@ int RunKnobs(const Args& args) {
     if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("knobs", status);
   }
   if (words.size() == 1 && words[0] == "list") {
-    std::fputs((*as_json ? KnobsJson(ListKnobs()) : KnobsTable()).c_str(), stdout);
+    std::fputs((*as_json ? KnobsJson(strategy::ListKnobs()) : strategy::KnobsTable()).c_str(),
+               stdout);
     return 0;
   }
   if (words.size() == 1 && words[0] == "markdown") {
-    std::fputs(KnobsMarkdown().c_str(), stdout);
+    std::fputs(strategy::KnobsMarkdown().c_str(), stdout);
     return 0;
   }
   if (words.size() >= 2 && words[0] == "explain") {
-    std::vector<KnobInfo> all;
+    std::vector<strategy::KnobInfo> all;
     for (size_t i = 1; i < words.size(); ++i) {
-      const StatusOr<std::vector<KnobInfo>> found = FindKnobs(words[i]);
+      const StatusOr<std::vector<strategy::KnobInfo>> found = strategy::FindKnobs(words[i]);
       if (!found.ok()) return Fail("knobs", found.status());
       all.insert(all.end(), found->begin(), found->end());
     }
-    std::fputs((*as_json ? KnobsJson(all) : ExplainKnobs(all)).c_str(), stdout);
+    std::fputs((*as_json ? KnobsJson(all) : strategy::ExplainKnobs(all)).c_str(), stdout);
     return 0;
   }
   if (words.size() == 1 && words[0] == "explain") {

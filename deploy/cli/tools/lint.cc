@@ -24,55 +24,55 @@ constexpr char kUsage[] =
 
 struct Checked {
   const char* kind = "";
-  Diagnostics diagnostics;
+  strategy::Diagnostics diagnostics;
   std::string canonical;  // SaveText of the input
 };
 
-Checked CheckJobFile(const TextFile& file, int ranks) {
+Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
   Checked checked;
   checked.kind = "job";
-  const EffectiveJob job = CheckJob(&file, {}, ranks, &checked.diagnostics);
+  const trainer::EffectiveJob job = trainer::CheckJob(&file, {}, ranks, &checked.diagnostics);
   if (checked.diagnostics.ok()) {
-    const Status programs = CheckPrograms(*job.config, JobDir(file.name));
+    const Status programs = trainer::CheckPrograms(*job.config, trainer::JobDir(file.name));
     if (!programs.ok()) {
       checked.diagnostics.Error({.file = file.name}, std::string(programs.message()));
     }
   }
-  checked.canonical = SaveText(*job.config);
+  checked.canonical = strategy::SaveText(*job.config);
   return checked;
 }
 
 // The mode in a saved strategy, else the mode that fits its contents.
-TrainMode ModeOf(const DistributedStrategy& strategy) {
-  if (strategy.has_mode()) return static_cast<TrainMode>(strategy.mode());
-  if (strategy.a_sync()) return TrainMode::kPserver;
-  return TrainMode::kCollective;
+strategy::TrainMode ModeOf(const DistributedStrategy& strategy) {
+  if (strategy.has_mode()) return static_cast<strategy::TrainMode>(strategy.mode());
+  if (strategy.a_sync()) return strategy::TrainMode::kPserver;
+  return strategy::TrainMode::kCollective;
 }
 
-Checked CheckStrategy(const TextFile& file) {
+Checked CheckStrategy(const strategy::TextFile& file) {
   Checked checked;
   checked.kind = "strategy";
   DistributedStrategy strategy;
-  Origins origins;
-  ParseTextProto(file, &strategy, &origins, &checked.diagnostics);
-  StrategyContext context;
+  strategy::Origins origins;
+  strategy::ParseTextProto(file, &strategy, &origins, &checked.diagnostics);
+  strategy::StrategyContext context;
   context.mode = ModeOf(strategy);
   context.mode_origin = origins.Of("mode");
-  ValidateStrategy(strategy, context, origins, "", &checked.diagnostics);
-  checked.canonical = SaveText(strategy);
+  strategy::ValidateStrategy(strategy, context, origins, "", &checked.diagnostics);
+  checked.canonical = strategy::SaveText(strategy);
   return checked;
 }
 
 template <typename Message>
-int64_t UnreadErrors(const TextFile& file) {
+int64_t UnreadErrors(const strategy::TextFile& file) {
   Message message;
-  Diagnostics diagnostics;
-  ParseTextProto(file, &message, nullptr, &diagnostics);
+  strategy::Diagnostics diagnostics;
+  strategy::ParseTextProto(file, &message, nullptr, &diagnostics);
   return diagnostics.errors();
 }
 
 // `type`: job, strategy, or "" for the one that parses better.
-Checked Check(const TextFile& file, std::string type, int ranks) {
+Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
   if (type.empty()) {
     const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);
     type = strategy ? "strategy" : "job";
@@ -114,8 +114,8 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
 // "hint"}]}], with --memory "memory" too, in bytes.
 Json ToJson(const std::string& path, const Checked& checked) {
   Json findings = Json::array();
-  for (const Diagnostic& d : checked.diagnostics.entries()) {
-    const bool is_error = d.severity == Diagnostic::Severity::kError;
+  for (const strategy::Diagnostic& d : checked.diagnostics.entries()) {
+    const bool is_error = d.severity == strategy::Diagnostic::Severity::kError;
     findings.push_back({{"severity", is_error ? "error" : "note"},
                         {"file", d.place.file},
                         {"line", d.place.line},
@@ -170,7 +170,7 @@ int RunLint(const Args& args) {
   if (!as_json.ok()) return Fail("lint", as_json.status());
   Json all = Json::array();
   for (const std::string& path : parsed.positional) {
-    const StatusOr<TextFile> file = ReadTextFile(path);
+    const StatusOr<strategy::TextFile> file = strategy::ReadTextFile(path);
     if (!file.ok()) {
       exit_code = Fail("lint", file.status());
       continue;

@@ -122,7 +122,7 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
   Shift shift{.us = t.first_us - reference.first_us};
   const Clocks &here = hosts[t.boot], &there = hosts[reference.boot];
   for (const auto& [server, bounds] : t.pserver_clocks) {
-    shift.of_servers[kServerProcess + std::atoi(server.c_str())] =
+    shift.of_servers[trainer::kServerProcess + std::atoi(server.c_str())] =
         Middle(here.at(server)) - Middle(bounds);
   }
   if (t.boot == reference.boot) return shift;

@@ -8,14 +8,15 @@
 namespace tandem::deploy {
 
 StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
-                                  const Settings& overrides, int of_rank, int heter_workers) {
-  JobSources sources;
+                                  const trainer::Settings& overrides, int of_rank,
+                                  int heter_workers) {
+  trainer::JobSources sources;
   sources.heter_workers = heter_workers;
   sources.path = job_path;
   sources.overrides = overrides;
-  TD_ASSIGN_OR_RETURN(const EffectiveJob job, LoadJob(sources, workers));
-  const int64_t global = GlobalBatch(*job.config, workers);
-  RankInfo rank;
+  TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, trainer::LoadJob(sources, workers));
+  const int64_t global = trainer::GlobalBatch(*job.config, workers);
+  trainer::RankInfo rank;
   rank.rank = of_rank;
   rank.size = workers + heter_workers;
   rank.heter_workers = heter_workers;
@@ -23,22 +24,23 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   ProgramStages history;
-  TD_ASSIGN_OR_RETURN(history.mode, ModeOptionsOf(*job.config, rank, ""));
-  TD_ASSIGN_OR_RETURN(const auto mode, MakeMode(*job.config, history.mode));
+  TD_ASSIGN_OR_RETURN(history.mode, trainer::ModeOptionsOf(*job.config, rank, ""));
+  TD_ASSIGN_OR_RETURN(const auto mode, trainer::MakeMode(*job.config, history.mode));
   const int each = mode->sections();
-  const BatchShare share =
-      ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(rank.kind_rank() / each),
-              static_cast<uint32_t>(rank.kind_size() / each));
+  const reader::BatchShare share =
+      reader::ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(rank.kind_rank() / each),
+                      static_cast<uint32_t>(rank.kind_size() / each));
   history.job = job.config->name();
   history.batch = share.size;
   const auto keep = [&history](std::string_view point, const Program& program) {
     history.points.emplace_back(point, program);
     return OkStatus();
   };
-  TD_ASSIGN_OR_RETURN(JobPrograms programs, BuildPrograms(*job.config, JobDir(job_path), share.size,
-                                                          global, *mode, keep));
+  TD_ASSIGN_OR_RETURN(trainer::JobPrograms programs,
+                      trainer::BuildPrograms(*job.config, trainer::JobDir(job_path), share.size,
+                                             global, *mode, keep));
   history.passes = std::move(programs.passes);
-  history.memory = MemoryOptionsOf(job.config->strategy());
+  history.memory = trainer::MemoryOptionsOf(job.config->strategy());
   return history;
 }
 

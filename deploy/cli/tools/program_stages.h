@@ -21,13 +21,13 @@ struct ProgramStages {
   std::vector<std::pair<std::string, Program>> points;
   std::vector<PassReport> passes;
   MemoryOptions memory;  // the strategy's settings
-  ModeOptions mode;
+  trainer::ModeOptions mode;
 };
 
 // Builds the programs of rank `rank` in the job's mode. There are `workers` workers, then
 // `heter_workers` heter workers. `overrides`: settings, like flags. Opens no connection.
 StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
-                                  const Settings& overrides = {}, int rank = 0,
+                                  const trainer::Settings& overrides = {}, int rank = 0,
                                   int heter_workers = 0);
 
 }  // namespace tandem::deploy

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 BlockingCalls::~BlockingCalls() {
   CHECK(leases_->WaitForNone(SteadyNow() + std::chrono::seconds(60)))
@@ -16,11 +16,11 @@ Status BlockingCalls::Call(const std::string& method, const google::protobuf::Me
                            google::protobuf::MessageLite* reply, Time deadline) const {
   const auto ended = std::make_shared<std::promise<Status>>();
   const CallRetries once(/*retries=*/0, deadline, /*stream=*/0);
-  RawCall::Start(WaitGroup::Take(leases_), server_, method, SerializeMessage(request), once,
+  RawCall::Start(WaitGroup::Take(leases_), server_, method, rpc::SerializeMessage(request), once,
                  [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
-                   ended->set_value(status.ok() ? ParseMessage(bytes, reply) : status);
+                   ended->set_value(status.ok() ? rpc::ParseMessage(bytes, reply) : status);
                  });
   return ended->get_future().get();  // the call has a deadline
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -11,7 +11,7 @@
 #include "pserver/client/carrier/raw_call.h"
 #include "pserver/client/carrier/wait_group.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Thread-safe.
 class BlockingCalls {
@@ -28,4 +28,4 @@ class BlockingCalls {
   const std::shared_ptr<WaitGroup> leases_ = std::make_shared<WaitGroup>();
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

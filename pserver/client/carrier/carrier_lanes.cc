@@ -3,7 +3,7 @@
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 // A retry may succeed: the connection was lost, or the server is stopping.
@@ -33,16 +33,16 @@ StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
 }
 
 void GrpcPsChannel::CallByLane(Server& server, uint32_t lane_method, const char* method,
-                               EncodedMessage request, Time deadline, Take take) {
+                               codec::EncodedMessage request, Time deadline, Take take) {
   struct Sent {
-    EncodedMessage request;
+    codec::EncodedMessage request;
     Take take;
   };
   const auto sent = std::make_shared<Sent>(Sent{std::move(request), std::move(take)});
   const auto again = [this, &server, method, deadline, sent] {
     CallByGrpc(server, method, std::move(sent->request), deadline, std::move(sent->take));
   };
-  const auto reply = [sent, again](const Status& status, Fragments answer) {
+  const auto reply = [sent, again](const Status& status, codec::Fragments answer) {
     if (WasLost(status)) return again();
     sent->take(status, answer);
   };
@@ -53,4 +53,4 @@ void GrpcPsChannel::CallByLane(Server& server, uint32_t lane_method, const char*
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -6,7 +6,7 @@
 #include "common/rpc/session_proof.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 ClientSession::ClientSession(std::string secret, std::string job, std::string address)
     : secret_(std::move(secret)), job_(std::move(job)), address_(std::move(address)) {
@@ -14,7 +14,7 @@ ClientSession::ClientSession(std::string secret, std::string job, std::string ad
 }
 
 ClientSession::Stamp ClientSession::Next(std::string_view method) {
-  CallStamp stamp;
+  rpc::CallStamp stamp;
   std::string key;
   {
     MutexLock lock(mu_);
@@ -23,27 +23,28 @@ ClientSession::Stamp ClientSession::Next(std::string_view method) {
     stamp.session = id_;
     stamp.counter = ++counter_;
   }
-  stamp.proof = CallProof(key, stamp.counter, method);
-  return {EncodeStamp(stamp), std::move(stamp.session)};
+  stamp.proof = rpc::CallProof(key, stamp.counter, method);
+  return {rpc::EncodeStamp(stamp), std::move(stamp.session)};
 }
 
 OpenSessionRequest ClientSession::Offer() const {
   OpenSessionRequest offer;
   offer.set_job(job_);
-  offer.set_nonce(RandomBytes(kNonceBytes));
+  offer.set_nonce(rpc::RandomBytes(rpc::kNonceBytes));
   return offer;
 }
 
 Status ClientSession::Accept(const OpenSessionRequest& offer, const OpenSessionReply& reply) {
-  const SessionTerms terms{job_, offer.nonce(), reply.nonce(), reply.session()};
-  const bool sizes = terms.server_nonce.size() == kNonceBytes && terms.id.size() == kSessionIdBytes;
-  if (!sizes || !ProofsEqual(reply.proof(), ServerProof(secret_, terms))) {
+  const rpc::SessionTerms terms{job_, offer.nonce(), reply.nonce(), reply.session()};
+  const bool sizes =
+      terms.server_nonce.size() == rpc::kNonceBytes && terms.id.size() == rpc::kSessionIdBytes;
+  if (!sizes || !rpc::ProofsEqual(reply.proof(), rpc::ServerProof(secret_, terms))) {
     return Unauthenticated(
         "the program that listens on %s does not hold the secret of job \"%s\" [TD6020]; hint: "
         "give both sides the same secret file; if they have it, find out who took the port",
         address_, job_);
   }
-  std::string key = SessionKey(secret_, terms);
+  std::string key = rpc::SessionKey(secret_, terms);
   MutexLock lock(mu_);
   id_ = terms.id;
   key_ = std::move(key);
@@ -65,7 +66,7 @@ void ClientSession::Forget(const std::string& session) {
 }
 
 bool ClientSession::WasLost(StatusCode code, std::string_view message) {
-  return code == StatusCode::kUnauthenticated && message.find(kNoSessionCode) != message.npos;
+  return code == StatusCode::kUnauthenticated && message.find(rpc::kNoSessionCode) != message.npos;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -9,9 +9,11 @@
 #include "common/base/status.h"
 
 namespace tandem {
-
 class OpenSessionReply;
 class OpenSessionRequest;
+}  // namespace tandem
+
+namespace tandem::ps {
 
 // Opens sessions and stamps calls. Thread-safe.
 class ClientSession {
@@ -46,4 +48,4 @@ class ClientSession {
   uint64_t counter_ TD_GUARDED_BY(mu_) = 0;                     // of the newest call
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

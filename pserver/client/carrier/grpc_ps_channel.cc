@@ -13,7 +13,7 @@
 #include "common/rpc/tls_probe.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 class ThreadEvent final : public PsEvent {
@@ -37,7 +37,7 @@ class ThreadEvent final : public PsEvent {
   bool set_ TD_GUARDED_BY(mu_) = false;
 };
 
-size_t BytesOf(Fragments message) {
+size_t BytesOf(codec::Fragments message) {
   size_t bytes = 0;
   for (const auto& fragment : message) bytes += fragment.size();
   return bytes;
@@ -77,7 +77,8 @@ GrpcPsChannel::GrpcPsChannel(const PsOptions& options)
 StatusOr<std::unique_ptr<PsChannel>> GrpcPsChannel::Connect(
     const std::vector<std::string>& endpoints, const PsOptions& options) {
   auto carrier = std::unique_ptr<GrpcPsChannel>(new GrpcPsChannel(options));
-  TD_ASSIGN_OR_RETURN(carrier->credentials_, MakeCredentials(options.tls, carrier->ServerUri()));
+  TD_ASSIGN_OR_RETURN(carrier->credentials_,
+                      rpc::MakeCredentials(options.tls, carrier->ServerUri()));
   for (const std::string& text : endpoints) {
     const auto index = static_cast<int>(carrier->servers_.size());
     TD_ASSIGN_OR_RETURN(auto server, carrier->MakeServer(index, text));
@@ -91,12 +92,12 @@ StatusOr<std::unique_ptr<GrpcPsChannel::Server>> GrpcPsChannel::MakeServer(
     int index, const std::string& address) const {
   auto server = std::make_unique<Server>();
   server->index = index;
-  TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
+  TD_ASSIGN_OR_RETURN(server->endpoint, rpc::ParseEndpoint(address));
   server->name = PserverName(index, address);
   TD_RETURN_IF_ERROR(Annotate(
-      CheckSendsInTheClear(server->endpoint, options_.tls, options_.insecure_allow_network),
+      rpc::CheckSendsInTheClear(server->endpoint, options_.tls, options_.insecure_allow_network),
       server->name));
-  server->raw.channel = MakeChannel(server->endpoint, credentials_);
+  server->raw.channel = rpc::MakeChannel(server->endpoint, credentials_);
   if (!options_.secret.empty()) {
     server->raw.session =
         std::make_shared<ClientSession>(options_.secret, options_.job, ToString(server->endpoint));
@@ -144,7 +145,7 @@ void GrpcPsChannel::After(Duration pause, std::function<void()> then) {
 }
 
 std::string GrpcPsChannel::ServerUri() const {
-  return options_.tls.enabled() ? ToUri({options_.job, PeerRole::kPserver}) : "";
+  return options_.tls.enabled() ? rpc::ToUri({options_.job, rpc::PeerRole::kPserver}) : "";
 }
 
 Status GrpcPsChannel::WaitForServers() {
@@ -168,7 +169,7 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
     }
     if (now < next_message) continue;
     // Reports an error at once if waiting cannot resolve it.
-    const Status probe = ProbeConnection(server.endpoint, options_.tls, ServerUri());
+    const Status probe = rpc::ProbeConnection(server.endpoint, options_.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
     next_message = SteadyNow() + std::chrono::seconds(1);
@@ -187,10 +188,11 @@ namespace {
 
 bool CarriesValues(std::string_view method) { return method == "Push" || method == "Pull"; }
 
-PsCall::Server AtServer(std::string_view method, Fragments answer) {
+PsCall::Server AtServer(std::string_view method, codec::Fragments answer) {
   if (!CarriesValues(method)) return {};
-  const AnswerHead head = method == "Push" ? HeadOfPushReply(answer) : HeadOfPullReply(answer);
-  const CodedTimes& t = head.times;
+  const codec::AnswerHead head =
+      method == "Push" ? codec::HeadOfPushReply(answer) : codec::HeadOfPullReply(answer);
+  const codec::CodedTimes& t = head.times;
   return {.version = head.version,
           .values = head.pulled,
           .received_us = static_cast<int64_t>(t.received),
@@ -205,18 +207,19 @@ PsChannel::Take GrpcPsChannel::Observed(const Server& server, const char* method
                                         Take take) const {
   PsCall call{
       .server = server.index, .method = method, .begin = SteadyNow(), .end = {}, .sent = bytes};
-  return [this, call, take = std::move(take)](const Status& status, Fragments answer) mutable {
-    call.end = SteadyNow();
-    call.received = BytesOf(answer);
-    call.ok = status.ok();
-    if (call.ok) call.at_server = AtServer(call.method, answer);
-    options_.on_call(call);
-    take(status, answer);
-  };
+  return
+      [this, call, take = std::move(take)](const Status& status, codec::Fragments answer) mutable {
+        call.end = SteadyNow();
+        call.received = BytesOf(answer);
+        call.ok = status.ok();
+        if (call.ok) call.at_server = AtServer(call.method, answer);
+        options_.on_call(call);
+        take(status, answer);
+      };
 }
 
-void GrpcPsChannel::Call(int server, const char* method, EncodedMessage request, Time deadline,
-                         Take take) {
+void GrpcPsChannel::Call(int server, const char* method, codec::EncodedMessage request,
+                         Time deadline, Take take) {
   Server& to = ServerAt(server);
   if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
   const std::string_view name = method;
@@ -234,7 +237,7 @@ Buffer GrpcPsChannel::Allocate(int server, size_t bytes) {
   return to.lane == nullptr ? nullptr : to.lane->Allocate(bytes);
 }
 
-void GrpcPsChannel::CallByGrpc(Server& server, const char* method, EncodedMessage request,
+void GrpcPsChannel::CallByGrpc(Server& server, const char* method, codec::EncodedMessage request,
                                Time deadline, Take take) {
   uint64_t id = 0;
   {
@@ -246,10 +249,10 @@ void GrpcPsChannel::CallByGrpc(Server& server, const char* method, EncodedMessag
   }
   if (id == 0) return take(Cancelled("the client is going away"), {});
   auto call = RawCall::Start(
-      WaitGroup::Take(call_leases_), server.raw, method, ToByteBuffer(std::move(request)),
+      WaitGroup::Take(call_leases_), server.raw, method, rpc::ToByteBuffer(std::move(request)),
       CallRetries(options_.retries, deadline, retry_stream_ + id),
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
-        take(status, ReceivedMessage(bytes).fragments());
+        take(status, rpc::ReceivedMessage(bytes).fragments());
         EndCall(id);
       });
   MutexLock lock(mu_);
@@ -308,4 +311,4 @@ void GrpcPsChannel::Close() {
   added_.clear();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

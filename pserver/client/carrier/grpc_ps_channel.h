@@ -18,7 +18,7 @@
 #include "pserver/client/carrier/shm_rpc_connection.h"
 #include "pserver/client/carrier/wait_group.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 class GrpcPsChannel final : public PsChannel {
  public:
@@ -28,7 +28,7 @@ class GrpcPsChannel final : public PsChannel {
 
   Time Now() const override { return SteadyNow(); }
   std::unique_ptr<PsEvent> MakeEvent() override;
-  void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override;
   Buffer Allocate(int server, size_t bytes) override;
   void After(Duration pause, std::function<void()> then) override;
@@ -41,7 +41,7 @@ class GrpcPsChannel final : public PsChannel {
  private:
   struct Server {
     int index = 0;
-    Endpoint endpoint;
+    rpc::Endpoint endpoint;
     std::string name;
     RawServer raw;
     std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC only
@@ -56,7 +56,7 @@ class GrpcPsChannel final : public PsChannel {
   Status WaitForServers();
   Status WaitForServer(const Server& server, Time start);  // `start`: begin of the wait
   std::string ServerUri() const;  // identity that a TLS server must have; "": any
-  void CallByGrpc(Server& server, const char* method, EncodedMessage request, Time deadline,
+  void CallByGrpc(Server& server, const char* method, codec::EncodedMessage request, Time deadline,
                   Take take);
   // Wraps `take` so that options.on_call is called first.
   Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
@@ -65,8 +65,8 @@ class GrpcPsChannel final : public PsChannel {
   Server& ServerAt(int index);
   // ---- carrier_lanes.cc -------------------------------------------------------------------------
   // A call that shm RPC did not complete is sent again by gRPC. The server counts a push only once.
-  void CallByLane(Server& server, uint32_t lane_method, const char* method, EncodedMessage request,
-                  Time deadline, Take take);
+  void CallByLane(Server& server, uint32_t lane_method, const char* method,
+                  codec::EncodedMessage request, Time deadline, Take take);
 
   const PsOptions options_;
   const uint64_t retry_stream_;  // stream of random numbers, different for each trainer
@@ -83,4 +83,4 @@ class GrpcPsChannel final : public PsChannel {
   std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -11,7 +11,7 @@
 #include "common/rpc/channel.h"
 #include "pserver/client/placement/partition.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // How servers handle a push with NaN or infinity.
 enum class PsNonfinite : uint8_t {
@@ -52,7 +52,7 @@ struct PsOptions {
   // servers know for this trainer.
   uint64_t incarnation = 0;
   std::string secret;  // the job's secret; empty: no secret is proved
-  TlsFiles tls;
+  rpc::TlsFiles tls;
   // Allows servers at network addresses without TLS, where an attacker on the path can read and
   // change all data. Otherwise Connect fails with PERMISSION_DENIED.
   bool insecure_allow_network = false;
@@ -99,4 +99,4 @@ struct PsOptions {
   std::function<void(const PsCall&)> on_call;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -12,7 +12,7 @@
 #include "common/shm_rpc/handshake.h"
 #include "common/tensor/device.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // An event that is set once. Thread-safe.
 class PsEvent {
@@ -27,16 +27,16 @@ class PsEvent {
 class PsChannel {
  public:
   // `answer` is valid only during the call.
-  using Take = std::function<void(const Status&, Fragments answer)>;
+  using Take = std::function<void(const Status&, codec::Fragments answer)>;
   // Requests an shm RPC ticket from a server. Blocks.
-  using Invite = std::function<StatusOr<ShmRpcTicket>(int server)>;
+  using Invite = std::function<StatusOr<shm_rpc::ShmRpcTicket>(int server)>;
 
   virtual ~PsChannel() = default;
   virtual Time Now() const = 0;
   virtual std::unique_ptr<PsEvent> MakeEvent() = 0;
   // `method`: "Push", a literal. Retries lost calls with the same bytes (retry.h); `deadline`
   // covers all attempts. Calls `take` exactly once.
-  virtual void Call(int server, const char* method, EncodedMessage request, Time deadline,
+  virtual void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
                     Take take) = 0;
   // Returns memory from which a message to this server is sent without a copy; null: not available.
   virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }
@@ -59,4 +59,4 @@ class PsChannel {
 // "pserver 0 (127.0.0.1:1234)"
 std::string PserverName(int index, const std::string& address);
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -6,7 +6,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 // Maximum of lost sessions per call. More losses have another cause than a restart of the server.
@@ -105,7 +105,7 @@ void RawCall::Send() {
 
 void RawCall::OpenSession() {
   offer_ = server_.session->Offer();
-  offer_bytes_ = SerializeMessage(offer_);
+  offer_bytes_ = rpc::SerializeMessage(offer_);
   Begin("OpenSession", offer_bytes_, "", &RawCall::OnSession);
 }
 
@@ -120,13 +120,13 @@ void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
     } else {
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
-      ready = PrepareCall(Until(), context);
+      ready = rpc::PrepareCall(Until(), context);
     }
   }
   if (!ready.ok()) {
     return Failed({static_cast<grpc::StatusCode>(ready.code()), ""}, ready);
   }
-  if (!stamp.empty()) context->AddMetadata(kStampMetadata, stamp);
+  if (!stamp.empty()) context->AddMetadata(rpc::kStampMetadata, stamp);
   reply_.Clear();
   stub_.UnaryCall(
       context, "/tandem.ParameterServer/" + method, grpc::StubOptions(), &request, &reply_,
@@ -140,9 +140,9 @@ Status RawCall::Explain(const grpc::Status& status) const {
   // The text is gRPC's own. A server's DEADLINE_EXCEEDED has a better message and is kept.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
-    return retries_.attempts() == 1
-               ? FromGrpc(status)
-               : Annotate(FromGrpc(status), absl::StrFormat("attempt %d", retries_.attempts()));
+    return retries_.attempts() == 1 ? rpc::FromGrpc(status)
+                                    : Annotate(rpc::FromGrpc(status),
+                                               absl::StrFormat("attempt %d", retries_.attempts()));
   }
   return DeadlineExceeded("no answer for %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
                           last_error_.empty() ? "" : "; before that: " + last_error_);
@@ -167,7 +167,7 @@ bool RawCall::TriesAgain(const grpc::Status& status) {
 void RawCall::OnSession(const grpc::Status& status) {
   if (!status.ok()) return Failed(status, server_.session->Explain(Explain(status)));
   OpenSessionReply reply;
-  Status accepted = ParseMessage(reply_, &reply);
+  Status accepted = rpc::ParseMessage(reply_, &reply);
   if (accepted.ok()) accepted = server_.session->Accept(offer_, reply);
   if (!accepted.ok()) return Finish(accepted);
   Send();
@@ -212,4 +212,4 @@ void RawCall::Cancel() {
   if (alarm_ != nullptr) alarm_->Cancel();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -20,7 +20,7 @@
 #include "pserver/client/carrier/client_session.h"
 #include "pserver/client/carrier/retry.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Lets one call at a time introduce the client on a new connection, while other calls wait: a
 // server closes connections that send much before it accepted a call
@@ -102,7 +102,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   Time introduced_since_;
   OpenSessionRequest offer_;
   grpc::ByteBuffer offer_bytes_;
-  const grpc::ByteBuffer introduction_ = SerializeMessage(StatusRequest());
+  const grpc::ByteBuffer introduction_ = rpc::SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
   std::string last_error_;  // of the previous attempt
@@ -113,4 +113,4 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   std::unique_ptr<grpc::Alarm> alarm_ TD_GUARDED_BY(mu_);
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

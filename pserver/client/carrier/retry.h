@@ -9,7 +9,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // The attempts of one call. All attempts send the same bytes. The request must therefore be
 // idempotent or carry a sequence number that the server accepts once.
@@ -45,4 +45,4 @@ class CallRetries {
   int attempts_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

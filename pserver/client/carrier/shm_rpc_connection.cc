@@ -6,7 +6,7 @@
 #include "common/base/runner.h"
 #include "common/base/time_slice.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
@@ -42,7 +42,7 @@ void ShmRpcConnection::Stop() {
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  std::shared_ptr<ShmRpcClient> never_served;  // its destructor ends its calls
+  std::shared_ptr<shm_rpc::ShmRpcClient> never_served;  // its destructor ends its calls
   MutexLock lock(mu_);
   never_served.swap(lane_);
 }
@@ -54,7 +54,7 @@ Status ShmRpcConnection::WaitForFirst(Time until) {
   return opened_;
 }
 
-std::shared_ptr<ShmRpcClient> ShmRpcConnection::lane() {
+std::shared_ptr<shm_rpc::ShmRpcClient> ShmRpcConnection::lane() {
   MutexLock lock(mu_);
   return lane_;
 }
@@ -64,13 +64,13 @@ Buffer ShmRpcConnection::Allocate(size_t bytes) {
   return to == nullptr ? nullptr : to->Allocate(bytes);
 }
 
-bool ShmRpcConnection::Call(uint32_t method, const EncodedMessage& request, Time deadline,
-                            ShmRpcClient::Reply reply) {
+bool ShmRpcConnection::Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
+                            shm_rpc::ShmRpcClient::Reply reply) {
   const auto to = lane();
   return to != nullptr && to->Call(method, request, deadline, std::move(reply));
 }
 
-bool ShmRpcConnection::Show(std::shared_ptr<ShmRpcClient> lane) {
+bool ShmRpcConnection::Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane) {
   MutexLock lock(mu_);
   lane_ = std::move(lane);
   return !stopped_;
@@ -83,13 +83,13 @@ bool ShmRpcConnection::Sleep(Duration duration) {
   return !stopped_;
 }
 
-StatusOr<std::shared_ptr<ShmRpcClient>> ShmRpcConnection::Open() {
+StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> ShmRpcConnection::Open() {
   Status status;
   for (int tries = 0; tries < kTriesMax; ++tries) {
     if (tries > 0 && !Sleep(std::chrono::milliseconds(20))) return Cancelled("stopped");
-    TD_ASSIGN_OR_RETURN(const ShmRpcTicket invitation, invite_());
-    auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
-    if (lane.ok()) return std::shared_ptr<ShmRpcClient>(*std::move(lane));
+    TD_ASSIGN_OR_RETURN(const shm_rpc::ShmRpcTicket invitation, invite_());
+    auto lane = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
+    if (lane.ok()) return std::shared_ptr<shm_rpc::ShmRpcClient>(*std::move(lane));
     status = lane.status();
     if (IsFinal(status)) return status;
   }
@@ -120,4 +120,4 @@ void ShmRpcConnection::Loop() {
   } while (Sleep(kPause));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -9,13 +9,13 @@
 #include "common/base/mutex.h"
 #include "common/shm_rpc/shm_rpc_client.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Thread-safe. Owns a thread that opens and serves the connection.
 class ShmRpcConnection {
  public:
   // Requests a ticket from the server. Blocks. `name`: the server's name, for the log.
-  using Invite = std::function<StatusOr<ShmRpcTicket>()>;
+  using Invite = std::function<StatusOr<shm_rpc::ShmRpcTicket>()>;
   ShmRpcConnection(std::string name, Invite invite);
   ~ShmRpcConnection() { Stop(); }
   // Closes the connection permanently. Calls in progress end with UNAVAILABLE.
@@ -27,15 +27,15 @@ class ShmRpcConnection {
   // As ShmRpcClient::Allocate. Null also if there is no connection.
   Buffer Allocate(size_t bytes);
   // As ShmRpcClient::Call. False also if there is no connection.
-  bool Call(uint32_t method, const EncodedMessage& request, Time deadline,
-            ShmRpcClient::Reply reply);
+  bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
+            shm_rpc::ShmRpcClient::Reply reply);
 
  private:
-  std::shared_ptr<ShmRpcClient> lane();
+  std::shared_ptr<shm_rpc::ShmRpcClient> lane();
   void Loop();
-  StatusOr<std::shared_ptr<ShmRpcClient>> Open();
+  StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
   // true: serve the connection. false: stop.
-  bool Show(std::shared_ptr<ShmRpcClient> lane);
+  bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane);
   bool Sleep(Duration duration);
 
   const std::string name_;
@@ -44,8 +44,8 @@ class ShmRpcConnection {
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
   Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt
-  std::shared_ptr<ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
+  std::shared_ptr<shm_rpc::ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -1,6 +1,6 @@
 #include "pserver/client/carrier/wait_group.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 std::shared_ptr<const void> WaitGroup::Take(const std::shared_ptr<WaitGroup>& leases) {
   {
@@ -23,4 +23,4 @@ bool WaitGroup::WaitForNone(Time deadline) {
   return true;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -5,7 +5,7 @@
 
 #include "common/base/mutex.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 // Thread-safe. Stays alive while there are references, even after its creator is destroyed.
 class WaitGroup {
@@ -22,4 +22,4 @@ class WaitGroup {
   int count_ TD_GUARDED_BY(mu_) = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -9,7 +9,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr size_t kBucketsInParcel = 64;
@@ -68,10 +68,11 @@ Status BucketMigrator::Call(int server, const char* method, const Request& reque
   while (true) {
     const auto waiting = std::make_shared<Waiting>();
     waiting->ended = carrier_.MakeEvent();
-    carrier_.Call(server, method, EncodedProto(request),
+    carrier_.Call(server, method, rpc::EncodedProto(request),
                   carrier_.Now() + std::min(options_.call_timeout + more_, patience),
-                  [waiting](const Status& status, Fragments answer) {
-                    waiting->status = status.ok() ? ParseMessage(answer, &waiting->reply) : status;
+                  [waiting](const Status& status, codec::Fragments answer) {
+                    waiting->status =
+                        status.ok() ? rpc::ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
                   });
     // The channel ends the call in time. This is a second limit.
@@ -337,4 +338,4 @@ Status BucketMigrator::Run(const std::vector<BucketTransfer>& transfers,
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

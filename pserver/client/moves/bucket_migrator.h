@@ -18,12 +18,14 @@
 #include "pserver/client/carrier/ps_channel.h"
 
 namespace tandem {
-
 class BucketMap;
 class BucketMapDef;
 class ExchangeMapReply;
 class FreezeBucketsRequest;
 class ParcelDef;
+}  // namespace tandem
+
+namespace tandem::ps {
 
 struct MoverOptions {
   std::string job = "job";
@@ -138,4 +140,4 @@ class BucketMigrator {
   uint64_t ahead_ = 1;  // steps of notice, so that both servers learn of the move in time
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -11,7 +11,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(2);
@@ -67,9 +67,10 @@ Status GlobalSnapshotCoordinator::CallAll(const char* method, const Request& req
   all->replies.resize(servers_.size());
   all->left = servers_.size();
   for (size_t i = 0; i < servers_.size(); ++i) {
-    carrier_.Call(servers_[i].server, method, EncodedProto(request), carrier_.Now() + timeout,
-                  [all, i](const Status& status, Fragments answer) {
-                    all->status[i] = status.ok() ? ParseMessage(answer, &all->replies[i]) : status;
+    carrier_.Call(servers_[i].server, method, rpc::EncodedProto(request), carrier_.Now() + timeout,
+                  [all, i](const Status& status, codec::Fragments answer) {
+                    all->status[i] =
+                        status.ok() ? rpc::ParseMessage(answer, &all->replies[i]) : status;
                     if (all->left.fetch_sub(1) == 1) all->ended->Set();
                   });
   }
@@ -251,4 +252,4 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::Take(uint64_t number) {
   return report;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -16,10 +16,12 @@
 #include "pserver/client/moves/bucket_migrator.h"
 
 namespace tandem {
-
 class CutMarkDef;
 class HoldPushesReply;
 class TakeCutReply;
+}  // namespace tandem
+
+namespace tandem::ps {
 
 struct GlobalSnapshotOptions {
   std::string job = "job";
@@ -94,4 +96,4 @@ class GlobalSnapshotCoordinator {
   std::vector<ServedBuckets> servers_;  // servers of the job, as found by Take
 };
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -5,7 +5,7 @@
 #include "common/tensor/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 // Moves `count` buckets of `from` to `target`.
@@ -166,4 +166,4 @@ std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now)
   return plan;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

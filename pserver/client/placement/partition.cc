@@ -6,7 +6,7 @@
 
 #include "common/base/rng.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -88,4 +88,4 @@ StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variable
   return blocks;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::ps {
 
 struct PsVariable {
   std::string name;
@@ -45,4 +45,4 @@ using PsBlock = PsSlice;  // name in releases before 0.2
 StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options);
 
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -1,6 +1,6 @@
 #include "tests/unit/collective/backends.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using Params = std::vector<std::tuple<Backend, int>>;
@@ -63,4 +63,4 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<Backend, int>>& inf
   return absl::StrFormat("%s_%d", std::get<0>(info.param).name, std::get<1>(info.param));
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -9,7 +9,7 @@
 
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 struct Backend {
   const char* name;
@@ -34,4 +34,4 @@ class ConformanceTest : public ::testing::TestWithParam<std::tuple<Backend, int>
 };
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<Backend, int>>& info);
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 // The call of rank `own` over `count` elements, a multiple of the number of ranks.
@@ -73,21 +73,23 @@ void Bench(World& world, CollectiveOp op, size_t bytes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective
 
 int main(int argc, char** argv) {
-  using tandem::CollectiveOp;
+  using tandem::collective::CollectiveOp;
   const std::string transport = argc > 1 ? argv[1] : "tcp";
   const int ranks = argc > 2 ? std::atoi(argv[2]) : 2;
   const std::string only = argc > 3 ? argv[3] : "";
-  tandem::World world = transport == "inproc" ? tandem::MakeInprocCommunicators(ranks)
-                        : transport == "shm"  ? tandem::MakeShmWorld(ranks)
-                                              : tandem::MakeTcpWorld(ranks);
+  tandem::collective::World world = transport == "inproc"
+                                        ? tandem::collective::MakeInprocCommunicators(ranks)
+                                    : transport == "shm" ? tandem::collective::MakeShmWorld(ranks)
+                                                         : tandem::collective::MakeTcpWorld(ranks);
   for (const CollectiveOp op :
        {CollectiveOp::kAllReduce, CollectiveOp::kBroadcast, CollectiveOp::kAllGather,
         CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll, CollectiveOp::kSendRecv}) {
     if (!only.empty() && only != Name(op)) continue;
-    for (const size_t bytes : {4u, 64u << 10, 1u << 20, 16u << 20}) tandem::Bench(world, op, bytes);
+    for (const size_t bytes : {4u, 64u << 10, 1u << 20, 16u << 20})
+      tandem::collective::Bench(world, op, bytes);
   }
   return 0;
 }

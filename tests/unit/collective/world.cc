@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 Door BindLoopbackSocket() {
   Door door;
@@ -58,4 +58,4 @@ World MakeTcpWorld(int size, const HostCommunicatorConfig& config, const Connect
   return world;
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "collective/host/connect.h"
 #include "collective/host/inproc.h"
 
-namespace tandem {
+namespace tandem::collective {
 
 using World = std::vector<std::unique_ptr<Communicator>>;
 
@@ -54,4 +54,4 @@ inline World MakeShmWorld(int size, const HostCommunicatorConfig& config = {}) {
   return MakeTcpWorld(size, config, {TransportKind::kSharedMemory, size_t{64} << 20});
 }
 
-}  // namespace tandem
+}  // namespace tandem::collective

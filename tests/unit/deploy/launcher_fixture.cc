@@ -46,17 +46,17 @@ void LauncherTest::Launch(const std::vector<std::string>& args) {
 
 void LauncherTest::StartProgram(const std::string& name, const std::vector<std::string>& args) {
   const char* bin = getenv("TANDEM_BIN_DIR");
-  SpawnRequest request;
-  request.argv = {(bin != nullptr ? bin : ProgramFolder() + "/../bin") + "/" + name};
+  deploy::SpawnRequest request;
+  request.argv = {(bin != nullptr ? bin : deploy::ProgramFolder() + "/../bin") + "/" + name};
   request.argv.insert(request.argv.end(), args.begin(), args.end());
-  request.env = CurrentEnvironment();
+  request.env = deploy::CurrentEnvironment();
   const Fd out(open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const Fd err(open((dir_ + "/err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   request.stdout_fd = stdout_fd_ >= 0 ? stdout_fd_ : out.get();
   request.stderr_fd = err.get();
-  auto started = Process::Start(request);
+  auto started = deploy::Process::Start(request);
   ASSERT_TRUE(started.ok()) << started.status();
-  launcher_ = std::make_unique<Process>(std::move(*started));
+  launcher_ = std::make_unique<deploy::Process>(std::move(*started));
 }
 
 int LauncherTest::WaitForLauncher() {

@@ -55,7 +55,7 @@ class LauncherTest : public ::testing::Test {
   std::string dir_;
   std::string server_script_, trainer_script_;
   int stdout_fd_ = -1;  // instead of the file "out"
-  std::unique_ptr<Process> launcher_;
+  std::unique_ptr<deploy::Process> launcher_;
 };
 
 }  // namespace tandem::deploy

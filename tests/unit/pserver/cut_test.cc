@@ -8,7 +8,7 @@
 #include "pserver/storage/storage.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -250,11 +250,11 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
 }
 
 TEST(CutterTest, TheNewestThatAllHave) {
-  EXPECT_EQ(NewestCommon({}), 0u);
-  EXPECT_EQ(NewestCommon({{1, 2, 4}, {1, 2, 3}}), 2u);
-  EXPECT_EQ(NewestCommon({{1, 2}, {}}), 0u);
-  EXPECT_EQ(NewestCommon({{7, 9}}), 9u);
+  EXPECT_EQ(ps::NewestCommon({}), 0u);
+  EXPECT_EQ(ps::NewestCommon({{1, 2, 4}, {1, 2, 3}}), 2u);
+  EXPECT_EQ(ps::NewestCommon({{1, 2}, {}}), 0u);
+  EXPECT_EQ(ps::NewestCommon({{7, 9}}), 9u);
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::ElementsAre;
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 struct Kind {
   const char* name;
-  PsOptimizer optimizer;
+  ps::PsOptimizer optimizer;
   std::string rules;
   uint64_t memory = 0;  // 0: all rows in memory
   Durability durability = Durability::kNone;
@@ -36,18 +36,18 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     options.cold_dir = dir + "/cold";
     StartServers(1, options);
     client_ = *Client(0, 1);
-    const PsTable table{.variable = "emb",
-                        .height = kHeight,
-                        .dim = kDim,
-                        .init = PsTable::InitKind::kNormal,
-                        .b = 1,
-                        .seed = 3,
-                        .rules = GetParam().rules};
+    const ps::PsTable table{.variable = "emb",
+                            .height = kHeight,
+                            .dim = kDim,
+                            .init = ps::PsTable::InitKind::kNormal,
+                            .b = 1,
+                            .seed = 3,
+                            .rules = GetParam().rules};
     const auto state =
-        client_->Configure({{"w", Shape{4}}}, PsMode::kSync, GetParam().optimizer, {table});
+        client_->Configure({{"w", Shape{4}}}, ps::PsMode::kSync, GetParam().optimizer, {table});
     ASSERT_TRUE(state.ok()) << state.status();
     std::vector<float> w(4, 1.0f);
-    const PsTensor tensor = {"w", w.data(), 4};
+    const ps::PsTensor tensor = {"w", w.data(), 4};
     ASSERT_TRUE(client_->InitOrFetch({&tensor, 1}).ok());
   }
   // Steps [from, to): the first ones touch the whole table, later ones only a part of it.
@@ -77,7 +77,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
   }
   // The complete state of rows and vector.
   struct State {
-    PsTableRows table;
+    ps::PsTableRows table;
     std::vector<float> w = std::vector<float>(4);
     std::vector<std::pair<std::string, std::vector<float>>> slots;
   };
@@ -89,7 +89,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     EXPECT_TRUE(PullAndWait(*client_, 0, {{"w", state.w.data(), 4}}).ok());
     const auto slots = client_->PullState();
     EXPECT_TRUE(slots.ok()) << slots.status();
-    for (const PsSlot& s : *slots) state.slots.emplace_back(s.slot, s.values);
+    for (const ps::PsSlot& s : *slots) state.slots.emplace_back(s.slot, s.values);
     return state;
   }
   static void ExpectSame(const State& a, const State& b) {
@@ -114,7 +114,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     return found;
   }
 
-  std::unique_ptr<PsClient> client_;
+  std::unique_ptr<ps::PsClient> client_;
 };
 
 TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
@@ -209,8 +209,8 @@ TEST_P(DeltaTest, DamageOfEitherFileIsNoticed) {
   }
 }
 
-const PsOptimizer kAdagrad = {"adagrad", {}};
-const PsOptimizer kLazyAdam = {"adam", {{"lazy_mode", true}}};
+const ps::PsOptimizer kAdagrad = {"adagrad", {}};
+const ps::PsOptimizer kLazyAdam = {"adam", {{"lazy_mode", true}}};
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, DeltaTest,
@@ -255,4 +255,4 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -1,7 +1,7 @@
 // The state that survives a server, and a trainer that replaces another one.
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
@@ -14,7 +14,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
   StartServers(2);
   {
     auto client = *Client(0, 1);
-    ASSERT_TRUE(client->Configure(reference.variables, PsMode::kSync, {"adam", {}}).ok());
+    ASSERT_TRUE(client->Configure(reference.variables, ps::PsMode::kSync, {"adam", {}}).ok());
     ASSERT_TRUE(client->InitOrFetch(reference.Tensors()).ok());
     TrainSync(client.get(), &reference, 0, 0, 24, &status);
     ASSERT_TRUE(status.ok()) << status;
@@ -25,7 +25,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
     StartServers(2, options);
     EXPECT_EQ(servers_[0]->restored_version(), begin);
     auto client = *Client(0, 1);
-    const auto state = client->Configure(model.variables, PsMode::kSync, {"adam", {}});
+    const auto state = client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}});
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(state->restored, begin != 0);
     Model fetched;
@@ -42,14 +42,16 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
 // accepts no second gradient.
 TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   StartServers(2);
-  const std::vector<PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};  // one on each
+  const std::vector<ps::PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};  // one on each
   float first[2] = {10, 20};
   const float one = 1, two = 2;
-  std::unique_ptr<PsClient> clients[2];
-  const auto tensors = [](float* v) { return std::vector<PsTensor>{{"a", v, 1}, {"b", v + 1, 1}}; };
+  std::unique_ptr<ps::PsClient> clients[2];
+  const auto tensors = [](float* v) {
+    return std::vector<ps::PsTensor>{{"a", v, 1}, {"b", v + 1, 1}};
+  };
   for (int t : {0, 1}) {
     clients[t] = *Client(t, 2);
-    ASSERT_TRUE(clients[t]->Configure(variables, PsMode::kSync, {}).ok());
+    ASSERT_TRUE(clients[t]->Configure(variables, ps::PsMode::kSync, {}).ok());
   }
   for (int t : {0, 1}) ASSERT_TRUE(clients[t]->InitOrFetch(tensors(first)).ok());
   ASSERT_TRUE(PushAndWait(*clients[0], 0, 1.0f, {{"a", &one, 1}, {"b", &one, 1}}).ok());
@@ -58,7 +60,7 @@ TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   EXPECT_EQ((*clients[0]->ServerInfo())[1].version, 1u);
 
   clients[1] = *Client(1, 2);
-  ASSERT_TRUE(clients[1]->Configure(variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(clients[1]->Configure(variables, ps::PsMode::kSync, {}).ok());
   float again[2] = {0, 0};
   ASSERT_EQ(*clients[1]->InitOrFetch(tensors(again)), 0u);
   EXPECT_THAT(again, testing::ElementsAre(10, 20));
@@ -74,4 +76,4 @@ TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -1,22 +1,22 @@
 // A trainer that restarts: the servers choose its incarnation number.
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
 
 class IncarnationTest : public PserverTest {
  protected:
-  std::unique_ptr<PsClient> Join(uint64_t incarnation) {
+  std::unique_ptr<ps::PsClient> Join(uint64_t incarnation) {
     auto client = *Client(0, 1, {.incarnation = incarnation});
-    const auto state = client->Configure(model_.variables, PsMode::kSync, {});
+    const auto state = client->Configure(model_.variables, ps::PsMode::kSync, {});
     EXPECT_TRUE(state.ok()) << state.status();
     const auto version = client->InitOrFetch(model_.Tensors());
     EXPECT_TRUE(version.ok()) << version.status();
     return client;
   }
-  Status Push(PsClient& client, uint64_t step) {
+  Status Push(ps::PsClient& client, uint64_t step) {
     const auto gradients = model_.Gradients(0, step);
     return PushAndWait(client, step, 0.1f, model_.View(gradients));
   }
@@ -51,8 +51,8 @@ TEST_F(IncarnationTest, ItIsAboveWhatAllServersKnow) {
   ASSERT_TRUE(Push(*Join(5), 0).ok());
   const std::vector<std::string> both = endpoints_;
   {
-    PsOptions options{.incarnation = uint64_t{1} << 50};
-    const auto client = *PsClient::Connect(both, options);
+    ps::PsOptions options{.incarnation = uint64_t{1} << 50};
+    const auto client = *ps::PsClient::Connect(both, options);
     EXPECT_TRUE(client->Barrier("x").ok()) << "a call to server 0 alone";
   }
   EXPECT_TRUE(Push(*Join(0), 1).ok());
@@ -62,9 +62,9 @@ TEST_F(IncarnationTest, WhereNoNumberIsLeftThatIsSaid) {
   StartServers(1);
   ASSERT_TRUE(Push(*Join(UINT64_MAX), 0).ok());
   const auto next = *Client(0, 1);
-  const auto state = next->Configure(model_.variables, PsMode::kSync, {});
+  const auto state = next->Configure(model_.variables, ps::PsMode::kSync, {});
   EXPECT_THAT(ToString(state.status()), HasSubstr("[TD4024]"));
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -13,7 +13,7 @@
 #include "pserver/client/carrier/shm_rpc_connection.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -21,12 +21,12 @@ using testing::HasSubstr;
 
 class PserverLaneTest : public PserverTest {
  protected:
-  static PsTable Table() {
-    return {"emb", 1000, 3, PsTable::InitKind::kUniform, -1.0f, 1.0f, 5, "admit_count=2"};
+  static ps::PsTable Table() {
+    return {"emb", 1000, 3, ps::PsTable::InitKind::kUniform, -1.0f, 1.0f, 5, "admit_count=2"};
   }
-  static std::vector<float> Rows(PsClient& client, uint64_t version) {
+  static std::vector<float> Rows(ps::PsClient& client, uint64_t version) {
     std::vector<float> all(3000);
-    PsRows rows{"emb", {}, {}};
+    ps::PsRows rows{"emb", {}, {}};
     for (int64_t id = 0; id < 1000; ++id) {
       rows.ids.push_back(id);
       rows.to.push_back(all.data() + 3 * (999 - id));  // each to a separate location
@@ -38,7 +38,7 @@ class PserverLaneTest : public PserverTest {
     return all;
   }
   // Invites a trainer at server 0 as if it were its newest incarnation.
-  std::pair<grpc::Status, ShmRpcTicket> Invite(uint32_t trainer) {
+  std::pair<grpc::Status, shm_rpc::ShmRpcTicket> Invite(uint32_t trainer) {
     const auto stub = ParameterServer::NewStub(
         grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
@@ -48,18 +48,18 @@ class PserverLaneTest : public PserverTest {
     request.set_trainer_id(trainer);
     request.set_incarnation(UINT64_MAX / 2);
     const grpc::Status status = stub->OpenLane(&context, request, &reply);
-    return {status, ShmRpcTicket{reply.socket(), reply.ticket()}};
+    return {status, shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()}};
   }
   // Returns the dense parameters and rows after ten steps of two trainers, one after another.
-  std::vector<std::vector<float>> Train(PsMode mode, PsTransport a, PsTransport b) {
+  std::vector<std::vector<float>> Train(ps::PsMode mode, ps::PsTransport a, ps::PsTransport b) {
     servers_.clear();
     endpoints_.clear();
     StartServers(2);
     Model model;
     model.variables.push_back({"large", Shape{40000}});  // large enough not to be copied
     model.params.emplace_back(40000, 0.5f);
-    std::unique_ptr<PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
-                                            *Client(1, 2, {.transport = b})};
+    std::unique_ptr<ps::PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
+                                                *Client(1, 2, {.transport = b})};
     for (auto& client : clients) {
       EXPECT_TRUE(client->Configure(model.variables, mode, {"momentum", {}}, {Table()}).ok());
     }
@@ -76,28 +76,28 @@ class PserverLaneTest : public PserverTest {
         const Status status = pushed.Get();
         EXPECT_TRUE(status.ok()) << status;
       }
-      const auto pulled =
-          PullAndWait(*clients[step % 2], mode == PsMode::kSync ? step + 1 : 0, model.Tensors());
+      const auto pulled = PullAndWait(*clients[step % 2], mode == ps::PsMode::kSync ? step + 1 : 0,
+                                      model.Tensors());
       EXPECT_TRUE(pulled.ok()) << pulled.status();
     }
     for (int t : {0, 1}) {
-      const bool shm = (t == 0 ? a : b) != PsTransport::kGrpc;
+      const bool shm = (t == 0 ? a : b) != ps::PsTransport::kGrpc;
       EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
       // To two servers: ten pushes, five pulls and the pull of the initial values.
       EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
-    all.push_back(Rows(*clients[0], mode == PsMode::kSync ? 10 : 0));
+    all.push_back(Rows(*clients[0], mode == ps::PsMode::kSync ? 10 : 0));
     EXPECT_EQ(all.back(), Rows(*clients[1], 0));
     return all;
   }
 };
 
 TEST_F(PserverLaneTest, TheSameBitsByEitherRoad) {
-  for (const PsMode mode : {PsMode::kSync, PsMode::kASync}) {
-    const auto grpc = Train(mode, PsTransport::kGrpc, PsTransport::kGrpc);
-    EXPECT_EQ(Train(mode, PsTransport::kAuto, PsTransport::kShm), grpc);
-    EXPECT_EQ(Train(mode, PsTransport::kShm, PsTransport::kGrpc), grpc);
+  for (const ps::PsMode mode : {ps::PsMode::kSync, ps::PsMode::kASync}) {
+    const auto grpc = Train(mode, ps::PsTransport::kGrpc, ps::PsTransport::kGrpc);
+    EXPECT_EQ(Train(mode, ps::PsTransport::kAuto, ps::PsTransport::kShm), grpc);
+    EXPECT_EQ(Train(mode, ps::PsTransport::kShm, ps::PsTransport::kGrpc), grpc);
   }
 }
 
@@ -107,9 +107,9 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   StartServers(1);
   constexpr size_t kNumel = 40000;
   std::vector<float> values(kNumel, 0.0f), gradient(kNumel, 1.0f);
-  const PsTensor tensor = {"w", values.data(), kNumel};
-  auto client = *Client(0, 1, {.transport = PsTransport::kShm});
-  ASSERT_TRUE(client->Configure({{"w", Shape{kNumel}}}, PsMode::kASync, {}).ok());
+  const ps::PsTensor tensor = {"w", values.data(), kNumel};
+  auto client = *Client(0, 1, {.transport = ps::PsTransport::kShm});
+  ASSERT_TRUE(client->Configure({{"w", Shape{kNumel}}}, ps::PsMode::kASync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
   for (const size_t bad : {size_t{0}, kNumel / 2, kNumel - 1}) {
     gradient[bad] = NAN;
@@ -124,19 +124,20 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
 
   auto [status, invitation] = Invite(0);
   ASSERT_TRUE(status.ok()) << status.error_message();
-  auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
+  auto lane = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
   ASSERT_TRUE(lane.ok()) << lane.status();
   std::thread serve([&] { (void)(*lane)->Run(); });
   gradient[7] = NAN;
   const auto push = [&](uint64_t sequence, bool finite) {
-    CodedPush coded{.job = "job", .incarnation = UINT64_MAX / 2, .sequence = sequence};
+    codec::CodedPush coded{.job = "job", .incarnation = UINT64_MAX / 2, .sequence = sequence};
     coded.slices.push_back(
         {.variable = "w", .desc = {DType::kF32, {kNumel}}, .data = gradient.data()});
     coded.finite = finite;
     Answer<Status> answer;
     const auto done = answer.Callback();
-    CHECK((*lane)->Call(LANE_METHOD_PUSH, EncodePush(coded, false), SteadyNow() + seconds(30),
-                        [&done](const Status& got, Fragments) { done(got); }));
+    CHECK((*lane)->Call(LANE_METHOD_PUSH, codec::EncodePush(coded, false),
+                        SteadyNow() + seconds(30),
+                        [&done](const Status& got, codec::Fragments) { done(got); }));
     return answer.Get();
   };
   EXPECT_EQ(push(1, false).code(), StatusCode::kInvalidArgument);
@@ -154,9 +155,9 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
   options.rpc.listen = servers_[0]->endpoint();
   const std::vector<float> one(1000, 1.0f);
   std::vector<float> values(1000, 0.0f);
-  const PsTensor tensor = {"w", values.data(), 1000};
-  auto client = *Client(0, 1, {.transport = PsTransport::kShm});
-  ASSERT_TRUE(client->Configure({{"w", Shape{1000}}}, PsMode::kASync, {}).ok());
+  const ps::PsTensor tensor = {"w", values.data(), 1000};
+  auto client = *Client(0, 1, {.transport = ps::PsTransport::kShm});
+  ASSERT_TRUE(client->Configure({{"w", Shape{1000}}}, ps::PsMode::kASync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch({&tensor, 1}).ok());
   uint64_t step = 0;
   const auto push = [&] {
@@ -185,12 +186,12 @@ TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
   options.lanes = false;
   StartServers(1, options);
   Model model;
-  auto asked = *Client(0, 1, {.transport = PsTransport::kShm});
-  const Status refused = asked->Configure(model.variables, PsMode::kSync, {}).status();
+  auto asked = *Client(0, 1, {.transport = ps::PsTransport::kShm});
+  const Status refused = asked->Configure(model.variables, ps::PsMode::kSync, {}).status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr(endpoints_[1]));
   auto client = *Client(0, 1);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   EXPECT_EQ(client->lanes(), 1);
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Status status;
@@ -201,11 +202,11 @@ TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
 TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   StartServers(1);
   Model model;
-  auto old = *Client(0, 1, {.incarnation = 1, .transport = PsTransport::kShm});
-  ASSERT_TRUE(old->Configure(model.variables, PsMode::kSync, {}).ok());
+  auto old = *Client(0, 1, {.incarnation = 1, .transport = ps::PsTransport::kShm});
+  ASSERT_TRUE(old->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(old->InitOrFetch(model.Tensors()).ok());
   auto now = *Client(0, 1, {.incarnation = 2});
-  ASSERT_TRUE(now->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(now->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   const Status late = PushAndWait(*old, 0, 0.1f, model.View(model.params));
   EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("was started again"));
@@ -217,21 +218,21 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   StartServers(1);
   Model model;
   auto client = *Client(0, 1);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {}).ok());
   std::atomic<int> asked = 0;
-  const auto invite = [&]() -> StatusOr<ShmRpcTicket> {
+  const auto invite = [&]() -> StatusOr<shm_rpc::ShmRpcTicket> {
     if (++asked < 3) return DeadlineExceeded("no answer for 5 s");
     auto [status, invitation] = Invite(0);
     if (!status.ok()) return Internal("%s", status.error_message());
     return invitation;
   };
-  ShmRpcConnection patient("patient", invite);
+  ps::ShmRpcConnection patient("patient", invite);
   const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60));
   EXPECT_TRUE(opened.ok()) << opened;
   EXPECT_EQ(asked, 3);
-  ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
+  ps::ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
   EXPECT_EQ(silent.WaitForFirst(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
-  ShmRpcConnection refused("refused", [] { return FailedPrecondition("another job"); });
+  ps::ShmRpcConnection refused("refused", [] { return FailedPrecondition("another job"); });
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
 }
 
@@ -240,24 +241,24 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   StartServers(1);
   Model model;
   auto client = *Client(0, 1);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   const auto before = model.params;
   EXPECT_EQ(Invite(9).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   auto [invited, invitation] = Invite(0);
   ASSERT_TRUE(invited.ok()) << invited.error_message();
-  auto lane = ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
+  auto lane = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + seconds(10));
   ASSERT_TRUE(lane.ok()) << lane.status();
   std::thread serve([&] { (void)(*lane)->Run(); });
   std::mt19937 random(5);
-  const auto call = [&](uint32_t method, EncodedMessage message) {
+  const auto call = [&](uint32_t method, codec::EncodedMessage message) {
     Answer<Status> answer;
     const auto done = answer.Callback();
     CHECK((*lane)->Call(method, message, SteadyNow() + seconds(30),
-                        [&done](const Status& status, Fragments) { done(status); }));
+                        [&done](const Status& status, codec::Fragments) { done(status); }));
     return answer.Get();
   };
-  const CodedPush good{
+  const codec::CodedPush good{
       "job",
       0,
       UINT64_MAX / 2,
@@ -267,7 +268,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
       {{.variable = "fc_0.w", .offset = 0, .desc = {DType::kF32, {407}}, .data = before[0].data()}},
       ""};
   std::string bytes;
-  for (const auto& piece : EncodePush(good, false).pieces) {
+  for (const auto& piece : codec::EncodePush(good, false).pieces) {
     bytes += piece.data == nullptr ? piece.owned
                                    : std::string(static_cast<const char*>(piece.data), piece.bytes);
   }
@@ -281,7 +282,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
     call(LANE_METHOD_PULL, {{{bad, nullptr, 0, nullptr}}}).IgnoreError();
   }
   auto again = *Client(0, 1, {.incarnation = UINT64_MAX / 2 + 1});
-  ASSERT_TRUE(again->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE(again->Configure(model.variables, ps::PsMode::kASync, {}).ok());
   ASSERT_EQ(*PullAndWait(*again, 0, model.Tensors()), 0u);
   EXPECT_EQ(model.params, before);
   (*lane)->Stop();
@@ -289,4 +290,4 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "pserver/client/moves/bucket_migrator.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr int64_t kHeight = 1000;
@@ -16,12 +16,12 @@ class LeftServerTest : public PserverTest {
   void SetUp() override {
     StartServers(2, {.data_dir = dir_, .durability = Durability::kLogged});
     client_ = *Client(0, 1);
-    const PsTable table = {"emb", kHeight, 1};
-    ASSERT_TRUE(client_->Configure({{"b", Shape{4}}}, PsMode::kASync, {}, {table}).ok());
+    const ps::PsTable table = {"emb", kHeight, 1};
+    ASSERT_TRUE(client_->Configure({{"b", Shape{4}}}, ps::PsMode::kASync, {}, {table}).ok());
     ASSERT_TRUE(client_->InitOrFetch(Bias()).ok());
     Push(0);
   }
-  std::vector<PsTensor> Bias() { return {{"b", bias_.data(), 4}}; }
+  std::vector<ps::PsTensor> Bias() { return {{"b", bias_.data(), 4}}; }
   void Push(uint64_t step) {
     std::vector<int64_t> ids;
     for (int64_t id = 0; id < kHeight; id += 10) ids.push_back(id);
@@ -34,12 +34,12 @@ class LeftServerTest : public PserverTest {
   // As `tandem drain --pserver=1` does.
   void DrainAndStop() {
     {
-      const auto carrier = *GrpcPsChannel::Connect(endpoints_, {});
-      BucketMigrator mover(*carrier, endpoints_, {});
+      const auto carrier = *ps::GrpcPsChannel::Connect(endpoints_, {});
+      ps::BucketMigrator mover(*carrier, endpoints_, {});
       const auto before = mover.Where();
       ASSERT_TRUE(before.ok()) << before.status();
       ASSERT_TRUE(mover.Leave(1).ok());
-      const Status moved = mover.Run(PlanDrain(*before, 1), [](const MoveProgress&) {});
+      const Status moved = mover.Run(ps::PlanDrain(*before, 1), [](const ps::MoveProgress&) {});
       ASSERT_TRUE(moved.ok()) << moved;
       ASSERT_TRUE(mover.Where().ok());
       carrier->Close();
@@ -62,7 +62,7 @@ class LeftServerTest : public PserverTest {
   }
 
   std::vector<float> bias_ = std::vector<float>(4);
-  std::unique_ptr<PsClient> client_;
+  std::unique_ptr<ps::PsClient> client_;
 };
 
 TEST_F(LeftServerTest, IsNotAskedByWhoKnows) {
@@ -93,4 +93,4 @@ TEST_F(LeftServerTest, AllRowsAreFound) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

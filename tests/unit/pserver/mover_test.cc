@@ -1,7 +1,7 @@
 // Moving row buckets: where they are, a server that is leaving, and plans.
 #include "tests/unit/pserver/moves_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::Contains;
@@ -24,7 +24,7 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
       if (call != last) return;
       EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
     });
-    const auto servers = BucketMigrator(carrier, {"host:0", "host:1"}, {}).Where();
+    const auto servers = ps::BucketMigrator(carrier, {"host:0", "host:1"}, {}).Where();
     ASSERT_TRUE(servers.ok()) << servers.status();
     EXPECT_THAT((*servers)[0].buckets, Contains(bucket)) << "released before call " << last;
     EXPECT_THAT((*servers)[1].buckets, Not(Contains(bucket)));
@@ -42,7 +42,7 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
     target = 1 - target;
   });
   const auto servers =
-      BucketMigrator(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
+      ps::BucketMigrator(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
   EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
   EXPECT_LE(carrier.calls(), 12);
@@ -60,7 +60,7 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
       EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
     }
   });
-  BucketMigrator mover(carrier, {"host:0", "host:1"}, {});
+  ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {});
   ASSERT_TRUE(mover.Leave(1).ok());
   EXPECT_GE(carrier.calls(), 5);
   const auto servers = mover.Where();
@@ -94,35 +94,37 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
     EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
     EXPECT_TRUE(a->FreezeBuckets("job", {{5}, 1, "host:1", seconds(60)}).ok());
   });
-  BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
+  ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("stay frozen for pserver 1"));
 }
 
 TEST(PlanTest, WhoIsLeavingGivesAllAndGetsNone) {
-  const std::vector<ServedBuckets> now = {{.server = 0, .buckets = {0, 1, 2, 3, 4, 5}},
-                                          {.server = 1, .buckets = {6, 7}, .leaving = true},
-                                          {.server = 2, .buckets = {}}};
+  const std::vector<ps::ServedBuckets> now = {{.server = 0, .buckets = {0, 1, 2, 3, 4, 5}},
+                                              {.server = 1, .buckets = {6, 7}, .leaving = true},
+                                              {.server = 2, .buckets = {}}};
   std::map<int, int> counts = {{0, 6}, {1, 2}, {2, 0}};
-  for (const BucketTransfer& t : PlanRebalance(now)) {
+  for (const ps::BucketTransfer& t : ps::PlanRebalance(now)) {
     counts[t.source] -= static_cast<int>(t.buckets.size());
     counts[t.target] += static_cast<int>(t.buckets.size());
   }
   EXPECT_EQ(counts, (std::map<int, int>{{0, 4}, {1, 0}, {2, 4}}));
-  for (const BucketTransfer& t : PlanDrain(now, 0)) EXPECT_EQ(t.target, 2);
-  EXPECT_THAT(PlanRebalance({{.server = 0, .buckets = {1}, .leaving = true}}), testing::IsEmpty());
+  for (const ps::BucketTransfer& t : ps::PlanDrain(now, 0)) EXPECT_EQ(t.target, 2);
+  EXPECT_THAT(ps::PlanRebalance({{.server = 0, .buckets = {1}, .leaving = true}}),
+              testing::IsEmpty());
 }
 
-ServedBuckets Served(int server, int begin, int end) {
-  ServedBuckets s{.server = server, .address = "", .buckets = {}};
+ps::ServedBuckets Served(int server, int begin, int end) {
+  ps::ServedBuckets s{.server = server, .address = "", .buckets = {}};
   for (int b = begin; b < end; ++b) s.buckets.push_back(b);
   return s;
 }
 
 // The buckets of each server after a plan. Each bucket must be where the plan takes it from.
-std::vector<size_t> After(std::vector<ServedBuckets> now, const std::vector<BucketTransfer>& plan) {
-  for (const BucketTransfer& t : plan) {
+std::vector<size_t> After(std::vector<ps::ServedBuckets> now,
+                          const std::vector<ps::BucketTransfer>& plan) {
+  for (const ps::BucketTransfer& t : plan) {
     EXPECT_TRUE(std::is_sorted(t.buckets.begin(), t.buckets.end()));
     for (const int b : t.buckets) {
       EXPECT_EQ(std::erase(now[static_cast<size_t>(t.source)].buckets, b), 1u);
@@ -130,31 +132,32 @@ std::vector<size_t> After(std::vector<ServedBuckets> now, const std::vector<Buck
     }
   }
   std::vector<size_t> counts;
-  for (const ServedBuckets& s : now) counts.push_back(s.buckets.size());
+  for (const ps::ServedBuckets& s : now) counts.push_back(s.buckets.size());
   return counts;
 }
 
 TEST(MoverPlanTest, DrainsToThoseThatHaveFewest) {
-  const std::vector<ServedBuckets> now = {Served(0, 0, 500), Served(1, 500, 1000),
-                                          Served(2, 1000, 1024)};
-  EXPECT_EQ(After(now, PlanDrain(now, 1)), (std::vector<size_t>{512, 0, 512}));
-  EXPECT_TRUE(PlanDrain({now[1]}, 1).empty());
+  const std::vector<ps::ServedBuckets> now = {Served(0, 0, 500), Served(1, 500, 1000),
+                                              Served(2, 1000, 1024)};
+  EXPECT_EQ(After(now, ps::PlanDrain(now, 1)), (std::vector<size_t>{512, 0, 512}));
+  EXPECT_TRUE(ps::PlanDrain({now[1]}, 1).empty());
 }
 
 TEST(MoverPlanTest, RebalancesWithFewMoves) {
-  const std::vector<ServedBuckets> now = {Served(0, 0, 600), Served(1, 600, 1024), Served(2, 0, 0)};
-  const auto plan = PlanRebalance(now);
+  const std::vector<ps::ServedBuckets> now = {Served(0, 0, 600), Served(1, 600, 1024),
+                                              Served(2, 0, 0)};
+  const auto plan = ps::PlanRebalance(now);
   EXPECT_EQ(After(now, plan), (std::vector<size_t>{342, 341, 341}));
   size_t moved = 0;
-  for (const BucketTransfer& t : plan) moved += t.buckets.size();
+  for (const ps::BucketTransfer& t : plan) moved += t.buckets.size();
   EXPECT_EQ(moved, 341u);
-  const std::vector<ServedBuckets> even = {Served(0, 0, 512), Served(1, 512, 1024)};
-  EXPECT_TRUE(PlanRebalance(even).empty());
+  const std::vector<ps::ServedBuckets> even = {Served(0, 0, 512), Served(1, 512, 1024)};
+  EXPECT_TRUE(ps::PlanRebalance(even).empty());
 }
 
 // A server with slices of these sizes in bytes, which are buckets from `first` on.
-ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
-  ServedBuckets s{.server = server, .address = "", .buckets = {}};
+ps::ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
+  ps::ServedBuckets s{.server = server, .address = "", .buckets = {}};
   for (size_t i = 0; i < bytes.size(); ++i) {
     const int bucket = kRowBuckets + first + static_cast<int>(i);
     s.buckets.push_back(bucket);
@@ -163,18 +166,18 @@ ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& byt
   return s;
 }
 
-std::vector<uint64_t> BytesAfter(const std::vector<ServedBuckets>& now,
-                                 const std::vector<BucketTransfer>& plan) {
+std::vector<uint64_t> BytesAfter(const std::vector<ps::ServedBuckets>& now,
+                                 const std::vector<ps::BucketTransfer>& plan) {
   After(now, plan);
   std::map<int, uint64_t> sizes;
   std::vector<uint64_t> sums(now.size(), 0);
-  for (const ServedBuckets& s : now) {
+  for (const ps::ServedBuckets& s : now) {
     for (const auto& [bucket, bytes] : s.slice_bytes) {
       sums[static_cast<size_t>(s.server)] += bytes;
       sizes[bucket] = bytes;
     }
   }
-  for (const BucketTransfer& t : plan) {
+  for (const ps::BucketTransfer& t : plan) {
     for (const int b : t.buckets) {
       sums[static_cast<size_t>(t.source)] -= sizes[b];
       sums[static_cast<size_t>(t.target)] += sizes[b];
@@ -184,15 +187,15 @@ std::vector<uint64_t> BytesAfter(const std::vector<ServedBuckets>& now,
 }
 
 TEST(MoverPlanTest, SlicesGoByTheirBytes) {
-  const std::vector<ServedBuckets> now = {WithSlices(0, 0, {100, 10, 30}),
-                                          WithSlices(1, 3, {60, 50, 20}), WithSlices(2, 6, {})};
-  EXPECT_EQ(BytesAfter(now, PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
-  const auto plan = PlanRebalance(now);
+  const std::vector<ps::ServedBuckets> now = {WithSlices(0, 0, {100, 10, 30}),
+                                              WithSlices(1, 3, {60, 50, 20}), WithSlices(2, 6, {})};
+  EXPECT_EQ(BytesAfter(now, ps::PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
+  const auto plan = ps::PlanRebalance(now);
   EXPECT_EQ(BytesAfter(now, plan), (std::vector<uint64_t>{90, 80, 100}));
   // A slice that is too large for any other server stays, and a balanced state stays balanced.
-  EXPECT_TRUE(PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
-  EXPECT_TRUE(PlanDrain({now[1]}, 1).empty());
+  EXPECT_TRUE(ps::PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
+  EXPECT_TRUE(ps::PlanDrain({now[1]}, 1).empty());
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

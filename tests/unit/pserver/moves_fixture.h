@@ -17,7 +17,7 @@
 #include "tests/sim/bytes.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 using std::chrono::seconds;
 
@@ -117,13 +117,13 @@ class MovesTest : public testing::Test {
 };
 
 // Delivers ExchangeMap and RefuseBuckets to shards, synchronously.
-class ShardCarrier final : public PsChannel {
+class ShardCarrier final : public ps::PsChannel {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
       : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}
   Time Now() const override { return clock_.Now(); }
-  std::unique_ptr<PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
-  void Call(int server, const char* method, EncodedMessage message, Time /*deadline*/,
+  std::unique_ptr<ps::PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
+  void Call(int server, const char* method, codec::EncodedMessage message, Time /*deadline*/,
             Take take) override {
     before_(++calls_);
     Shard& shard = *shards_[static_cast<size_t>(server)];
@@ -139,7 +139,7 @@ class ShardCarrier final : public PsChannel {
     const Status status = ExchangeMap(request, shard, &reply);
     const std::string answer = reply.SerializeAsString();
     const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
-    take(status, Fragments(&piece, 1));
+    take(status, codec::Fragments(&piece, 1));
   }
   void After(Duration /*pause*/, std::function<void()> then) override { then(); }
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
@@ -148,7 +148,7 @@ class ShardCarrier final : public PsChannel {
   int calls() const { return calls_; }
 
  private:
-  struct Event final : PsEvent {
+  struct Event final : ps::PsEvent {
     void Set() override { set = true; }
     bool WaitUntil(Time /*deadline*/) override { return set; }
     bool set = false;
@@ -159,4 +159,4 @@ class ShardCarrier final : public PsChannel {
   int calls_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

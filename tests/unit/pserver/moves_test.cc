@@ -5,7 +5,7 @@
 
 #include "tests/unit/pserver/moves_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -313,4 +313,4 @@ TEST_F(StaleMovesTest, ATrainerSaysHowFarItIsWithoutAPull) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -19,7 +19,7 @@
 
 extern char** environ;
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -76,7 +76,7 @@ class Process {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   // Returns the address in the first line that names one.
-  std::string Endpoint() {
+  std::string rpc::Endpoint() {
     const std::string text = Until("listening on ");
     const size_t at = text.find("listening on ");
     if (at == std::string::npos) return "";
@@ -149,16 +149,17 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
   const std::vector<std::string> env = {"TANDEM_SECRET_FILE=" + secret};
   const std::vector<std::string> args = {"--job=job", "--trainers=1", "--data_dir=" + dir};
-  PsOptions options;
+  ps::PsOptions options;
   options.secret = "0123456789abcdef0123456789abcdef";
   std::vector<float> values = {1, 2, 3};
   {
     Process server(args, env);
     const std::string endpoint = server.Endpoint();
-    auto client = PsClient::Connect({endpoint}, options);
+    auto client = ps::PsClient::Connect({endpoint}, options);
     ASSERT_TRUE(client.ok()) << client.status();
-    ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {}).ok());
-    ASSERT_TRUE((*client)->InitOrFetch(std::vector<PsTensor>{{"w", values.data(), 3}}, 42).ok());
+    ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, ps::PsMode::kSync, {}).ok());
+    ASSERT_TRUE(
+        (*client)->InitOrFetch(std::vector<ps::PsTensor>{{"w", values.data(), 3}}, 42).ok());
     server.Signal(SIGTERM);
     server.Signal(SIGTERM);  // at once: counts as one request, as timeout(1) sends it
     EXPECT_EQ(server.Wait(), 0);
@@ -166,11 +167,11 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   Process server(args, env);
   const std::string endpoint = server.Endpoint();
   EXPECT_THAT(server.Line(), HasSubstr("restored version 42"));
-  auto client = PsClient::Connect({endpoint}, options);
+  auto client = ps::PsClient::Connect({endpoint}, options);
   ASSERT_TRUE(client.ok()) << client.status();
-  EXPECT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {})->restored);
+  EXPECT_TRUE((*client)->Configure({{"w", Shape{3}}}, ps::PsMode::kSync, {})->restored);
   std::vector<float> got(3, 0.0f);
-  EXPECT_EQ(*(*client)->InitOrFetch(std::vector<PsTensor>{{"w", got.data(), 3}}), 42u);
+  EXPECT_EQ(*(*client)->InitOrFetch(std::vector<ps::PsTensor>{{"w", got.data(), 3}}), 42u);
   EXPECT_EQ(got, values);
   std::filesystem::remove_all(dir);
 }
@@ -185,11 +186,11 @@ TEST(PserverProcessTest, NoFileOfAServerIsReadableByOthers) {
   Process server({"--job=job", "--trainers=1", "--data_dir=" + data, "--durability=logged",
                   "--table_memory_mb=1", "--rocksdb_path=" + dir + "/cold"});
   umask(before);
-  auto client = PsClient::Connect({server.Endpoint()}, PsOptions());
+  auto client = ps::PsClient::Connect({server.Endpoint()}, ps::PsOptions());
   ASSERT_TRUE(client.ok()) << client.status();
-  ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, PsMode::kSync, {}).ok());
+  ASSERT_TRUE((*client)->Configure({{"w", Shape{3}}}, ps::PsMode::kSync, {}).ok());
   std::vector<float> values = {1, 2, 3};
-  ASSERT_TRUE((*client)->InitOrFetch(std::vector<PsTensor>{{"w", values.data(), 3}}, 42).ok());
+  ASSERT_TRUE((*client)->InitOrFetch(std::vector<ps::PsTensor>{{"w", values.data(), 3}}, 42).ok());
   client->reset();
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 0);
@@ -234,7 +235,7 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   close(next);
   const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const Status read = ReadSecretFile(secret).status();
+  const Status read = rpc::ReadSecretFile(secret).status();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(read.message()),
               HasSubstr(absl::StrFormat("secret file: %s: cannot be opened (Too many open files) "
@@ -245,4 +246,4 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -13,7 +13,7 @@
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 // Waits for one callback.
 template <typename T>
@@ -41,13 +41,14 @@ class Answer {
   std::optional<T> value_ TD_GUARDED_BY(mu_);
 };
 
-inline Status PushAndWait(PsClient& client, uint64_t step, float rate,
-                          std::vector<PsConstTensor> g) {
+inline Status PushAndWait(ps::PsClient& client, uint64_t step, float rate,
+                          std::vector<ps::PsConstTensor> g) {
   Answer<Status> answer;
   client.Push(step, rate, std::move(g), answer.Callback());
   return answer.Get();
 }
-inline StatusOr<uint64_t> PullAndWait(PsClient& client, uint64_t version, std::vector<PsTensor> p) {
+inline StatusOr<uint64_t> PullAndWait(ps::PsClient& client, uint64_t version,
+                                      std::vector<ps::PsTensor> p) {
   Answer<StatusOr<uint64_t>> answer;
   client.Pull(version, std::move(p), answer.Callback());
   return answer.Get();
@@ -55,20 +56,20 @@ inline StatusOr<uint64_t> PullAndWait(PsClient& client, uint64_t version, std::v
 
 // Parameters of a small model, and gradients that depend on (trainer, step, parameters).
 struct Model {
-  std::vector<PsVariable> variables = {
+  std::vector<ps::PsVariable> variables = {
       {"fc_0.w", Shape{37, 11}}, {"fc_0.b", Shape{11}}, {"fc_1.w", Shape{11, 5}}};
   std::vector<std::vector<float>> params;
 
   Model() {
-    for (const PsVariable& v : variables) {
+    for (const ps::PsVariable& v : variables) {
       params.emplace_back(static_cast<size_t>(v.shape.numel()));
       for (size_t i = 0; i < params.back().size(); ++i) {
         params.back()[i] = std::sin(static_cast<float>(i + 1));
       }
     }
   }
-  std::vector<PsTensor> Tensors() {
-    std::vector<PsTensor> all;
+  std::vector<ps::PsTensor> Tensors() {
+    std::vector<ps::PsTensor> all;
     for (size_t v = 0; v < variables.size(); ++v) {
       all.push_back({variables[v].name, params[v].data(), static_cast<int64_t>(params[v].size())});
     }
@@ -83,8 +84,8 @@ struct Model {
     }
     return g;
   }
-  std::vector<PsConstTensor> View(const std::vector<std::vector<float>>& g) const {
-    std::vector<PsConstTensor> all;
+  std::vector<ps::PsConstTensor> View(const std::vector<std::vector<float>>& g) const {
+    std::vector<ps::PsConstTensor> all;
     for (size_t v = 0; v < variables.size(); ++v) {
       all.push_back({variables[v].name, g[v].data(), static_cast<int64_t>(g[v].size())});
     }
@@ -108,11 +109,12 @@ class PserverTest : public testing::Test {
       servers_.push_back(*std::move(server));
     }
   }
-  StatusOr<std::unique_ptr<PsClient>> Client(int trainer, int trainers, PsOptions options = {}) {
+  StatusOr<std::unique_ptr<ps::PsClient>> Client(int trainer, int trainers,
+                                                 ps::PsOptions options = {}) {
     options.trainer = trainer;
     options.trainers = trainers;
     options.partition.min_block_size = 64;
-    return PsClient::Connect(endpoints_, options);
+    return ps::PsClient::Connect(endpoints_, options);
   }
 
   std::string dir_;
@@ -134,7 +136,7 @@ inline void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, 
   }
 }
 
-inline void TrainSync(PsClient* client, Model* model, int trainer, uint64_t from, uint64_t to,
+inline void TrainSync(ps::PsClient* client, Model* model, int trainer, uint64_t from, uint64_t to,
                       Status* result) {
   *result = [&]() -> Status {
     for (uint64_t step = from; step < to; ++step) {
@@ -158,4 +160,4 @@ inline void TrainSync(PsClient* client, Model* model, int trainer, uint64_t from
   }();
 }
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -17,7 +17,7 @@
 #include "common/base/ports.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -39,7 +39,8 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
         results[t] = client.status();
         return;
       }
-      const auto state = (*client)->Configure(models[t].variables, PsMode::kSync, {"momentum", {}});
+      const auto state =
+          (*client)->Configure(models[t].variables, ps::PsMode::kSync, {"momentum", {}});
       results[t] = state.status();
       if (!state.ok()) return;
       const auto first = (*client)->InitOrFetch(models[t].Tensors());
@@ -63,10 +64,11 @@ TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
   Model models[2], serial;
   std::vector<std::vector<float>> velocity = serial.params;
   for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
-  std::unique_ptr<PsClient> clients[2];
+  std::unique_ptr<ps::PsClient> clients[2];
   for (int t : {0, 1}) {
     clients[t] = *Client(t, 2, {.crc32c = t == 1});
-    ASSERT_TRUE(clients[t]->Configure(models[t].variables, PsMode::kSync, {"momentum", {}}).ok());
+    ASSERT_TRUE(
+        clients[t]->Configure(models[t].variables, ps::PsMode::kSync, {"momentum", {}}).ok());
   }
   for (int t : {0, 1}) ASSERT_TRUE(clients[t]->InitOrFetch(models[t].Tensors()).ok());
   for (uint64_t step = 0; step < 8; ++step) {
@@ -92,7 +94,7 @@ TEST_F(PserverTest, AsyncAppliesEveryPush) {
   Model model;
   auto client = Client(0, 1);
   ASSERT_TRUE(client.ok()) << client.status();
-  ASSERT_TRUE((*client)->Configure(model.variables, PsMode::kASync, {}).ok());
+  ASSERT_TRUE((*client)->Configure(model.variables, ps::PsMode::kASync, {}).ok());
   ASSERT_TRUE((*client)->InitOrFetch(model.Tensors()).ok());
   const auto before = model.params;
   std::vector<std::vector<float>> ones = model.params;
@@ -109,11 +111,11 @@ TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
   options.data_dir = dir_;
   Model model, reference;
   Status status;
-  std::vector<PsSlot> slots;
+  std::vector<ps::PsSlot> slots;
   {
     StartServers(2, options);
     auto client = *Client(0, 1);
-    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {"adam", {}}).ok());
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
     ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
     TrainSync(client.get(), &model, 0, 0, 5, &status);
     ASSERT_TRUE(status.ok()) << status;
@@ -131,7 +133,7 @@ TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
   StartServers(2, options);
   EXPECT_EQ(servers_[0]->restored_version(), 5u);
   auto client = *Client(0, 1);
-  const auto state = client->Configure(model.variables, PsMode::kSync, {"adam", {}});
+  const auto state = client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}});
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_TRUE(state->restored && state->initialised);
   EXPECT_EQ(state->version, 5u);
@@ -149,7 +151,7 @@ TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
   endpoints_.clear();
   StartServers(3);
   auto other = *Client(0, 1);
-  ASSERT_TRUE(other->Configure(model.variables, PsMode::kSync, {"adam", {}}).ok());
+  ASSERT_TRUE(other->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
   ASSERT_EQ(*other->InitOrFetch(model.Tensors(), 5, slots), 5u);
   TrainSync(other.get(), &model, 0, 5, 9, &status);
   ASSERT_TRUE(status.ok()) << status;
@@ -163,7 +165,7 @@ TEST_F(PserverTest, CheckpointOfAnotherJobIsRefused) {
   Model model;
   {
     auto client = *Client(0, 1);
-    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
     ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
     ASSERT_TRUE(client->Save().ok());
   }
@@ -187,14 +189,14 @@ TEST_F(PserverTest, ItIsKnownWhoWaits) {
   StartServers(2);
   Model model;
   auto zero = *Client(0, 2), one = *Client(1, 2);
-  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
-  ASSERT_TRUE(one->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(zero->Configure(model.variables, ps::PsMode::kSync, {}).ok());
+  ASSERT_TRUE(one->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
   std::vector<double> waited = {0, 0};
   for (uint64_t step = 0; step < 1000 && waited[0] < waited[1] + 0.05; ++step) {
     Model early, late;
     Answer<StatusOr<uint64_t>> first, second;
-    const PullCondition when{.version = step + 1};
+    const ps::PullCondition when{.version = step + 1};
     zero->PushPull(step, 0.1f, early.View(early.params), when, early.Tensors(), first.Callback());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     one->PushPull(step, 0.1f, late.View(late.params), when, late.Tensors(), second.Callback());
@@ -215,8 +217,8 @@ TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
   Model model;
   auto zero = *Client(0, 2, {.step_timeout = seconds(2)});
   auto one = *Client(1, 2, {.step_timeout = seconds(2)});
-  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
-  ASSERT_TRUE(one->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(zero->Configure(model.variables, ps::PsMode::kSync, {}).ok());
+  ASSERT_TRUE(one->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
   ASSERT_TRUE(PushAndWait(*zero, 0, 0.1f, model.View(model.params)).ok());
   const Time start = SteadyNow();
@@ -232,7 +234,7 @@ TEST_F(PserverTest, ErrorsNameServerVariableAndStep) {
   StartServers(2);
   Model model;
   auto client = *Client(0, 1);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   auto bad = model.params;
   bad[1][3] = std::nanf("");
@@ -252,8 +254,8 @@ TEST_F(PserverTest, ConfigurationsMustAgree) {
   StartServers(1);
   Model model;
   auto zero = *Client(0, 2), one = *Client(1, 2);
-  ASSERT_TRUE(zero->Configure(model.variables, PsMode::kSync, {}).ok());
-  const Status status = one->Configure(model.variables, PsMode::kASync, {}).status();
+  ASSERT_TRUE(zero->Configure(model.variables, ps::PsMode::kSync, {}).ok());
+  const Status status = one->Configure(model.variables, ps::PsMode::kASync, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("mode is a_sync, was sync"));
 }
@@ -266,12 +268,12 @@ TEST_F(PserverTest, WrongOrMissingSecretIsRefused) {
   Model model;
   auto stranger = *Client(0, 1), liar = *Client(0, 1, {.secret = "0123456789abcdeX"});
   auto friend_ = *Client(0, 1, {.secret = "0123456789abcdef"});
-  for (PsClient* client : {stranger.get(), liar.get()}) {
-    EXPECT_EQ(client->Configure(model.variables, PsMode::kSync, {}).status().code(),
+  for (ps::PsClient* client : {stranger.get(), liar.get()}) {
+    EXPECT_EQ(client->Configure(model.variables, ps::PsMode::kSync, {}).status().code(),
               StatusCode::kUnauthenticated);
     EXPECT_EQ(client->ServerInfo().status().code(), StatusCode::kUnauthenticated);
   }
-  EXPECT_TRUE(friend_->Configure(model.variables, PsMode::kSync, {}).ok());
+  EXPECT_TRUE(friend_->Configure(model.variables, ps::PsMode::kSync, {}).ok());
 }
 
 TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
@@ -281,7 +283,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   const std::string absent = "127.0.0.1:" + std::to_string(*port);
   endpoints_.push_back(absent);
   std::vector<std::string> messages;
-  PsOptions options;
+  ps::PsOptions options;
   options.start_timeout = milliseconds(2200);
   options.on_wait = [&messages](const std::string& m) { messages.push_back(m); };
   const auto client = Client(0, 1, options);
@@ -326,7 +328,7 @@ TEST_F(PserverTest, GarbageOnThePortHarmsNobody) {
   Model model;
   Status status;
   auto client = *Client(0, 1);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   TrainSync(client.get(), &model, 0, 0, 3, &status);
   EXPECT_TRUE(status.ok()) << status;
@@ -336,7 +338,7 @@ TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
   StartServers(1);
   Model model;
   auto client = *Client(0, 2, {.step_timeout = seconds(2)});
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Answer<StatusOr<uint64_t>> pulled;
   client->Pull(1, model.Tensors(), pulled.Callback());
@@ -355,7 +357,7 @@ TEST_F(PserverTest, DestroyingTheClientEndsItsCalls) {
   StartServers(1);
   Model model;
   auto client = *Client(0, 2);
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Answer<StatusOr<uint64_t>> pulled;
   client->Pull(1, model.Tensors(), pulled.Callback());
@@ -364,4 +366,4 @@ TEST_F(PserverTest, DestroyingTheClientEndsItsCalls) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

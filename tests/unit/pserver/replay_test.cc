@@ -4,7 +4,7 @@
 
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 class ReplayTest : public PserverTest {
@@ -20,12 +20,12 @@ class ReplayTest : public PserverTest {
   Status StartAgain(PserverOptions options, int index = 0) {
     servers_[index].reset();
     options.index = index;
-    options.rpc.listen = *ParseEndpoint(endpoints_[index]);
+    options.rpc.listen = *rpc::ParseEndpoint(endpoints_[index]);
     TD_ASSIGN_OR_RETURN(servers_[index], Pserver::Start(options, metrics_));
     return OkStatus();
   }
-  static StatusOr<PsState> Configure(PsClient& client, const Model& model,
-                                     PsMode mode = PsMode::kASync) {
+  static StatusOr<ps::PsState> Configure(ps::PsClient& client, const Model& model,
+                                         ps::PsMode mode = ps::PsMode::kASync) {
     return client.Configure(model.variables, mode, {"adam", {}});
   }
 };
@@ -42,7 +42,7 @@ TEST_F(ReplayTest, TheStateIsThatOfBefore) {
       StartServers(1, Options());
     }
     auto client = *Client(0, 1);
-    ASSERT_TRUE(Configure(*client, *m, PsMode::kSync).ok());
+    ASSERT_TRUE(Configure(*client, *m, ps::PsMode::kSync).ok());
     ASSERT_TRUE(client->InitOrFetch(m->Tensors()).ok());
     for (uint64_t step = 0; step < 12; step += 4) {
       TrainSync(client.get(), m, 0, step, step + 4, &status);
@@ -68,7 +68,7 @@ TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   Model model;
   Status status;
   auto client = *Client(0, 1);
-  ASSERT_TRUE(Configure(*client, model, PsMode::kSync).ok());
+  ASSERT_TRUE(Configure(*client, model, ps::PsMode::kSync).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   for (uint64_t step = 0; step < 30; ++step) {
     TrainSync(client.get(), &model, 0, step, step + 1, &status);
@@ -77,14 +77,14 @@ TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   }
   const auto servers = client->ServerInfo();
   ASSERT_TRUE(servers.ok()) << servers.status();
-  for (const PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
+  for (const ps::PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
 }
 
 // A push that was lost with its trainer while the server was down counts as lost.
 TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   StartServers(1, Options());
   Model model;
-  std::unique_ptr<PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
+  std::unique_ptr<ps::PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
   for (auto& client : clients) ASSERT_TRUE(Configure(*client, model).ok());
   for (auto& client : clients) ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   const auto g = model.Gradients(0, 0);
@@ -97,7 +97,7 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().version, 0u);
   clients[1] = *Client(1, 2);
-  StatusOr<PsState> state;
+  StatusOr<ps::PsState> state;
   std::thread successor([&] { state = Configure(*clients[1], model); });
   // The replacement waits for trainer 0, which is asked for its pushes when it calls.
   const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
@@ -118,7 +118,7 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
 TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   StartServers(2, Options());
   Model model;
-  std::unique_ptr<PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
+  std::unique_ptr<ps::PsClient> clients[2] = {*Client(0, 2), *Client(1, 2)};
   for (auto& client : clients) ASSERT_TRUE(Configure(*client, model).ok());
   for (auto& client : clients) ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   ASSERT_TRUE(PushAndWait(*clients[0], 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
@@ -156,9 +156,9 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   PserverOptions options = Options();
   StartServers(1, options);
   Model model;
-  PsOptions compensated;
+  ps::PsOptions compensated;
   compensated.delay_compensation = 0.1;
-  const StatusOr<PsState> refused = Configure(**Client(0, 1, compensated), model);
+  const StatusOr<ps::PsState> refused = Configure(**Client(0, 1, compensated), model);
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("delay compensation"));
   auto client = *Client(0, 1);
@@ -176,4 +176,4 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include "pserver/service/tensor_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -282,23 +282,25 @@ TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   range->set_variable("w");
   range->set_numel(4);
   const std::vector<float> gradient(4, 1);
-  CodedPush push{.job = "job", .incarnation = kIncarnation, .sequence = 1, .learning_rate = 0.5f};
+  codec::CodedPush push{
+      .job = "job", .incarnation = kIncarnation, .sequence = 1, .learning_rate = 0.5f};
   push.slices.resize(1);
   push.slices[0].variable = "w";
   push.slices[0].desc = {DType::kF32, Shape{4}};
   push.slices[0].data = gradient.data();
   push.pull = pull.SerializeAsString();
-  const std::string bytes = Flat(EncodePush(push, false));
+  const std::string bytes = Flat(codec::EncodePush(push, false));
   const std::span<const std::byte> piece = std::as_bytes(std::span(bytes));
   int answers = 0;
-  calls.Push(Fragments(&piece, 1), [&answers](const Status& status, const EncodedMessage& answer) {
-    ++answers;
-    ASSERT_TRUE(status.ok()) << status;
-    PushReply reply;
-    ASSERT_TRUE(reply.ParseFromString(Flat(answer)));
-    EXPECT_FALSE(reply.has_pulled());
-    EXPECT_EQ(reply.version(), 1u);
-  });
+  calls.Push(codec::Fragments(&piece, 1),
+             [&answers](const Status& status, const codec::EncodedMessage& answer) {
+               ++answers;
+               ASSERT_TRUE(status.ok()) << status;
+               PushReply reply;
+               ASSERT_TRUE(reply.ParseFromString(Flat(answer)));
+               EXPECT_FALSE(reply.has_pulled());
+               EXPECT_EQ(reply.version(), 1u);
+             });
   EXPECT_EQ(answers, 0);
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
   EXPECT_EQ(answers, 1);
@@ -413,4 +415,4 @@ TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfThe
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

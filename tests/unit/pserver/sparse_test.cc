@@ -4,15 +4,17 @@
 #include "common/base/rng.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
 
 constexpr int64_t kHeight = 500, kDim = 3;
-const PsVariable kBias = {"b", Shape{4}};
+const ps::PsVariable kBias = {"b", Shape{4}};
 
-PsTable TableOf() { return {"emb", kHeight, kDim, PsTable::InitKind::kUniform, -1.0f, 1.0f, 5}; }
+ps::PsTable TableOf() {
+  return {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform, -1.0f, 1.0f, 5};
+}
 
 // The gradient of `trainer` in `step`: some rows, and the dense variable.
 struct Sparse {
@@ -35,15 +37,15 @@ class SparseTest : public PserverTest {
  protected:
   static constexpr const char* kAdagrad = "adagrad";
 
-  void Join(PsClient& client, const std::string& optimizer = kAdagrad,
-            PsMode mode = PsMode::kSync) {
+  void Join(ps::PsClient& client, const std::string& optimizer = kAdagrad,
+            ps::PsMode mode = ps::PsMode::kSync) {
     const auto state = client.Configure({kBias}, mode, {optimizer, {}}, {TableOf()});
     ASSERT_TRUE(state.ok()) << state.status();
   }
-  static std::vector<PsTensor> Bias(std::vector<float>& bias) {
+  static std::vector<ps::PsTensor> Bias(std::vector<float>& bias) {
     return {{"b", bias.data(), static_cast<int64_t>(bias.size())}};
   }
-  static Status Step(PsClient& client, int trainer, uint64_t step) {
+  static Status Step(ps::PsClient& client, int trainer, uint64_t step) {
     const Sparse g(trainer, step);
     Answer<Status> answer;
     client.Push(step, 0.1f, {{"b", g.bias.data(), 4}}, answer.Callback(),
@@ -51,9 +53,9 @@ class SparseTest : public PserverTest {
     return answer.Get();
   }
   // Every row, stored or not.
-  static StatusOr<std::vector<float>> Rows(PsClient& client, PullCondition when) {
+  static StatusOr<std::vector<float>> Rows(ps::PsClient& client, ps::PullCondition when) {
     std::vector<float> all(kHeight * kDim);
-    PsRows rows{"emb", {}, {}};
+    ps::PsRows rows{"emb", {}, {}};
     for (int64_t id = 0; id < kHeight; ++id) {
       rows.ids.push_back(id);
       rows.to.push_back(all.data() + id * kDim);
@@ -64,7 +66,7 @@ class SparseTest : public PserverTest {
     return all;
   }
   // Runs steps [from, to) of both trainers and returns the rows afterwards.
-  std::vector<float> Train(std::unique_ptr<PsClient>* clients, uint64_t from, uint64_t to) {
+  std::vector<float> Train(std::unique_ptr<ps::PsClient>* clients, uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       for (int t : {0, 1}) {
         const Status status = Step(*clients[t], t, step);
@@ -75,7 +77,7 @@ class SparseTest : public PserverTest {
     EXPECT_TRUE(rows.ok()) << rows.status();
     return rows.ok() ? *rows : std::vector<float>();
   }
-  void Connect(std::unique_ptr<PsClient>* clients, uint64_t version = 0,
+  void Connect(std::unique_ptr<ps::PsClient>* clients, uint64_t version = 0,
                const std::string& optimizer = kAdagrad) {
     for (int t : {0, 1}) {
       clients[t] = *Client(t, 2);
@@ -88,7 +90,7 @@ class SparseTest : public PserverTest {
       EXPECT_EQ(*got, version);
     }
   }
-  void Stop(std::unique_ptr<PsClient>* clients) {
+  void Stop(std::unique_ptr<ps::PsClient>* clients) {
     for (int t : {0, 1}) clients[t].reset();
     servers_.clear();
     endpoints_.clear();
@@ -99,14 +101,14 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
   std::vector<float> first;
   for (const int servers : {1, 2, 3}) {
     StartServers(servers);
-    std::unique_ptr<PsClient> clients[2];
+    std::unique_ptr<ps::PsClient> clients[2];
     Connect(clients);
     const std::vector<float> rows = Train(clients, 0, 6);
     if (first.empty()) first = rows;
     EXPECT_EQ(rows, first) << servers;
     uint64_t held = 0;
     const auto info = clients[0]->ServerInfo();
-    for (const PsServerInfo& one : *info) {
+    for (const ps::PsServerInfo& one : *info) {
       EXPECT_GT(one.rows, 0u);
       held += one.rows;
     }
@@ -126,7 +128,7 @@ TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
   for (const uint64_t memory : {0, 3'600}) {  // all rows, and about 45
     const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
     StartServers(2);
-    std::unique_ptr<PsClient> clients[2];
+    std::unique_ptr<ps::PsClient> clients[2];
     Connect(clients, 0, optimizer);
     const std::vector<float> expected = Train(clients, 0, 9);
     Stop(clients);
@@ -157,16 +159,16 @@ TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
 
 TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
   StartServers(1);
-  std::unique_ptr<PsClient> clients[2];
+  std::unique_ptr<ps::PsClient> clients[2];
   Connect(clients, 0, "adam");
   Train(clients, 0, 4);
   const auto table = clients[0]->PullTable("emb", true, 4);
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_THAT(table->slots, testing::ElementsAre("emb@moment1", "emb@moment2"));
-  std::vector<PsSlot> scalars;
+  std::vector<ps::PsSlot> scalars;
   const auto slots = clients[0]->PullState();
   ASSERT_TRUE(slots.ok()) << slots.status();
-  for (const PsSlot& slot : *slots) {
+  for (const ps::PsSlot& slot : *slots) {
     if (slot.variable == "emb" || slot.variable == "b") scalars.push_back(slot);
   }
   std::vector<float> bias(4);
@@ -179,7 +181,7 @@ TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
     clients[t] = *Client(t, 2);
     Join(*clients[t], "adam");
   }
-  const PsTableRows rows[] = {*table};
+  const ps::PsTableRows rows[] = {*table};
   const auto first = clients[0]->InitOrFetch(Bias(bias), 4, scalars, rows);
   ASSERT_TRUE(first.ok()) << first.status();
   std::vector<float> other(4);
@@ -193,7 +195,7 @@ TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
 TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
   for (const std::string optimizer : {"adagrad", "adam"}) {
     StartServers(2);
-    std::unique_ptr<PsClient> clients[2];
+    std::unique_ptr<ps::PsClient> clients[2];
     Connect(clients, 0, optimizer);
     const std::vector<float> before = Train(clients, 0, 3);
     const std::vector<float> expected = Train(clients, 3, 5);
@@ -204,7 +206,7 @@ TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
     Train(clients, 0, 3);
     ASSERT_TRUE(Step(*clients[0], 0, 3).ok());
     // The whole part of trainer 1's step that concerns server 1.
-    PsOptions only;
+    ps::PsOptions only;
     only.trainer = 1;
     only.trainers = 2;
     const Sparse g(1, 3);
@@ -237,7 +239,7 @@ TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
 TEST_F(SparseTest, AsyncAppliesEveryPush) {
   StartServers(2);
   auto client = *Client(0, 1);
-  Join(*client, "sgd", PsMode::kASync);
+  Join(*client, "sgd", ps::PsMode::kASync);
   std::vector<float> bias(4, 1.0f);
   ASSERT_TRUE(client->InitOrFetch(Bias(bias)).ok());
   const std::vector<float> before = *Rows(*client, {});
@@ -277,13 +279,13 @@ TEST_F(SparseTest, ErrorsNameTableRowAndStep) {
   Answer<StatusOr<uint64_t>> pulled;
   client->PullRows({}, {{"emb", {4096}, {out}}}, pulled.Callback());
   EXPECT_THAT(std::string(pulled.Get().status().message()), HasSubstr("row 4096 of table emb"));
-  const auto lamb = (*Client(0, 1))->Configure({}, PsMode::kSync, {"lamb", {}}, {TableOf()});
+  const auto lamb = (*Client(0, 1))->Configure({}, ps::PsMode::kSync, {"lamb", {}}, {TableOf()});
   EXPECT_THAT(std::string(lamb.status().message()), HasSubstr("another configuration"));
-  PsTable other = TableOf();
+  ps::PsTable other = TableOf();
   other.seed = 6;
-  const auto seed = (*Client(0, 1))->Configure({kBias}, PsMode::kSync, {kAdagrad, {}}, {other});
+  const auto seed = (*Client(0, 1))->Configure({kBias}, ps::PsMode::kSync, {kAdagrad, {}}, {other});
   EXPECT_THAT(std::string(seed.status().message()), HasSubstr("of seed 6, buckets [0, 1024), was"));
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

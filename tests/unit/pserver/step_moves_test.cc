@@ -2,7 +2,7 @@
 // neither server begins until the owner of the rows is known.
 #include "tests/unit/pserver/moves_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -285,4 +285,4 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

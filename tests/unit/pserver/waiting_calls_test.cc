@@ -7,7 +7,7 @@
 #include "pserver/client/carrier/grpc_ps_channel.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -16,10 +16,11 @@ class WaitingCallsTest : public PserverTest {
  protected:
   template <typename Request>
   Status Call(const char* method, const Request& request) {
-    const auto carrier = *GrpcPsChannel::Connect(endpoints_, {});
+    const auto carrier = *ps::GrpcPsChannel::Connect(endpoints_, {});
     Answer<Status> answer;
-    carrier->Call(0, method, EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
-                  [done = answer.Callback()](const Status& status, Fragments) { done(status); });
+    carrier->Call(
+        0, method, rpc::EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
+        [done = answer.Callback()](const Status& status, codec::Fragments) { done(status); });
     const Status said = answer.Get();
     carrier->Close();
     return said;
@@ -30,10 +31,10 @@ class WaitingCallsTest : public PserverTest {
 TEST_F(WaitingCallsTest, WhoDiesWaitingWaitsNoMore) {
   StartServers(1);
   Model model;
-  auto dying = *Client(1, 2, {.transport = PsTransport::kGrpc});
+  auto dying = *Client(1, 2, {.transport = ps::PsTransport::kGrpc});
   const auto other = *Client(0, 2);
-  for (PsClient* client : {dying.get(), other.get()}) {
-    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  for (ps::PsClient* client : {dying.get(), other.get()}) {
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   }
   ASSERT_TRUE(other->InitOrFetch(model.Tensors()).ok());
   Answer<StatusOr<uint64_t>> never;
@@ -64,4 +65,4 @@ TEST_F(WaitingCallsTest, ACallThatMayNotWaitIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -22,7 +22,7 @@
 #include "proto/pserver.grpc.pb.h"
 #include "tests/support/temp_dir.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -288,4 +288,4 @@ TEST_F(AcceptorTest, AUnixDomainSocketTakesItsOwnUserAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

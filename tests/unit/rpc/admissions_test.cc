@@ -10,7 +10,7 @@
 #include "common/rpc/hello.h"
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 // Callers with a socket each, whose other end the server would have.
@@ -224,4 +224,4 @@ TEST(HelloTest, OnlyTheRightProtocolGoesOn) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

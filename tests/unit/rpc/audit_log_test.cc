@@ -17,7 +17,7 @@
 #include "common/base/check.h"
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using nlohmann::json;
@@ -183,4 +183,4 @@ TEST_F(AuditLogTest, AFloodOfRefusedCallsRotatesNothingAway) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

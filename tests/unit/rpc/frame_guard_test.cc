@@ -20,7 +20,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tls_test_util.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 size_t ResidentBytes() {
@@ -253,4 +253,4 @@ INSTANTIATE_TEST_SUITE_P(Roads, FrameGuardTest, testing::Values(false, true),
                          [](const auto& road) { return road.param ? "Tls" : "Plaintext"; });
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

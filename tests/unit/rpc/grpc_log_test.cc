@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -39,4 +39,4 @@ TEST(GrpcLogTest, AFloodIsFewLinesAndNoneIsForged) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 const char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -98,4 +98,4 @@ TEST(Http2WatchTest, StrangersSendFewBytes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

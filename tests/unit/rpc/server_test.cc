@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/when_logged.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(TokenTest, SecretFileMustBePrivateAndLong) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

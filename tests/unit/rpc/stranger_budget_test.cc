@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 class StrangerBudgetTest : public testing::Test {
@@ -57,4 +57,4 @@ TEST_F(StrangerBudgetTest, WhatWasSpentIsAPartOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

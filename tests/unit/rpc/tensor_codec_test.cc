@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using testing::HasSubstr;
@@ -25,8 +25,8 @@ class Random {
     for (char& c : bytes) c = static_cast<char>(Int(0, 255));
     return bytes;
   }
-  CodedSlice Slice() {
-    CodedSlice s;
+  codec::CodedSlice Slice() {
+    codec::CodedSlice s;
     s.variable = "layer_" + std::to_string(Int(0, 1000)) + std::string(Int(0, 40), 'w');
     s.offset = Int(0, 3) == 0 ? 0 : Int(-5, int64_t{1} << 40);
     s.desc.dtype = static_cast<DType>(Int(1, 6));
@@ -38,8 +38,8 @@ class Random {
     s.keep = content;
     return s;
   }
-  CodedPush Push() {
-    CodedPush push;
+  codec::CodedPush Push() {
+    codec::CodedPush push;
     push.job = std::string(Int(0, 10), 'j');
     push.trainer_id = static_cast<uint32_t>(Int(0, 4));
     push.incarnation = static_cast<uint64_t>(Int(0, INT64_MAX));
@@ -79,7 +79,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-std::string Flat(const EncodedMessage& message) {
+std::string Flat(const codec::EncodedMessage& message) {
   std::string bytes;
   for (const auto& p : message.pieces) {
     bytes += p.data ? std::string(static_cast<const char*>(p.data), p.bytes) : p.owned;
@@ -88,7 +88,7 @@ std::string Flat(const EncodedMessage& message) {
   return bytes;
 }
 
-void Fill(const CodedSlice& s, bool crc, SliceTensor* out) {
+void Fill(const codec::CodedSlice& s, bool crc, SliceTensor* out) {
   const std::string content(static_cast<const char*>(s.data), s.desc.bytes());
   out->set_variable(s.variable);
   out->set_offset(s.offset);
@@ -98,7 +98,7 @@ void Fill(const CodedSlice& s, bool crc, SliceTensor* out) {
   if (crc) out->mutable_tensor()->set_crc32c(Crc32c(0, content.data(), content.size()));
 }
 
-PushRequest ToProto(const CodedPush& push, bool crc) {
+PushRequest ToProto(const codec::CodedPush& push, bool crc) {
   PushRequest proto;
   proto.set_job(push.job);
   proto.set_trainer_id(push.trainer_id);
@@ -106,7 +106,7 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   proto.set_sequence(push.sequence);
   proto.set_step(push.step);
   proto.set_learning_rate(push.learning_rate);
-  for (const CodedSlice& s : push.slices) Fill(s, crc, proto.add_slice());
+  for (const codec::CodedSlice& s : push.slices) Fill(s, crc, proto.add_slice());
   if (!push.pull.empty()) {
     EXPECT_TRUE(proto.mutable_pull()->ParseFromString(push.pull));
   }
@@ -119,8 +119,8 @@ PushRequest ToProto(const CodedPush& push, bool crc) {
   return proto;
 }
 
-void ExpectSame(Fragments message, const std::vector<CodedSlice>& got,
-                const std::vector<CodedSlice>& sent, bool crc) {
+void ExpectSame(codec::Fragments message, const std::vector<codec::CodedSlice>& got,
+                const std::vector<codec::CodedSlice>& sent, bool crc) {
   ASSERT_EQ(got.size(), sent.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].variable, sent[i].variable);
@@ -128,24 +128,24 @@ void ExpectSame(Fragments message, const std::vector<CodedSlice>& got,
     EXPECT_EQ(got[i].desc, sent[i].desc);
     EXPECT_EQ(got[i].crc32c.has_value(), crc);
     std::string content(got[i].desc.bytes(), '\0');
-    ASSERT_TRUE(CopyContent(message, got[i], content.data()).ok());
+    ASSERT_TRUE(codec::CopyContent(message, got[i], content.data()).ok());
     EXPECT_EQ(std::memcmp(content.data(), sent[i].data, content.size()), 0);
   }
 }
 
-CodedTimes TimesOf(int round) {
+codec::CodedTimes TimesOf(int round) {
   const auto n = static_cast<uint64_t>(round) + 1;
   return {n, n << 20, n << 40, (n << 40) + 5};
 }
 
-void Fill(const CodedTimes& times, ServerTimes* out) {
+void Fill(const codec::CodedTimes& times, ServerTimes* out) {
   out->set_received(times.received);
   out->set_answered(times.answered);
   out->set_update_begin(times.update_begin);
   out->set_update_end(times.update_end);
 }
 
-void ExpectSame(const CodedTimes& got, const CodedTimes& want) {
+void ExpectSame(const codec::CodedTimes& got, const codec::CodedTimes& want) {
   EXPECT_EQ(got.received, want.received);
   EXPECT_EQ(got.answered, want.answered);
   EXPECT_EQ(got.update_begin, want.update_begin);
@@ -155,9 +155,9 @@ void ExpectSame(const CodedTimes& got, const CodedTimes& want) {
 TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
   Random random(1);
   for (int round = 0; round < 2000; ++round) {
-    const CodedPush push = random.Push();
+    const codec::CodedPush push = random.Push();
     const bool crc = round % 2 == 0;
-    const std::string ours = Flat(EncodePush(push, crc));
+    const std::string ours = Flat(codec::EncodePush(push, crc));
     PushRequest parsed;
     ASSERT_TRUE(parsed.ParseFromString(ours));
     const PushRequest expected = ToProto(push, crc);
@@ -165,7 +165,7 @@ TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
 
     const std::string theirs = expected.SerializeAsString();
     const auto pieces = random.Cut(theirs);
-    const StatusOr<CodedPush> decoded = DecodePush(pieces);
+    const StatusOr<codec::CodedPush> decoded = codec::DecodePush(pieces);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->job, push.job);
     EXPECT_EQ(decoded->trainer_id, push.trainer_id);
@@ -182,26 +182,26 @@ TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
 TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
   Random random(2);
   for (int round = 0; round < 500; ++round) {
-    CodedPullReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
-                         static_cast<uint64_t>(random.Int(0, 1000)), random.Push().slices};
+    codec::CodedPullReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
+                                static_cast<uint64_t>(random.Int(0, 1000)), random.Push().slices};
     if (round % 2 == 0) reply.times = TimesOf(round);
     PullReply expected;
     expected.set_version(reply.version);
     if (round % 2 == 0) Fill(reply.times, expected.mutable_times());
     expected.set_server_incarnation(reply.server_incarnation);
-    for (const CodedSlice& s : reply.slices) Fill(s, true, expected.add_slice());
-    const std::string ours = Flat(EncodePullReply(reply, true));
+    for (const codec::CodedSlice& s : reply.slices) Fill(s, true, expected.add_slice());
+    const std::string ours = Flat(codec::EncodePullReply(reply, true));
     PullReply parsed;
     ASSERT_TRUE(parsed.ParseFromString(ours));
     ASSERT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
     const std::string theirs = expected.SerializeAsString();
     const auto pieces = random.Cut(theirs);
-    const StatusOr<CodedPullReply> decoded = DecodePullReply(pieces);
+    const StatusOr<codec::CodedPullReply> decoded = codec::DecodePullReply(pieces);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->version, reply.version);
     ExpectSame(pieces, decoded->slices, reply.slices, true);
     ExpectSame(decoded->times, reply.times);
-    const AnswerHead head = HeadOfPullReply(pieces);
+    const codec::AnswerHead head = codec::HeadOfPullReply(pieces);
     EXPECT_EQ(head.version, reply.version);
     EXPECT_TRUE(head.pulled);
     ExpectSame(head.times, reply.times);
@@ -211,11 +211,12 @@ TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {
 TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
   Random random(3);
   for (int round = 0; round < 500; ++round) {
-    CodedPushReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
-                         static_cast<uint64_t>(random.Int(0, 1000)),
-                         round % 3 == 0,
-                         {}};
-    if (round % 4 != 0) reply.pulled = CodedPullReply{7, 0, random.Push().slices, TimesOf(9)};
+    codec::CodedPushReply reply{static_cast<uint64_t>(random.Int(0, 1000)),
+                                static_cast<uint64_t>(random.Int(0, 1000)),
+                                round % 3 == 0,
+                                {}};
+    if (round % 4 != 0)
+      reply.pulled = codec::CodedPullReply{7, 0, random.Push().slices, TimesOf(9)};
     reply.times = TimesOf(round);
     PushReply expected;
     Fill(reply.times, expected.mutable_times());
@@ -225,23 +226,23 @@ TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
     if (reply.pulled) {
       expected.mutable_pulled()->set_version(7);
       Fill(reply.pulled->times, expected.mutable_pulled()->mutable_times());
-      for (const CodedSlice& s : reply.pulled->slices) {
+      for (const codec::CodedSlice& s : reply.pulled->slices) {
         Fill(s, false, expected.mutable_pulled()->add_slice());
       }
     }
     PushReply parsed;
-    ASSERT_TRUE(parsed.ParseFromString(Flat(EncodePushReply(reply, false))));
+    ASSERT_TRUE(parsed.ParseFromString(Flat(codec::EncodePushReply(reply, false))));
     ASSERT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
     const std::string theirs = expected.SerializeAsString();
     const auto pieces = random.Cut(theirs);
-    const StatusOr<CodedPushReply> decoded = DecodePushReply(pieces);
+    const StatusOr<codec::CodedPushReply> decoded = codec::DecodePushReply(pieces);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->version, reply.version);
     EXPECT_EQ(decoded->duplicate, reply.duplicate);
     ASSERT_EQ(decoded->pulled.has_value(), reply.pulled.has_value());
     if (reply.pulled) ExpectSame(pieces, decoded->pulled->slices, reply.pulled->slices, false);
     ExpectSame(decoded->times, reply.times);
-    const AnswerHead head = HeadOfPushReply(pieces);
+    const codec::AnswerHead head = codec::HeadOfPushReply(pieces);
     EXPECT_EQ(head.pulled, reply.pulled.has_value());
     EXPECT_EQ(head.version, reply.pulled ? 7 : reply.version);
     ExpectSame(head.times, reply.pulled ? reply.pulled->times : reply.times);
@@ -250,13 +251,13 @@ TEST(TensorCodecTest, PushReplyIsByteCompatibleWithProtobuf) {
 
 TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
   auto content = std::make_shared<std::string>(1 << 20, 'x');
-  CodedPush push;
+  codec::CodedPush push;
   push.slices.resize(1);
   push.slices[0].variable = "w";
   push.slices[0].desc = {DType::kU8, Shape{1 << 20}};
   push.slices[0].data = content->data();
   push.slices[0].keep = content;
-  EncodedMessage message = EncodePush(push, false);
+  codec::EncodedMessage message = codec::EncodePush(push, false);
   ASSERT_EQ(message.pieces.size(), 2u);
   EXPECT_EQ(message.pieces[1].data, content->data());
   push.slices.clear();
@@ -264,10 +265,10 @@ TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
     const grpc::ByteBuffer buffer = ToByteBuffer(std::move(message));
     EXPECT_EQ(content.use_count(), 2);  // the buffer holds it
     const ReceivedMessage received(buffer);
-    const StatusOr<CodedPush> decoded = DecodePush(received.fragments());
+    const StatusOr<codec::CodedPush> decoded = codec::DecodePush(received.fragments());
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     std::string copy(1 << 20, '\0');
-    ASSERT_TRUE(CopyContent(received.fragments(), decoded->slices[0], copy.data()).ok());
+    ASSERT_TRUE(codec::CopyContent(received.fragments(), decoded->slices[0], copy.data()).ok());
     EXPECT_EQ(copy, *content);
   }
   EXPECT_EQ(content.use_count(), 1);
@@ -300,7 +301,7 @@ TEST(TensorCodecTest, SaysWhatIsWrong) {
     const std::string bytes = push.SerializeAsString();
     const std::vector<std::span<const std::byte>> pieces = {
         {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}};
-    const Status status = DecodePush(pieces).status();
+    const Status status = codec::DecodePush(pieces).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
   }
@@ -308,22 +309,22 @@ TEST(TensorCodecTest, SaysWhatIsWrong) {
 
 TEST(TensorCodecTest, EveryFlippedBitOfAContentIsNoticed) {
   Random random(3);
-  CodedPush push;
+  codec::CodedPush push;
   push.slices.push_back(random.Slice());
   push.slices[0].desc = {DType::kF32, Shape{16}};
   const std::string content = random.Bytes(64);
   push.slices[0].data = content.data();
-  const std::string good = Flat(EncodePush(push, true));
+  const std::string good = Flat(codec::EncodePush(push, true));
   const size_t begin = good.find(content);
   ASSERT_NE(begin, std::string::npos);
   for (size_t bit = 0; bit < 64 * 8; ++bit) {
     std::string bad = good;
     bad[begin + bit / 8] = static_cast<char>(bad[begin + bit / 8] ^ (1 << (bit % 8)));
     const auto pieces = random.Cut(bad);
-    const StatusOr<CodedPush> decoded = DecodePush(pieces);
+    const StatusOr<codec::CodedPush> decoded = codec::DecodePush(pieces);
     ASSERT_TRUE(decoded.ok());
     char copy[64];
-    EXPECT_EQ(CopyContent(pieces, decoded->slices[0], copy).code(), StatusCode::kDataLoss);
+    EXPECT_EQ(codec::CopyContent(pieces, decoded->slices[0], copy).code(), StatusCode::kDataLoss);
   }
 }
 
@@ -331,7 +332,7 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
   Random random(4);
   int accepted = 0;
   for (int round = 0; round < 2000; ++round) {
-    const std::string good = Flat(EncodePush(random.Push(), round % 2 == 0));
+    const std::string good = Flat(codec::EncodePush(random.Push(), round % 2 == 0));
     for (int mutation = 0; mutation < 100; ++mutation) {
       std::string bad = good;
       if (random.Int(0, 3) == 0) bad.resize(static_cast<size_t>(random.Int(0, bad.size())));
@@ -343,16 +344,16 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
       const std::vector<char> exact(bad.begin(), bad.end());
       const std::string copy(exact.begin(), exact.end());
       const auto pieces = random.Cut(copy);
-      const StatusOr<CodedPush> push = DecodePush(pieces);
-      (void)DecodePullReply(pieces).status();
-      (void)DecodePushReply(pieces).status();
-      (void)HeadOfPushReply(pieces).version;
-      (void)HeadOfPullReply(pieces).version;
+      const StatusOr<codec::CodedPush> push = codec::DecodePush(pieces);
+      (void)codec::DecodePullReply(pieces).status();
+      (void)codec::DecodePushReply(pieces).status();
+      (void)codec::HeadOfPushReply(pieces).version;
+      (void)codec::HeadOfPullReply(pieces).version;
       if (!push.ok()) continue;
       ++accepted;
-      for (const CodedSlice& s : push->slices) {
+      for (const codec::CodedSlice& s : push->slices) {
         std::string content(s.desc.bytes(), '\0');
-        (void)CopyContent(pieces, s, content.data()).ok();
+        (void)codec::CopyContent(pieces, s, content.data()).ok();
       }
     }
   }
@@ -388,4 +389,4 @@ TEST(Crc32cTest, LongOnesBitByBit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -22,7 +22,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/tls_test_util.h"
 
-namespace tandem {
+namespace tandem::rpc {
 namespace {
 
 using testing::AllOf;
@@ -295,4 +295,4 @@ TEST(PeerIdentityTest, IsReadBackAndNothingElseIs) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::rpc

@@ -15,7 +15,7 @@
 #include "common/shm_rpc/shm_rpc_server.h"
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 using std::chrono::milliseconds;
@@ -27,18 +27,20 @@ enum Method : uint32_t { kEcho = 1, kKeep = 2, kFail = 3, kBig = 4 };
 
 Time In(int s) { return SteadyNow() + seconds(s); }
 
-std::string Text(Fragments pieces) {
+std::string Text(codec::Fragments pieces) {
   std::string text;
   for (const auto& p : pieces) text.append(reinterpret_cast<const char*>(p.data()), p.size());
   return text;
 }
-EncodedMessage Message(std::string text) { return {{{std::move(text), nullptr, 0, nullptr}}}; }
+codec::EncodedMessage Message(std::string text) {
+  return {{{std::move(text), nullptr, 0, nullptr}}};
+}
 
 // Waits for the reply to one call.
 class Reply {
  public:
   ShmRpcClient::Reply Callback() {
-    return [this](const Status& status, Fragments answer) {
+    return [this](const Status& status, codec::Fragments answer) {
       MutexLock lock(mu_);
       CHECK(!status_) << "answered twice";
       status_ = status;
@@ -84,7 +86,7 @@ class Served {
     return ended_;
   }
   ShmRpcClient* operator->() { return client_.get(); }
-  Status Call(uint32_t method, EncodedMessage message, std::string* answer = nullptr) {
+  Status Call(uint32_t method, codec::EncodedMessage message, std::string* answer = nullptr) {
     Reply reply;
     if (!client_->Call(method, message, In(60), reply.Callback())) return Internal("not sent");
     return reply.Get(answer);
@@ -104,14 +106,14 @@ class LaneTest : public testing::Test {
     memory_ = *memory;
     auto server = ShmRpcServer::Start(
         memory_,
-        [this](uint32_t method, Fragments message, LaneAnswer answer) {
+        [this](uint32_t method, codec::Fragments message, LaneAnswer answer) {
           Handle(method, message, std::move(answer));
         },
         kCallBytes);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  void Handle(uint32_t method, Fragments message, LaneAnswer answer) {
+  void Handle(uint32_t method, codec::Fragments message, LaneAnswer answer) {
     ++calls_;
     if (method == kEcho) return answer(OkStatus(), Message(Text(message)));
     if (method == kFail) return answer(NotFound("there is no \"%s\"", Text(message)), {});
@@ -146,7 +148,7 @@ TEST_F(LaneTest, CallsOfAllSizesAroundTheRing) {
   for (int i = 0; i < 1000; ++i) {
     std::string text(i % 50 == 0 ? 3'000'000 : random() % 300, 'a'), answer;
     for (char& c : text) c = static_cast<char>(random());
-    EncodedMessage message = Message(text.substr(0, text.size() / 3));
+    codec::EncodedMessage message = Message(text.substr(0, text.size() / 3));
     message.pieces.push_back(
         {"", text.data() + text.size() / 3, text.size() - text.size() / 3, nullptr});
     ASSERT_TRUE(client.Call(kEcho, message, &answer).ok()) << i;
@@ -162,7 +164,7 @@ TEST_F(LaneTest, MemoryThatACallRefersToIsNotHandedOutAgainBeforeItsAnswer) {
   Buffer memory = client->Allocate(1000);
   const void* const place = memory.get();
   ASSERT_TRUE(client->Call(kKeep, {{{"", place, 1000, std::exchange(memory, nullptr)}}}, In(60),
-                           [](const Status&, Fragments) {}));
+                           [](const Status&, codec::Fragments) {}));
   EXPECT_NE(client->Allocate(1000).get(), place);
   Kept(1).at(0)(OkStatus(), Message("read"));
   ASSERT_TRUE(client.Call(kEcho, Message("the call before has ended")).ok());
@@ -288,7 +290,8 @@ TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
     const auto client = ShmRpcClient::Connect(invitation, SteadyNow() + milliseconds(300));
     refused += client.ok() ? 0 : 1;
-    const auto another = ShmRpcServer::Start(memory_, [](uint32_t, Fragments, LaneAnswer) {});
+    const auto another =
+        ShmRpcServer::Start(memory_, [](uint32_t, codec::Fragments, LaneAnswer) {});
     refused += another.ok() ? 0 : 1;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   }
@@ -373,7 +376,7 @@ TEST_F(LaneTest, AClientIsWokenUpWhenHalfOfItsCallsAreAnswered) {
   int calls = 0;
   const auto server = ShmRpcServer::Start(
       memory_,
-      [&](uint32_t, Fragments, const LaneAnswer& answer) {
+      [&](uint32_t, codec::Fragments, const LaneAnswer& answer) {
         if (++calls == 2) {
           second.arrive_and_wait();
           go_on.wait();
@@ -498,4 +501,4 @@ TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

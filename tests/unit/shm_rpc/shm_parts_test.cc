@@ -11,7 +11,7 @@
 #include "common/shm/unix_socket.h"
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::shm_rpc {
 namespace {
 
 using Others = SealedMemory::Others;
@@ -99,4 +99,4 @@ TEST(UnixSocketTest, HandsOverFileDescriptors) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::shm_rpc

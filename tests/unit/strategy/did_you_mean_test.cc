@@ -6,7 +6,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 TEST(EditDistance, CountsEdits) {
@@ -138,4 +138,4 @@ TEST(DidYouMean, TypicalSlips) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 using ::testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(Knobs, PageIsCurrent) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -7,7 +7,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 using ::testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(SeedSpellings, NamesThatAreNoKnobsSayWhatToDo) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

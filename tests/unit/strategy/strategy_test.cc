@@ -7,7 +7,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 using ::testing::HasSubstr;
@@ -194,4 +194,4 @@ TEST(SaveText, EveryKnobSurvives) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

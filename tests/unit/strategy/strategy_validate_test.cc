@@ -10,7 +10,7 @@
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 using ::testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(Validate, Contradictions) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

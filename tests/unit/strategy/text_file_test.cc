@@ -11,7 +11,7 @@
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 using ::testing::HasSubstr;
@@ -233,4 +233,4 @@ TEST(TextFile, FilesThatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -13,7 +13,7 @@
 #include "tests/support/job_text.h"
 #include "tests/support/text_fuzz_util.h"
 
-namespace tandem {
+namespace tandem::strategy {
 namespace {
 
 TEST(TextFuzz, MutatedJobs) {
@@ -87,4 +87,4 @@ TEST(TextFuzz, LargeFiles) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::strategy

@@ -12,7 +12,7 @@
 #include "common/base/check.h"
 #include "tests/support/temp_dir.h"
 
-namespace tandem {
+namespace tandem::trainer {
 
 template <typename Bytes>
 void WriteFile(const std::string& path, const Bytes& bytes) {
@@ -65,4 +65,4 @@ inline void WriteTinyMnist(const std::string& dir, const std::string& stem, uint
   WriteFile(dir + "/" + stem + "-labels-idx1-ubyte" + end, gz ? Gzip(label_file) : label_file);
 }
 
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -16,7 +16,7 @@
 #include "collective/schedule/ring.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::DoubleNear;
@@ -396,4 +396,4 @@ TEST(CostLineTest, TimesAreNeverBelowZero) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -7,7 +7,7 @@
 
 #include "tests/unit/collective/backends.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -180,4 +180,4 @@ INSTANTIATE_TEST_SUITE_P(Groups, ErrorsTest, ::testing::ValuesIn(GroupedBackends
 INSTANTIATE_TEST_SUITE_P(Trees, ErrorsTest, ::testing::ValuesIn(TreeBackends()), NameOf);
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

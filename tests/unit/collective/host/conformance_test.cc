@@ -9,7 +9,7 @@
 
 #include "tests/unit/collective/backends.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -439,4 +439,4 @@ TEST(TreeOrderTest, SmallSumsAreTheTreesAnyway) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -10,7 +10,7 @@
 #include "collective/transport/tcp.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -167,4 +167,4 @@ INSTANTIATE_TEST_SUITE_P(Roads, FaultTest, ::testing::Values(Road::kInproc, Road
                          NameOf);
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -11,7 +11,7 @@
 #include "tests/support/emulated_hosts.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using enum AllReduceAlgorithm;
@@ -156,4 +156,4 @@ TEST_F(HostsTest, HostsShareNoMemory) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

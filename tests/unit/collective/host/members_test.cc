@@ -5,7 +5,7 @@
 #include "collective/host/local_world.h"
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(MembersTest, RefusesListsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "kernels/exec/backend.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -386,4 +386,4 @@ TEST(NcclLibraryTest, WhatIsMissingIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -13,7 +13,7 @@
 #include "tests/support/process_test_util.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace etcd = etcdserverpb;
@@ -160,4 +160,4 @@ TEST(EtcdStoreTest, TheWaitForAPlaceBeginsWhenItIsSeenTaken) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

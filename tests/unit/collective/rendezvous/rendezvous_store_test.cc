@@ -13,7 +13,7 @@
 #include "tests/support/etcd_test_util.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 namespace fs = std::filesystem;
@@ -362,4 +362,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EtcdStoreTest, ::testing::Values("etcd"),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

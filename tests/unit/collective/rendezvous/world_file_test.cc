@@ -7,7 +7,7 @@
 
 #include "common/base/files.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 class WorldFileTest : public ::testing::Test {
@@ -47,4 +47,4 @@ TEST_F(WorldFileTest, AnythingElseIsNoWorld) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -14,7 +14,7 @@
 #include "collective/schedule/hierarchy.h"
 #include "collective/transport/message.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -239,4 +239,4 @@ TEST(MessageTest, DifferencesAreNamedOnBothSides) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -16,7 +16,7 @@
 #include "common/base/check.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -300,4 +300,4 @@ TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

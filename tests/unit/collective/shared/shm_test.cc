@@ -11,7 +11,7 @@
 #include "collective/shared/shared_memory.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -320,4 +320,4 @@ TEST(ShmTest, GarbageIsNamed) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -12,7 +12,7 @@
 #include "collective/transport/message.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::collective {
 namespace {
 
 using ::testing::HasSubstr;
@@ -454,4 +454,4 @@ TEST(TcpTest, WorldOfOneNeedsNobody) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::collective

@@ -74,7 +74,8 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
             "mean \"demo\"?\n");
   EXPECT_EQ(Tandem({}), kExitUsage);
   EXPECT_EQ(Tandem({"help"}), 0);
-  for (const Command& command : Commands()) EXPECT_THAT(Out(), HasSubstr(command.name));
+  for (const deploy::Command& command : deploy::Commands())
+    EXPECT_THAT(Out(), HasSubstr(command.name));
   EXPECT_EQ(Tandem({"version"}), 0);
   EXPECT_THAT(Out(), StartsWith("tandem "));
 }
@@ -121,7 +122,8 @@ TEST_F(CliTest, ShellsCompleteCommandsAndFlags) {
   ASSERT_EQ(Tandem({"completion", "bash"}), 0) << Err();
   Write("tandem.bash", Out());
   const char* folder = std::getenv("TANDEM_BIN_DIR");
-  const std::string bin = (folder != nullptr ? folder : ProgramFolder() + "/../bin") + "/tandem";
+  const std::string bin =
+      (folder != nullptr ? folder : deploy::ProgramFolder() + "/../bin") + "/tandem";
   const auto complete = [&](const std::string& words) {
     const std::string script =
         Script("complete", "source $D/tandem.bash\nCOMP_WORDS=(" + words +
@@ -300,7 +302,7 @@ TEST_F(CliTest, LintBelievesTheModeOfAStrategy) {
 }
 
 TEST_F(CliTest, LintSavesTheSameBytesAgain) {
-  const std::string job = Write("a.pbtxt", ExampleJob());
+  const std::string job = Write("a.pbtxt", deploy::ExampleJob());
   ASSERT_EQ(Tandem({"lint", job, "--save=" + dir_ + "/b.pbtxt"}), 0) << Err();
   EXPECT_THAT(Out(), HasSubstr("OK (job)"));
   ASSERT_EQ(Tandem({"lint", dir_ + "/b.pbtxt", "--save=" + dir_ + "/c.pbtxt"}), 0) << Err();
@@ -365,7 +367,7 @@ TEST_F(CliTest, EveryCommandAnswersAsJson) {
     return answer;
   };
   EXPECT_NE(json({"version"})["version"], "");
-  EXPECT_EQ(json({"help"}).size(), Commands().size());
+  EXPECT_EQ(json({"help"}).size(), deploy::Commands().size());
   EXPECT_EQ(json({"knobs", "explain", "a_sync"})[0]["knob"], "a_sync");
   const std::string pki = dir_ + "/pki";
   EXPECT_EQ(json({"certs", "init", pki})["folder"], pki);
@@ -456,26 +458,28 @@ TEST_F(CliTest, UpdatesAreCountedByTheServers) {
                           server, server, version, repeated));
   };
   end(0, 100, 0);
-  EXPECT_EQ(CountUpdates(dir_, 2, 100).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(deploy::CountUpdates(dir_, 2, 100).status().code(), StatusCode::kDataLoss);
   end(1, 100, 2);
-  auto count = CountUpdates(dir_, 2, 100);
+  auto count = deploy::CountUpdates(dir_, 2, 100);
   ASSERT_TRUE(count.ok()) << count.status();
   EXPECT_EQ(count->lost, 0);
   EXPECT_EQ(count->doubled, 0);
   EXPECT_EQ(count->repeated, 2);
-  DemoResult result;
+  deploy::DemoResult result;
   result.pserver = result.collective = {.steps = 100, .params_sha256 = "ab"};
-  result.kill = KillReport{.killed = true, .server = 1, .version_before = 40, .version_back = 41};
+  result.kill =
+      deploy::KillReport{.killed = true, .server = 1, .version_before = 40, .version_back = 41};
   result.updates = *count;
   EXPECT_TRUE(result.Good());
-  EXPECT_THAT(DemoText(result, -1), HasSubstr("same result as without the kill: yes (sha256 ab"));
+  EXPECT_THAT(deploy::DemoText(result, -1),
+              HasSubstr("same result as without the kill: yes (sha256 ab"));
   result.kill->version_back = 39;
   EXPECT_FALSE(result.Good());
   EXPECT_EQ(result.Lost(), 1);
   result.kill->version_back = 40;
   end(0, 98, 0);
   end(1, 101, 0);
-  result.updates = *CountUpdates(dir_, 2, 100);
+  result.updates = *deploy::CountUpdates(dir_, 2, 100);
   EXPECT_EQ(result.updates.lost, 2);
   EXPECT_EQ(result.updates.doubled, 1);
   EXPECT_FALSE(result.Good());
@@ -488,9 +492,10 @@ TEST_F(CliTest, WrongResultFilesAreRefused) {
   for (const char* text :
        {"", "{", "[]", "{\"accuracy\": \"high\"}",
         "{\"accuracy\":1,\"images_per_s\":1,\"seconds\":1,\"steps\":1,\"params_sha256\":7}"}) {
-    EXPECT_EQ(ReadDemoRun(Write("r.json", text)).status().code(), StatusCode::kDataLoss) << text;
+    EXPECT_EQ(deploy::ReadDemoRun(Write("r.json", text)).status().code(), StatusCode::kDataLoss)
+        << text;
   }
-  EXPECT_EQ(ReadDemoRun(dir_ + "/none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(deploy::ReadDemoRun(dir_ + "/none").status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -59,13 +59,13 @@ TEST(Explain, EveryCodeHasARow) {
   const size_t makers = static_cast<size_t>(
       std::distance(std::sregex_iterator(header.begin(), header.end(), maker), {}));
   std::set<StatusCode> codes;
-  for (const CodeRow& row : CodeTable()) codes.insert(row.code);
-  EXPECT_EQ(codes.size(), CodeTable().size());
+  for (const deploy::CodeRow& row : deploy::CodeTable()) codes.insert(row.code);
+  EXPECT_EQ(codes.size(), deploy::CodeTable().size());
   EXPECT_EQ(codes.size(), makers);
 }
 
 TEST(Explain, ExamplesAreWhatTandemSays) {
-  for (const CodeRow& row : CodeTable()) {
+  for (const deploy::CodeRow& row : deploy::CodeTable()) {
     bool said = false;
     for (const std::string& literal : Literals(row.source)) said |= Gives(literal, row.example);
     EXPECT_TRUE(said) << row.source << " does not say: " << row.example;
@@ -73,15 +73,17 @@ TEST(Explain, ExamplesAreWhatTandemSays) {
 }
 
 TEST(Explain, FindsByNameMessageAndExitCode) {
-  ASSERT_TRUE(FindCode("DATA_LOSS").ok());
-  EXPECT_EQ((*FindCode("DATA_LOSS"))[0].code, StatusCode::kDataLoss);
-  const auto message = FindCode("tandem-trainer: a.bin: is damaged (at byte 7) (DATA_LOSS)\n");
+  ASSERT_TRUE(deploy::FindCode("DATA_LOSS").ok());
+  EXPECT_EQ((*deploy::FindCode("DATA_LOSS"))[0].code, StatusCode::kDataLoss);
+  const auto message =
+      deploy::FindCode("tandem-trainer: a.bin: is damaged (at byte 7) (DATA_LOSS)\n");
   ASSERT_TRUE(message.ok()) << message.status();
   EXPECT_EQ((*message)[0].code, StatusCode::kDataLoss);
-  EXPECT_EQ(FindCode("65")->size(), 1u);
-  EXPECT_EQ(FindCode("200")->size(), 3u);  // three kinds of lost peers
-  for (const char* none : {"0", "64", "", "something"}) EXPECT_FALSE(FindCode(none).ok()) << none;
-  EXPECT_THAT(std::string(FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));
+  EXPECT_EQ(deploy::FindCode("65")->size(), 1u);
+  EXPECT_EQ(deploy::FindCode("200")->size(), 3u);  // three kinds of lost peers
+  for (const char* none : {"0", "64", "", "something"})
+    EXPECT_FALSE(deploy::FindCode(none).ok()) << none;
+  EXPECT_THAT(std::string(deploy::FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));
 }
 
 // Files below `folders` with these endings, except those of the table itself.
@@ -121,12 +123,12 @@ std::set<int> CarriedBy(const std::vector<std::string>& files) {
   return found;
 }
 
-TEST(ErrorCodes, NumbersAscendInTheirAreas) {
-  ASSERT_GE(ErrorCodes().size(), 60u);
+TEST(deploy::ErrorCodes, NumbersAscendInTheirAreas) {
+  ASSERT_GE(deploy::ErrorCodes().size(), 60u);
   std::set<int> areas;
-  for (const ErrorArea& area : ErrorAreas()) areas.insert(area.digit);
+  for (const deploy::ErrorArea& area : deploy::ErrorAreas()) areas.insert(area.digit);
   int before = 0;
-  for (const ErrorCode& code : ErrorCodes()) {
+  for (const deploy::ErrorCode& code : deploy::ErrorCodes()) {
     EXPECT_GT(code.number, before) << "a number twice, or out of order";
     before = code.number;
     EXPECT_TRUE(areas.contains(code.number / 1000)) << code.number;
@@ -137,22 +139,22 @@ TEST(ErrorCodes, NumbersAscendInTheirAreas) {
   }
 }
 
-TEST(ErrorCodes, TheProductMakesThoseOfTheTableAndNoOthers) {
+TEST(deploy::ErrorCodes, TheProductMakesThoseOfTheTableAndNoOthers) {
   std::set<int> table;
-  for (const ErrorCode& code : ErrorCodes()) table.insert(code.number);
+  for (const deploy::ErrorCode& code : deploy::ErrorCodes()) table.insert(code.number);
   EXPECT_EQ(CarriedBy(ProductFiles()), table);
 }
 
-TEST(ErrorCodes, TestsMeetAllOfThem) {
+TEST(deploy::ErrorCodes, TestsMeetAllOfThem) {
   std::set<int> met;
   for (const int code : CarriedBy(FilesOf({"tests"}, {".cc", ".py", ".txt"}))) met.insert(code);
-  for (const ErrorCode& code : ErrorCodes()) {
-    EXPECT_TRUE(met.contains(code.number))
-        << NameOf(code) << " (" << code.title << ") is in no transcript and expected by no test";
+  for (const deploy::ErrorCode& code : deploy::ErrorCodes()) {
+    EXPECT_TRUE(met.contains(code.number)) << deploy::NameOf(code) << " (" << code.title
+                                           << ") is in no transcript and expected by no test";
   }
 }
 
-TEST(ErrorCodes, ExamplesAreWhatTandemSays) {
+TEST(deploy::ErrorCodes, ExamplesAreWhatTandemSays) {
   std::string said;
   for (const std::string& file : FilesOf({"tests/messages"}, {".txt"})) said += ReadSource(file);
   std::map<int, std::vector<std::string>> made;
@@ -161,7 +163,7 @@ TEST(ErrorCodes, ExamplesAreWhatTandemSays) {
       for (const int code : Carried(literal)) made[code].push_back(literal);
     }
   }
-  for (const ErrorCode& code : ErrorCodes()) {
+  for (const deploy::ErrorCode& code : deploy::ErrorCodes()) {
     const std::string example = code.example;
     EXPECT_EQ(Carried(example), std::set<int>{code.number}) << example;
     const std::vector<std::string>& formats = made[code.number];
@@ -172,31 +174,33 @@ TEST(ErrorCodes, ExamplesAreWhatTandemSays) {
   }
 }
 
-TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
+TEST(deploy::ErrorCodes, AreFoundByNumberAndInMessages) {
   for (const char* asked : {"TD6003", "td6003", "6003", "[TD6003]"}) {
-    const auto found = CodesIn(asked);
+    const auto found = deploy::CodesIn(asked);
     ASSERT_TRUE(found.ok() && found->size() == 1) << asked;
     EXPECT_EQ((*found)[0].number, 6003);
   }
-  const auto both = CodesIn("2 checkpoints [TD2103]; the newest: x [TD2102], y [TD2102]");
+  const auto both = deploy::CodesIn("2 checkpoints [TD2103]; the newest: x [TD2102], y [TD2102]");
   ASSERT_TRUE(both.ok()) << both.status();
   ASSERT_EQ(both->size(), 2u);
   EXPECT_EQ((*both)[0].number, 2103);
   for (const char* none : {"", "65", "DATA_LOSS", "60031", "xtd6003", "within 6003 ms"}) {
-    EXPECT_TRUE(CodesIn(none).ok() && CodesIn(none)->empty()) << none;
+    EXPECT_TRUE(deploy::CodesIn(none).ok() && deploy::CodesIn(none)->empty()) << none;
   }
-  EXPECT_THAT(std::string(CodesIn("TD6033").status().message()), HasSubstr("did you mean \"TD60"));
-  EXPECT_THAT(std::string(CodesIn("TD9999").status().message()), HasSubstr("lists all"));
-  EXPECT_THAT(std::string(FindCode("TD600").status().message()), HasSubstr("did you mean \"TD600"));
+  EXPECT_THAT(std::string(deploy::CodesIn("TD6033").status().message()),
+              HasSubstr("did you mean \"TD60"));
+  EXPECT_THAT(std::string(deploy::CodesIn("TD9999").status().message()), HasSubstr("lists all"));
+  EXPECT_THAT(std::string(deploy::FindCode("TD600").status().message()),
+              HasSubstr("did you mean \"TD600"));
 }
 
 // TANDEM_UPDATE=1 makes the test write the page instead.
-TEST(ErrorCodes, PageIsCurrent) {
+TEST(deploy::ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {
-    std::ofstream(SourceDir() + "/docs/reference/error-codes.md") << ErrorsPage();
+    std::ofstream(SourceDir() + "/docs/reference/error-codes.md") << deploy::ErrorsPage();
   }
-  EXPECT_TRUE(ReadSource("docs/reference/error-codes.md") == ErrorsPage())
+  EXPECT_TRUE(ReadSource("docs/reference/error-codes.md") == deploy::ErrorsPage())
       << "docs/reference/error-codes.md is not current; write it anew: TANDEM_UPDATE=1 "
          "build/tests/explain_test";
 }

@@ -12,22 +12,22 @@
 namespace tandem::deploy {
 namespace {
 
-using Mode = RowChoice::Mode;
+using Mode = deploy::RowChoice::Mode;
 using testing::ElementsAre;
 
-const PsTable kTable = {.variable = "emb", .dim = 3, .rules = "accessor=ctr nonclk_coeff=0.5"};
+const ps::PsTable kTable = {.variable = "emb", .dim = 3, .rules = "accessor=ctr nonclk_coeff=0.5"};
 
 struct Row {
   uint64_t id;
-  PsTableRows::Use use;  // shows, age, clicks, brief
+  ps::PsTableRows::Use use;  // shows, age, clicks, brief
 };
 
 std::string Written(const TempDir& dir, const std::string& name, const std::vector<Row>& rows) {
   const std::string path = dir.path() + "/" + name;
-  TableFileWriter file;
+  trainer::TableFileWriter file;
   CHECK(file.Open(path).ok());
   for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
-    PsTableRows some{.variable = "emb", .slots = {"emb@moment"}};
+    ps::PsTableRows some{.variable = "emb", .slots = {"emb@moment"}};
     for (const Row& row : rows) {
       if (RowBucket(row.id) != bucket) continue;
       some.ids.push_back(row.id);
@@ -44,8 +44,8 @@ std::string Written(const TempDir& dir, const std::string& name, const std::vect
 
 class ExportRowsTest : public testing::Test {
  protected:
-  std::set<int64_t> Chosen(const RowChoice& choice) {
-    auto tensors = ChooseRows(now_, choice, device_);
+  std::set<int64_t> Chosen(const deploy::RowChoice& choice) {
+    auto tensors = deploy::ChooseRows(now_, choice, device_);
     CHECK(tensors.ok()) << tensors.status();
     tensors_ = *std::move(tensors);
     const auto ids = tensors_.at("emb/ids").span<int64_t>();
@@ -66,7 +66,7 @@ class ExportRowsTest : public testing::Test {
   const std::vector<Row> rows_ = {
       {1, {2, 0, 0, true}}, {2, {4, 7, 0, false}}, {3, {3, 2, 1, false}}, {4, {6, 1, 5, true}}};
   const std::string now_ = Written(dir_, "now", rows_);
-  TensorMap tensors_;
+  trainer::TensorMap tensors_;
 };
 
 TEST_F(ExportRowsTest, All) {
@@ -83,7 +83,7 @@ TEST_F(ExportRowsTest, ThoseWorthServing) {
 }
 
 TEST_F(ExportRowsTest, ThoseThatChanged) {
-  RowChoice delta{.mode = Mode::kDelta};
+  deploy::RowChoice delta{.mode = Mode::kDelta};
   // Before, row 3 had 0.25 less and row 4 a little more than that; row 2 did not exist.
   delta.since =
       Written(dir_, "before",
@@ -96,7 +96,7 @@ TEST_F(ExportRowsTest, ThoseThatChanged) {
   delta.since = now_;
   EXPECT_THAT(Chosen(delta), ElementsAre());
   delta.since = dir_.path() + "/none";
-  EXPECT_FALSE(ChooseRows(now_, delta, device_).ok());
+  EXPECT_FALSE(deploy::ChooseRows(now_, delta, device_).ok());
 }
 
 }  // namespace

@@ -17,33 +17,34 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::map<std::string, KnobInfo> BuiltKnobs() {
-  std::map<std::string, KnobInfo> built;
-  for (const KnobInfo& info : ListKnobs()) {
+std::map<std::string, strategy::KnobInfo> BuiltKnobs() {
+  std::map<std::string, strategy::KnobInfo> built;
+  for (const strategy::KnobInfo& info : strategy::ListKnobs()) {
     if (info.built) built[info.path] = info;
   }
   return built;
 }
 
 TEST(KnobBenchTable, RowsAreOfBuiltKnobsAndCanBeSet) {
-  const std::map<std::string, KnobInfo> built = BuiltKnobs();
-  for (const KnobBench& row : KnobBenches()) {
+  const std::map<std::string, strategy::KnobInfo> built = BuiltKnobs();
+  for (const deploy::KnobBench& row : deploy::KnobBenches()) {
     ASSERT_TRUE(built.contains(row.knob)) << row.knob;
     const std::string from = row.from != nullptr ? row.from : built.at(row.knob).default_value;
     EXPECT_NE(from, row.changed) << row.knob;
-    EXPECT_TRUE(FindBenchNetwork(row.network).ok()) << row.knob;
+    EXPECT_TRUE(deploy::FindBenchNetwork(row.network).ok()) << row.knob;
     JobConfig job;
-    Origins origins;
-    const Origin origin = FlagOrigin(row.knob);
+    strategy::Origins origins;
+    const strategy::Origin origin = strategy::FlagOrigin(row.knob);
     const std::string path = std::string("strategy.") + row.knob;
-    Status set = ApplyOverride(&job, path, row.changed, origin, &origins);
+    Status set = strategy::ApplyOverride(&job, path, row.changed, origin, &origins);
     EXPECT_TRUE(set.ok()) << set;
     std::vector<const char*> settings = row.with;
     settings.insert(settings.end(), row.also.begin(), row.also.end());
     for (const std::string with : settings) {
       const size_t equals = with.find('=');
       ASSERT_NE(equals, std::string::npos) << row.knob << " " << with;
-      set = ApplyOverride(&job, with.substr(0, equals), with.substr(equals + 1), origin, &origins);
+      set = strategy::ApplyOverride(&job, with.substr(0, equals), with.substr(equals + 1), origin,
+                                    &origins);
       EXPECT_TRUE(set.ok()) << row.knob << ": " << set;
     }
   }
@@ -51,10 +52,10 @@ TEST(KnobBenchTable, RowsAreOfBuiltKnobsAndCanBeSet) {
 
 TEST(KnobBenchTable, EveryBuiltKnobHasARowOrAReason) {
   std::set<std::string> rows, reasons;
-  for (const KnobBench& row : KnobBenches()) {
+  for (const deploy::KnobBench& row : deploy::KnobBenches()) {
     EXPECT_TRUE(rows.insert(row.knob).second) << row.knob << " has two rows";
   }
-  for (const UnbenchedKnob& knob : UnbenchedKnobs()) {
+  for (const deploy::UnbenchedKnob& knob : deploy::UnbenchedKnobs()) {
     EXPECT_TRUE(reasons.insert(knob.knob).second) << knob.knob << " has two reasons";
     EXPECT_TRUE(BuiltKnobs().contains(knob.knob)) << knob.knob << " is not built";
     EXPECT_GE(std::string(knob.why).size(), 10u) << knob.knob;

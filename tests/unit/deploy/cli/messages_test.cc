@@ -356,7 +356,7 @@ TEST(Messages, EveryErrorHasANumber) {
 TEST(Messages, EveryCodeIsReached) {
   std::string all;
   for (const std::string& path : Transcripts()) all += ReadFile(path);
-  for (const CodeRow& row : CodeTable()) {
+  for (const deploy::CodeRow& row : deploy::CodeTable()) {
     const std::string name = "(" + absl::StatusCodeToString(row.code) + ")";
     const bool said = all.find(name) != std::string::npos;
     EXPECT_NE(said, CodesElsewhere().contains(row.code)) << name;

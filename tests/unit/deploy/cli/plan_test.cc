@@ -170,10 +170,10 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
 }
 
 TEST(PlotTest, LinesAndDotsLieInTheGrid) {
-  Plot plot;
+  deploy::Plot plot;
   plot.title = "a < b & \"c\"";
   plot.series = {{"line", {{1, 10}, {10, 100}, {100, 1000}, {0, 5}}}, {"dots", {{10, 10}}, true}};
-  const std::string svg = PlotSvg(plot);
+  const std::string svg = deploy::PlotSvg(plot);
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; &quot;c&quot;"));
   // From the lower left to the upper right corner; values that are not positive are omitted.
   EXPECT_THAT(svg, HasSubstr("points=\"70.0,460.0 380.0,260.0 690.0,60.0 \""));

@@ -25,17 +25,17 @@ namespace fs = std::filesystem;
 
 constexpr char kSecret[] = "0123456789abcdef0123456789abcdef";
 
-TEST(HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
+TEST(deploy::HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
   const TempDir dir;
   const std::string path = dir / "job.secret";
   std::ofstream(path) << "of an earlier job";
   fs::create_directory(dir / "tls");
   {
-    HeldSecrets made;
+    deploy::HeldSecrets made;
     ASSERT_TRUE(made.Hold(path, std::string(kSecret) + "\n").ok());
     made.AddFolder(dir / "tls");
-    const HeldSecrets secrets = std::move(made);
-    const StatusOr<std::string> read = ReadSecretFile(path);
+    const deploy::HeldSecrets secrets = std::move(made);
+    const StatusOr<std::string> read = rpc::ReadSecretFile(path);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, kSecret);
     EXPECT_TRUE(fs::is_symlink(path)) << "no disk has it";
@@ -45,14 +45,14 @@ TEST(HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
   EXPECT_FALSE(fs::exists(dir / "tls"));
 }
 
-TEST(HeldSecrets, AreGoneWithAProcessThatIsKilled) {
+TEST(deploy::HeldSecrets, AreGoneWithAProcessThatIsKilled) {
   const TempDir dir;
   const std::string path = dir / "job.secret";
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    HeldSecrets secrets;
+    deploy::HeldSecrets secrets;
     const bool held = secrets.Hold(path, std::string(kSecret) + "\n").ok();
     [[maybe_unused]] const ssize_t n = write(ready[1], held ? "y" : "n", 1);
     pause();
@@ -61,11 +61,11 @@ TEST(HeldSecrets, AreGoneWithAProcessThatIsKilled) {
   char held = 0;
   ASSERT_EQ(read(ready[0], &held, 1), 1);
   EXPECT_EQ(held, 'y');
-  const StatusOr<std::string> read_there = ReadSecretFile(path);
+  const StatusOr<std::string> read_there = rpc::ReadSecretFile(path);
   EXPECT_TRUE(read_there.ok()) << read_there.status();
   ASSERT_EQ(kill(child, SIGKILL), 0);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(ReadSecretFile(path).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(rpc::ReadSecretFile(path).status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(fs::exists(path)) << "what is left is a link to nothing";
 }
 
@@ -84,7 +84,7 @@ TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
   const TempDir dir;
   const auto name = [&](int i) { return dir / absl::StrFormat("tandem-%016x", i); };
   for (const int i : {1, 3, 4, 5}) ASSERT_EQ(mkdir(name(i).c_str(), 0700), 0);
-  const StatusOr<Fd> lock = MakePrivateFolder(name(2));
+  const StatusOr<Fd> lock = deploy::MakePrivateFolder(name(2));
   ASSERT_TRUE(lock.ok()) << lock.status();
   Listen(name(3) + "/pserver-0");  // dead at once
   const Fd alive = Listen(name(4) + "/pserver-0");
@@ -96,9 +96,9 @@ TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
     for (const int i : {1, 2, 3, 4, 5}) all += fs::exists(name(i)) ? absl::StrFormat("%d", i) : "";
     return all;
   };
-  RemoveDeadSocketFolders(name(9), std::chrono::hours(1));
+  deploy::RemoveDeadSocketFolders(name(9), std::chrono::hours(1));
   EXPECT_EQ(left(), "12345") << "one that was just made may not have its lock yet";
-  RemoveDeadSocketFolders(name(9), Duration::zero());
+  deploy::RemoveDeadSocketFolders(name(9), Duration::zero());
   EXPECT_EQ(left(), "245");
   EXPECT_TRUE(fs::exists(other));
 }

@@ -121,27 +121,27 @@ TEST_F(JobRecordTest, AFolderOfAnotherUserIsRefused) {
 }
 
 TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
-  JobRecord record;
+  deploy::JobRecord record;
   record.job = "j";
   record.launcher_pid = Sleeper(geteuid());
   const auto pid = static_cast<pid_t>(record.launcher_pid);
   record.launcher_start = StartOf(pid) + 1;  // belongs to an earlier process with the same pid
-  EXPECT_EQ(SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(deploy::SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(EndOf(pid), 0);
   record.launcher_start = StartOf(pid);
-  EXPECT_TRUE(SignalLauncher(record, SIGTERM).ok());
+  EXPECT_TRUE(deploy::SignalLauncher(record, SIGTERM).ok());
   EXPECT_TRUE(WaitUntil([&] { return EndOf(pid) == SIGTERM; }));
-  EXPECT_EQ(SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(deploy::SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(JobRecordTest, AProcessOfAnotherUserIsNotSignalled) {
   if (geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
-  JobRecord record;
+  deploy::JobRecord record;
   record.job = "j";
   record.launcher_pid = Sleeper(kNobody);
   const auto pid = static_cast<pid_t>(record.launcher_pid);
   record.launcher_start = StartOf(pid);
-  const Status refused = SignalLauncher(record, SIGTERM);
+  const Status refused = deploy::SignalLauncher(record, SIGTERM);
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("belongs to user 65534, expected user 0: it was not signalled [TD6028]"));

@@ -32,11 +32,11 @@ class LaunchLineTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
   // `line`: arguments separated by spaces; @ stands for the test's directory.
-  StatusOr<LaunchOptions> Options(std::string line) {
+  StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
-    TD_ASSIGN_OR_RETURN(const ParsedArgs args,
-                        ParseLaunchArgs(absl::StrSplit(line, ' ', absl::SkipEmpty())));
-    return MakeLaunchOptions(args, "/opt/tandem/bin");
+    TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,
+                        deploy::ParseLaunchArgs(absl::StrSplit(line, ' ', absl::SkipEmpty())));
+    return deploy::MakeLaunchOptions(args, "/opt/tandem/bin");
   }
 
   std::string dir_;
@@ -46,7 +46,7 @@ TEST_F(LaunchLineTest, FieldsOfTheJobGoToTheTrainer) {
   const auto options = Options(
       "--epochs=3 --mode=local @/job.pbtxt --data.dir=here --batch-size=8 -- --log_format=json");
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->mode, LaunchMode::kLocal);
+  EXPECT_EQ(options->mode, deploy::LaunchMode::kLocal);
   EXPECT_THAT(options->trainer_args, testing::ElementsAre("--epochs=3", "--data.dir=here",
                                                           "--batch_size=8", "--log_format=json"));
 }
@@ -87,9 +87,9 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
   const auto options = Options(absl::StrFormat(
       "--servers=1 --workers=1 --log_dir=@/log --status_port=%d @/job.pbtxt", *port));
   ASSERT_TRUE(options.ok()) << options.status();
-  const auto plan = MakeLaunchPlan(*options, {});
+  const auto plan = deploy::MakeLaunchPlan(*options, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Status status = PrepareFiles(*plan).status();
+  const Status status = deploy::PrepareFiles(*plan).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(
       std::string(status.message()),
@@ -99,15 +99,15 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
 }
 
 TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {
-  Failure failure{.role = "trainer", .log_file = "log"};
+  deploy::Failure failure{.role = "trainer", .log_file = "log"};
   failure.exit.code = kExitUsage;
   failure.last_lines = {"hint: an older one", "tandem-trainer: error: x",
                         "hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda", "bye"};
-  const std::string text = FailureText("j", failure, {}, "error.json");
+  const std::string text = deploy::FailureText("j", failure, {}, "error.json");
   EXPECT_THAT(text, HasSubstr("| hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda\n"));
   EXPECT_THAT(text, Not(HasSubstr("an older one")));
   failure.last_lines = {"tandem-trainer: error: x"};
-  EXPECT_THAT(FailureText("j", failure, {}, "error.json"),
+  EXPECT_THAT(deploy::FailureText("j", failure, {}, "error.json"),
               HasSubstr("\nhint: tandem explain 2 says more; log has all that it wrote"));
 }
 

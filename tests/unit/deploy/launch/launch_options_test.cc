@@ -37,15 +37,15 @@ class LaunchOptionsTest : public ::testing::Test {
     std::ofstream(dir_ + "/" + name) << text;
   }
   // `line`: arguments separated by spaces; @ stands for the test's directory.
-  StatusOr<LaunchOptions> Options(std::string line) {
+  StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
-    TD_ASSIGN_OR_RETURN(const ParsedArgs args,
-                        ParseLaunchArgs(absl::StrSplit(line, ' ', absl::SkipEmpty())));
-    return MakeLaunchOptions(args, "/opt/tandem/bin");
+    TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,
+                        deploy::ParseLaunchArgs(absl::StrSplit(line, ' ', absl::SkipEmpty())));
+    return deploy::MakeLaunchOptions(args, "/opt/tandem/bin");
   }
-  StatusOr<LaunchPlan> Plan(const std::string& line, const Environment& env = {}) {
-    TD_ASSIGN_OR_RETURN(LaunchOptions options, Options(line));
-    return MakeLaunchPlan(options, env);
+  StatusOr<deploy::LaunchPlan> Plan(const std::string& line, const deploy::Environment& env = {}) {
+    TD_ASSIGN_OR_RETURN(deploy::LaunchOptions options, Options(line));
+    return deploy::MakeLaunchPlan(options, env);
   }
 
   std::string dir_;
@@ -57,25 +57,25 @@ TEST_F(LaunchOptionsTest, UnderstoodLines) {
   WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
   struct Case {
     const char* line;
-    LaunchMode mode;
+    deploy::LaunchMode mode;
     size_t servers, workers;
   };
   const Case cases[] = {
-      {"@/job.pbtxt", LaunchMode::kLocal, 0, 1},
-      {"--mode=local @/ps.pbtxt", LaunchMode::kLocal, 0, 1},
-      {"--servers=2 --workers=3 @/job.pbtxt", LaunchMode::kPserver, 2, 3},
-      {"--server_num 2 --worker-num 3 @/job.pbtxt", LaunchMode::kPserver, 2, 3},
-      {"--mode=ps --servers=1 --workers=1 @/job.pbtxt", LaunchMode::kPserver, 1, 1},
-      {"@/ps.pbtxt --servers=127.0.0.1:7001,127.0.0.1:7002 --workers=1", LaunchMode::kPserver, 2,
-       1},
-      {"--mode=collective --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 2},
-      {"--nproc=2:4 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
-      {"--nproc_per_node=2 @/ps.pbtxt", LaunchMode::kCollective, 0, 2},
-      {"--mode=collective --gpus=0,1,2 @/job.pbtxt", LaunchMode::kCollective, 0, 3},
-      {"--ips=127.0.0.1,localhost --nproc=2 @/job.pbtxt", LaunchMode::kCollective, 0, 4},
-      {"--mode=hybrid --servers=2 --workers=3 @/job.pbtxt", LaunchMode::kHybrid, 2, 3},
-      {"--servers=1 --workers=2 @/hybrid.pbtxt", LaunchMode::kHybrid, 1, 2},
-      {"--mode=pserver --servers=1 --workers=2 @/hybrid.pbtxt", LaunchMode::kPserver, 1, 2},
+      {"@/job.pbtxt", deploy::LaunchMode::kLocal, 0, 1},
+      {"--mode=local @/ps.pbtxt", deploy::LaunchMode::kLocal, 0, 1},
+      {"--servers=2 --workers=3 @/job.pbtxt", deploy::LaunchMode::kPserver, 2, 3},
+      {"--server_num 2 --worker-num 3 @/job.pbtxt", deploy::LaunchMode::kPserver, 2, 3},
+      {"--mode=ps --servers=1 --workers=1 @/job.pbtxt", deploy::LaunchMode::kPserver, 1, 1},
+      {"@/ps.pbtxt --servers=127.0.0.1:7001,127.0.0.1:7002 --workers=1",
+       deploy::LaunchMode::kPserver, 2, 1},
+      {"--mode=collective --nproc=2 @/job.pbtxt", deploy::LaunchMode::kCollective, 0, 2},
+      {"--nproc=2:4 @/job.pbtxt", deploy::LaunchMode::kCollective, 0, 4},
+      {"--nproc_per_node=2 @/ps.pbtxt", deploy::LaunchMode::kCollective, 0, 2},
+      {"--mode=collective --gpus=0,1,2 @/job.pbtxt", deploy::LaunchMode::kCollective, 0, 3},
+      {"--ips=127.0.0.1,localhost --nproc=2 @/job.pbtxt", deploy::LaunchMode::kCollective, 0, 4},
+      {"--mode=hybrid --servers=2 --workers=3 @/job.pbtxt", deploy::LaunchMode::kHybrid, 2, 3},
+      {"--servers=1 --workers=2 @/hybrid.pbtxt", deploy::LaunchMode::kHybrid, 1, 2},
+      {"--mode=pserver --servers=1 --workers=2 @/hybrid.pbtxt", deploy::LaunchMode::kPserver, 1, 2},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -182,7 +182,7 @@ TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
   const auto plan = Plan("--servers=8 --workers=8 --tls --log_dir=@/log @/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::set<int> used;
-  for (const ProcessPlan& p : plan->processes) used.insert(p.endpoint.port);
+  for (const deploy::ProcessPlan& p : plan->processes) used.insert(p.endpoint.port);
   EXPECT_EQ(used.size(), 16u);
 }
 
@@ -194,7 +194,7 @@ TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   EXPECT_EQ(plan->pservers,
             "unix:" + plan->socket_dir + "/pserver-0,unix:" + plan->socket_dir + "/pserver-1");
   EXPECT_FALSE(std::filesystem::exists(plan->socket_dir)) << "nothing is made before PrepareFiles";
-  const Environment& env = plan->processes[1].env;
+  const deploy::Environment& env = plan->processes[1].env;
   EXPECT_EQ(env.at("POD_IP") + ":" + env.at("PADDLE_PORT"), plan->processes[1].endpoint.Text());
   std::filesystem::permissions(dir_, std::filesystem::perms(0755));
   const auto others = Plan("--servers=1 --workers=1 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
@@ -239,7 +239,7 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
       "--epochs=3");
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->processes.size(), 2u);
-  const Environment& env = plan->processes[1].env;
+  const deploy::Environment& env = plan->processes[1].env;
   EXPECT_EQ(env.at("RANK"), "3");
   EXPECT_EQ(env.at("LOCAL_RANK"), "1");
   EXPECT_EQ(env.at("LOCAL_WORLD_SIZE"), "2");
@@ -258,13 +258,13 @@ TEST_F(LaunchOptionsTest, RanksThatMayBeLost) {
   ASSERT_EQ(plan->processes.size(), 3u);
   EXPECT_TRUE(plan->elastic());
   EXPECT_EQ(plan->ranks_least, 2);
-  for (const ProcessPlan& p : plan->processes) {
+  for (const deploy::ProcessPlan& p : plan->processes) {
     EXPECT_EQ(p.env.at("TANDEM_WORLD_FILE"), dir_ + "/log/world");
     EXPECT_EQ(p.env.at("TANDEM_LAUNCHER"), dir_ + "/log/silent");
     EXPECT_THAT(p.argv, Contains("--elastic=true"));
     EXPECT_EQ(p.argv.back(), "--epochs=3");
   }
-  EXPECT_EQ(WithoutRanks(plan->processes[0].env).count("TANDEM_WORLD_FILE"), 0u);
+  EXPECT_EQ(deploy::WithoutRanks(plan->processes[0].env).count("TANDEM_WORLD_FILE"), 0u);
   const auto fixed = Plan("--nproc=3 --log_dir=@/log @/job.pbtxt");
   ASSERT_TRUE(fixed.ok()) << fixed.status();
   EXPECT_FALSE(fixed->elastic());
@@ -276,24 +276,24 @@ TEST_F(LaunchOptionsTest, HeterWorkersAreTheLastRanks) {
       "--servers=2 --workers=2 --heter_workers=127.0.0.1:7001,127.0.0.1:7002 --log_dir=@/log "
       "@/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->mode, LaunchMode::kHybrid);
+  EXPECT_EQ(plan->mode, deploy::LaunchMode::kHybrid);
   EXPECT_EQ(plan->trainers, 2) << "pservers wait for trainers alone";
   ASSERT_EQ(plan->processes.size(), 6u);
   EXPECT_THAT(plan->processes[0].argv, Contains("--trainers=2"));
-  const ProcessPlan &trainer = plan->processes[3], &heter = plan->processes[4];
+  const deploy::ProcessPlan &trainer = plan->processes[3], &heter = plan->processes[4];
   EXPECT_EQ(trainer.Name(), "trainer 1");
   EXPECT_EQ(trainer.log_file, dir_ + "/log/workerlog.1");
   EXPECT_EQ(heter.Name(), "heter worker 2");
   EXPECT_EQ(heter.log_file, dir_ + "/log/heterlog.2");
   EXPECT_EQ(heter.endpoint.Text(), "127.0.0.1:7001");
   EXPECT_EQ(heter.env.at("RANK"), "2");
-  for (const ProcessPlan* p : {&trainer, &heter}) {
+  for (const deploy::ProcessPlan* p : {&trainer, &heter}) {
     EXPECT_EQ(p->env.at("WORLD_SIZE"), "4");
     EXPECT_EQ(p->env.at("TANDEM_HETER_WORKERS"), "2");
   }
-  EXPECT_THAT(Describe(*plan),
+  EXPECT_THAT(deploy::Describe(*plan),
               HasSubstr("mode hybrid: 2 pservers, 2 trainers, 2 heter workers; logs in"));
-  EXPECT_EQ(WithoutRanks(heter.env).count("TANDEM_HETER_WORKERS"), 0u);
+  EXPECT_EQ(deploy::WithoutRanks(heter.env).count("TANDEM_HETER_WORKERS"), 0u);
 }
 
 TEST_F(LaunchOptionsTest, HeterWorkersMayBeFewerAndElsewhere) {
@@ -304,7 +304,7 @@ TEST_F(LaunchOptionsTest, HeterWorkersMayBeFewerAndElsewhere) {
   EXPECT_EQ(plan->trainers, 4);
   ASSERT_EQ(plan->processes.size(), 7u);
   for (const int rank : {0, 3, 4, 5}) {
-    const ProcessPlan& p = plan->processes[static_cast<size_t>(1 + rank)];
+    const deploy::ProcessPlan& p = plan->processes[static_cast<size_t>(1 + rank)];
     EXPECT_EQ(p.heter, rank >= 4);
     EXPECT_EQ(std::count(p.argv.begin(), p.argv.end(), "--place=cuda"), rank >= 4 ? 1 : 0);
     EXPECT_EQ(p.env.at("TANDEM_HETER_WORKERS"), "2");
@@ -316,7 +316,7 @@ TEST_F(LaunchOptionsTest, RanksMeetWhereTheyAreTold) {
       "--ips=240.0.0.7,127.0.0.1 --nproc=1 --secret_file=@/s --rendezvous=file:///mnt/jobs "
       "@/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Environment& env = plan->processes[0].env;
+  const deploy::Environment& env = plan->processes[0].env;
   EXPECT_EQ(env.at("TANDEM_RENDEZVOUS"), "file:///mnt/jobs");
   EXPECT_EQ(env.at("TANDEM_LISTEN_HOST"), "127.0.0.1");
 }
@@ -350,7 +350,7 @@ TEST_F(LaunchOptionsTest, UserEnvironmentWins) {
   const auto plan = Plan("--servers=1 --workers=1 @/job.pbtxt",
                          {{"OMP_WAIT_POLICY", "active"}, {"TANDEM_SECRET_FILE", "/etc/secret"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  for (const ProcessPlan& p : plan->processes) {
+  for (const deploy::ProcessPlan& p : plan->processes) {
     EXPECT_EQ(p.env.count("OMP_WAIT_POLICY"), 0u);
     EXPECT_EQ(p.env.count("OMP_NUM_THREADS"), 0u);
     EXPECT_EQ(p.env.count("GOMP_SPINCOUNT"), 0u);
@@ -360,11 +360,11 @@ TEST_F(LaunchOptionsTest, UserEnvironmentWins) {
 }
 
 TEST_F(LaunchOptionsTest, OnlyATrainerThatIsAloneSpins) {
-  const auto spins = [this](const std::string& line, const Environment& env) {
+  const auto spins = [this](const std::string& line, const deploy::Environment& env) {
     const auto plan = Plan(line, env);
     CHECK(plan.ok()) << plan.status();
     std::string count;
-    for (const ProcessPlan& p : plan->processes) {
+    for (const deploy::ProcessPlan& p : plan->processes) {
       EXPECT_EQ(p.env.at("OMP_WAIT_POLICY"), "passive");
       const auto set = p.env.find("GOMP_SPINCOUNT");
       count += set == p.env.end() ? "- " : set->second + " ";
@@ -378,12 +378,12 @@ TEST_F(LaunchOptionsTest, OnlyATrainerThatIsAloneSpins) {
 }
 
 TEST_F(LaunchOptionsTest, RanksOfAnotherLauncherAreDropped) {
-  const Environment env = WithoutRanks({{"TANDEM_RANK", "3"},
-                                        {"PADDLE_TRAINER_ENDPOINTS", "a:1"},
-                                        {"MASTER_ADDR", "a"},
-                                        {"PATH", "/bin"},
-                                        {"TANDEM_SECRET_FILE", "/etc/secret"}});
-  EXPECT_EQ(env, (Environment{{"PATH", "/bin"}, {"TANDEM_SECRET_FILE", "/etc/secret"}}));
+  const deploy::Environment env = deploy::WithoutRanks({{"TANDEM_RANK", "3"},
+                                                        {"PADDLE_TRAINER_ENDPOINTS", "a:1"},
+                                                        {"MASTER_ADDR", "a"},
+                                                        {"PATH", "/bin"},
+                                                        {"TANDEM_SECRET_FILE", "/etc/secret"}});
+  EXPECT_EQ(env, (deploy::Environment{{"PATH", "/bin"}, {"TANDEM_SECRET_FILE", "/etc/secret"}}));
 }
 
 TEST_F(LaunchOptionsTest, GpusBecomePlaces) {
@@ -396,11 +396,11 @@ TEST_F(LaunchOptionsTest, GpusBecomePlaces) {
 TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
   const auto plan = Plan("--status_port=8000 --servers=1 --workers=2 @/job.pbtxt");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->processes[0].role, Role::kPserver);
+  EXPECT_EQ(plan->processes[0].role, deploy::Role::kPserver);
   EXPECT_EQ(plan->processes[0].status_page, "http://127.0.0.1:8002/");
   EXPECT_EQ(plan->processes[1].status_page, "http://127.0.0.1:8000/");
   EXPECT_EQ(plan->processes[2].argv.back(), "--admin_listen=127.0.0.1:8001");
-  EXPECT_THAT(Describe(*plan), HasSubstr("status  http://127.0.0.1:8001/\n"));
+  EXPECT_THAT(deploy::Describe(*plan), HasSubstr("status  http://127.0.0.1:8001/\n"));
   EXPECT_THAT(
       std::string(
           Plan("--status_port=65535 --servers=1 --workers=2 @/job.pbtxt").status().message()),
@@ -450,12 +450,12 @@ trainer 0  127.0.0.1:PORT
 TEST_F(LaunchOptionsTest, DryRun) {
   const auto plan = Plan("--servers=1 --workers=1 @/job.pbtxt -- --epochs=2");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  std::string text = Describe(*plan);
+  std::string text = deploy::Describe(*plan);
   ASSERT_NE(plan->socket_dir, "");
   for (size_t at = 0; (at = text.find(plan->socket_dir)) != std::string::npos;) {
     text.replace(at, plan->socket_dir.size(), "S");
   }
-  for (const ProcessPlan& p : plan->processes) {
+  for (const deploy::ProcessPlan& p : plan->processes) {
     if (p.endpoint.is_unix()) continue;
     const std::string port = std::to_string(p.endpoint.port);
     for (size_t at = 0; (at = text.find(port)) != std::string::npos;) {
@@ -469,18 +469,18 @@ TEST_F(LaunchOptionsTest, DryRun) {
 }
 
 TEST_F(LaunchOptionsTest, WordsOfRanksMayComeInPieces) {
-  RankReportFifo fifo;
+  deploy::RankReportFifo fifo;
   ASSERT_TRUE(fifo.Open(dir_ + "/fifo").ok());
   const auto say = [&](const std::string& text) {
     ASSERT_EQ(write(fifo.fd(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   };
   say("nonsense\nready\nwaits trainer 5\nhere trainer\nwaits trainer 1 trainer 3 15");
-  const RankReports nothing = fifo.Read();
+  const deploy::RankReports nothing = fifo.Read();
   EXPECT_TRUE(nothing.waits.empty());
   EXPECT_TRUE(nothing.here.empty());
   EXPECT_TRUE(nothing.ready.empty());
   say("00 20 30\nready 2\nhere pserver 7\nwaits caller 0 pserver 4 20 9 9\nwai");
-  const RankReports words = fifo.Read();
+  const deploy::RankReports words = fifo.Read();
   EXPECT_EQ(words.ready, std::vector<int>{2});
   ASSERT_EQ(words.here.size(), 1u);
   EXPECT_EQ(words.here[0].kind, "pserver");

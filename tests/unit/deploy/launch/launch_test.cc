@@ -207,7 +207,7 @@ TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
   trainer_script_ = Script("trainer", kWaitForEver);
   Launch({"--servers=1", "--workers=1"});
   ASSERT_TRUE(WaitUntil([&] { return Exists("up"); }));
-  ASSERT_TRUE(AddEvent(dir_ + "/log", {"", "drained", "pserver 0", 0, ""}).ok());
+  ASSERT_TRUE(deploy::AddEvent(dir_ + "/log", {"", "drained", "pserver 0", 0, ""}).ok());
   Script("drained", "true");
   ASSERT_TRUE(
       WaitUntil([&] { return Read("log/events.jsonl").find("left") != std::string::npos; }));

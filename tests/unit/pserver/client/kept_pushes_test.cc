@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 void Keep(PushRetransmitBuffer& kept, uint64_t sequence) {
@@ -29,4 +29,4 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ps

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(PartitionTest, EveryElementHasExactlyOneOwner) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ps

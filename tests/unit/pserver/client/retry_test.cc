@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace tandem {
+namespace tandem::ps {
 namespace {
 
 using std::chrono::milliseconds;
@@ -48,4 +48,4 @@ TEST(CallRetries, TheLastAttemptHasNoPause) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ps

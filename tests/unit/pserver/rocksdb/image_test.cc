@@ -6,7 +6,7 @@
 #include "common/tensor/row_buckets.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Several times the amount that is copied at once.
@@ -127,4 +127,4 @@ TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

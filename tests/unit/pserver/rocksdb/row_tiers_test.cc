@@ -16,7 +16,7 @@
 #include "pserver/tables/sparse_tables.h"
 #include "tests/support/when_logged.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -141,7 +141,7 @@ class RowTiersTest : public testing::Test {
     ASSERT_EQ(a.buckets.size(), b.buckets.size());
     for (size_t i = 0; i < a.buckets.size(); ++i) {
       ASSERT_EQ(a.buckets[i].first, b.buckets[i].first);
-      tandem::ExpectEqual(a.buckets[i].second, b.buckets[i].second);
+      tandem::pserver::ExpectEqual(a.buckets[i].second, b.buckets[i].second);
     }
   }
   static void ExpectSameImage(SparseTable& hot, SparseTable& tiered, uint64_t version) {
@@ -153,7 +153,7 @@ class RowTiersTest : public testing::Test {
         const auto x = hot.Page(bucket, with_slots, 4000, version);
         const auto y = tiered.Page(bucket, with_slots, 4000, version);
         ASSERT_TRUE(y.ok()) << y.status();
-        tandem::ExpectEqual(x->rows, y->rows);
+        tandem::pserver::ExpectEqual(x->rows, y->rows);
         ASSERT_EQ(x->next_bucket, y->next_bucket);
         bucket = x->next_bucket;
       }
@@ -451,4 +451,4 @@ TEST(ShareMemory, SmallTablesTakeWhatTheyNeedAndTheOthersShare) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 class ShardStorageTest : public ShardFixture {};
@@ -78,4 +78,4 @@ TEST_F(ShardStorageTest, AServerWithoutACheckpointSaysHowItBegan) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

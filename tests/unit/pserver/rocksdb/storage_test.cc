@@ -14,7 +14,7 @@
 #include "tests/support/when_logged.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -365,4 +365,4 @@ TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -43,7 +43,7 @@ extern "C" __attribute__((visibility("default"))) int fdatasync(int fd) {
 }
 extern "C" __attribute__((visibility("default"))) int fsync(int fd) { return Sync(SYS_fsync, fd); }
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -148,4 +148,4 @@ TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 #include "pserver/storage/storage.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::hours;
@@ -145,4 +145,4 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -15,15 +15,15 @@
 #include "tests/support/tls_test_util.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
 
 // Repeated here deliberately: a change of the table changes the rights of roles.
-const std::map<std::string, std::vector<PeerRole>>& Allowed() {
-  using enum PeerRole;
-  static const std::map<std::string, std::vector<PeerRole>> allowed = {
+const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
+  using enum rpc::PeerRole;
+  static const std::map<std::string, std::vector<rpc::PeerRole>> allowed = {
       {"Configure", {kTrainer}},
       {"InitParams", {kTrainer}},
       {"WaitInit", {kTrainer}},
@@ -53,7 +53,7 @@ class AccessTest : public PserverTest {
  protected:
   void StartTlsServer(const std::string& job) {
     PserverOptions options;
-    options.rpc.tls = authority_.Issue(job, PeerRole::kPserver);
+    options.rpc.tls = authority_.Issue(job, rpc::PeerRole::kPserver);
     options.data_dir = dir_ + "/data";
     options.audit_log = dir_ + "/audit.jsonl";
     StartServers(1, options);
@@ -74,19 +74,19 @@ class AccessTest : public PserverTest {
     return outcomes;
   }
   // The status of a call with an empty request.
-  Status Call(const TlsFiles& tls, const std::string& method) {
-    const auto channel = MakeChannel(servers_[0]->endpoint(), tls);
+  Status Call(const rpc::TlsFiles& tls, const std::string& method) {
+    const auto channel = rpc::MakeChannel(servers_[0]->endpoint(), tls);
     if (!channel.ok()) return channel.status();
     grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(*channel);
     grpc::ClientContext context;
-    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + std::chrono::seconds(20), &context));
+    TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(20), &context));
     grpc::Slice empty;
     const grpc::ByteBuffer request(&empty, 1);
     grpc::ByteBuffer reply;
     Answer<grpc::Status> answer;
     stub.UnaryCall(&context, "/tandem.ParameterServer/" + method, {}, &request, &reply,
                    answer.Callback());
-    return FromGrpc(answer.Get());
+    return rpc::FromGrpc(answer.Get());
   }
 
   TestAuthority authority_{dir_, "ours"};
@@ -108,8 +108,8 @@ TEST_F(AccessTest, EveryCallHasOneRow) {
 TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   StartTlsServer("j");
   int cells = 0, refused = 0;
-  for (const PeerRole role : kPeerRoles) {
-    const TlsFiles tls = authority_.Issue("client", {{"j", role}, {}});
+  for (const rpc::PeerRole role : rpc::kPeerRoles) {
+    const rpc::TlsFiles tls = authority_.Issue("client", {{"j", role}, {}});
     for (const auto& [method, roles] : Allowed()) {
       const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
       const Status status = Call(tls, method);
@@ -117,12 +117,12 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
       refused += allowed ? 0 : 1;
       // An empty request is wrong in other ways, but is not rejected because of the caller's role.
       EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
-          << RoleName(role) << " " << method << ": " << status;
-      EXPECT_NE(status.code(), StatusCode::kUnavailable) << RoleName(role) << " " << method;
+          << rpc::RoleName(role) << " " << method << ": " << status;
+      EXPECT_NE(status.code(), StatusCode::kUnavailable) << rpc::RoleName(role) << " " << method;
       if (allowed) continue;
       EXPECT_THAT(std::string(status.message()),
-                  HasSubstr(method + ": the caller has role " + RoleName(role) +
-                            " of job \"j\", and this needs role " + RoleName(roles[0])));
+                  HasSubstr(method + ": the caller has role " + rpc::RoleName(role) +
+                            " of job \"j\", and this needs role " + rpc::RoleName(roles[0])));
     }
   }
   EXPECT_EQ(cells, 84);
@@ -130,10 +130,10 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   // The audit log contains all of it.
   const auto audited = Audited();
   EXPECT_EQ(audited.size(), 84u);
-  for (const PeerRole role : kPeerRoles) {
+  for (const rpc::PeerRole role : rpc::kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
-      const auto it = audited.find(std::string(RoleName(role)) + " " + method);
-      ASSERT_NE(it, audited.end()) << RoleName(role) << " " << method;
+      const auto it = audited.find(std::string(rpc::RoleName(role)) + " " + method);
+      ASSERT_NE(it, audited.end()) << rpc::RoleName(role) << " " << method;
       const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
       EXPECT_EQ(it->second != "PERMISSION_DENIED", allowed) << it->first;
     }
@@ -142,8 +142,8 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
 
 TEST_F(AccessTest, JobsDoNotMix) {
   StartTlsServer("j");
-  for (const PeerRole role : kPeerRoles) {
-    const TlsFiles other = authority_.Issue("other", role);
+  for (const rpc::PeerRole role : rpc::kPeerRoles) {
+    const rpc::TlsFiles other = authority_.Issue("other", role);
     for (const auto& [method, roles] : Allowed()) {
       const Status status = Call(other, method);
       EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << method << ": " << status;
@@ -151,9 +151,9 @@ TEST_F(AccessTest, JobsDoNotMix) {
     }
   }
   // A client does not accept the server of another job either.
-  PsOptions options;
+  ps::PsOptions options;
   options.job = "other";
-  options.tls = authority_.Issue("other", PeerRole::kTrainer);
+  options.tls = authority_.Issue("other", rpc::PeerRole::kTrainer);
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kPermissionDenied) << client.status();
   EXPECT_THAT(std::string(client.status().message()),
@@ -173,11 +173,11 @@ TEST_F(AccessTest, CallersWithoutOneRoleAreRefused) {
 
 TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   PserverOptions options;
-  options.rpc.tls = authority_.Issue("j", PeerRole::kTrainer);
+  options.rpc.tls = authority_.Issue("j", rpc::PeerRole::kTrainer);
   auto server = Pserver::Start(options, metrics_);
   EXPECT_EQ(server.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("--job=JOB --role=pserver"));
-  options.rpc.tls = authority_.Issue("j", PeerRole::kPserver);
+  options.rpc.tls = authority_.Issue("j", rpc::PeerRole::kPserver);
   options.job = "k";
   server = Pserver::Start(options, metrics_);
   EXPECT_THAT(std::string(server.status().message()),
@@ -194,33 +194,33 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
 // Roles and the token together, on both transports.
 TEST_F(AccessTest, ATrainerTrains) {
   PserverOptions server;
-  server.rpc.tls = authority_.Issue("j", PeerRole::kPserver);
+  server.rpc.tls = authority_.Issue("j", rpc::PeerRole::kPserver);
   server.secret = "0123456789abcdef";
   server.job = "j";
   StartServers(2, server);
-  for (const PsTransport transport : {PsTransport::kGrpc, PsTransport::kAuto}) {
-    PsOptions options;
+  for (const ps::PsTransport transport : {ps::PsTransport::kGrpc, ps::PsTransport::kAuto}) {
+    ps::PsOptions options;
     options.job = "j";
-    options.tls = authority_.Issue("j", PeerRole::kTrainer);
+    options.tls = authority_.Issue("j", rpc::PeerRole::kTrainer);
     options.transport = transport;
     auto stolen = Client(0, 1, options);
     ASSERT_TRUE(stolen.ok()) << stolen.status();
     Model model;
-    EXPECT_EQ((*stolen)->Configure(model.variables, PsMode::kSync, {}).status().code(),
+    EXPECT_EQ((*stolen)->Configure(model.variables, ps::PsMode::kSync, {}).status().code(),
               StatusCode::kUnauthenticated)
         << "a certificate alone, without the secret";
     options.secret = server.secret;
     auto client = Client(0, 1, options);
     ASSERT_TRUE(client.ok()) << client.status();
-    const auto state = (*client)->Configure(model.variables, PsMode::kSync, {});
+    const auto state = (*client)->Configure(model.variables, ps::PsMode::kSync, {});
     ASSERT_TRUE(state.ok()) << state.status();
     ASSERT_TRUE((*client)->InitOrFetch(model.Tensors()).ok());
     Status trained;
     TrainSync(client->get(), &model, 0, state->version, state->version + 3, &trained);
     EXPECT_EQ(trained, OkStatus());
-    EXPECT_EQ((*client)->lanes(), transport == PsTransport::kAuto ? 2 : 0);
+    EXPECT_EQ((*client)->lanes(), transport == ps::PsTransport::kAuto ? 2 : 0);
   }
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

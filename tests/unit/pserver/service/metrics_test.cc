@@ -2,7 +2,7 @@
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -62,7 +62,7 @@ class PserverMetricsTest : public PserverTest {
 };
 
 TEST_F(PserverMetricsTest, CallsAreCountedByWhateverRoadTheyCome) {
-  for (const PsTransport transport : {PsTransport::kGrpc, PsTransport::kShm}) {
+  for (const ps::PsTransport transport : {ps::PsTransport::kGrpc, ps::PsTransport::kShm}) {
     const double pushes = std::max(0.0, Calls("Push")), pulls = std::max(0.0, Calls("Pull"));
     const double refused = std::max(0.0, Errors("Push"));
     servers_.clear();
@@ -70,7 +70,7 @@ TEST_F(PserverMetricsTest, CallsAreCountedByWhateverRoadTheyCome) {
     StartServers(1);
     auto client = *Client(0, 1, {.transport = transport});
     Model model;
-    ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
     ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
     for (uint64_t step = 0; step < 5; ++step) {
       ASSERT_TRUE(PushAndWait(*client, step, 0.1f, model.View(model.Gradients(0, step))).ok());
@@ -95,7 +95,7 @@ TEST_F(PserverMetricsTest, LogAndCheckpoints) {
   EXPECT_EQ(ValueOf(metrics_, written), 0);
   auto client = *Client(0, 1);
   Model model;
-  ASSERT_TRUE(client->Configure(model.variables, PsMode::kSync, {}).ok());
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // the initial values
   EXPECT_EQ(ValueOf(metrics_, "tandem_pserver_checkpoint_seconds_count"), 1);
@@ -105,4 +105,4 @@ TEST_F(PserverMetricsTest, LogAndCheckpoints) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

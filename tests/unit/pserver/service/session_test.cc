@@ -17,7 +17,7 @@
 #include "pserver/service/server_sessions.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 constexpr char kSecret[] = "0123456789abcdef", kOther[] = "0123456789abcdeX";
 
 // Opens a session; returns the client's result.
-Status Open(ServerSessions& server, ClientSession& client) {
+Status Open(ServerSessions& server, ps::ClientSession& client) {
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
   TD_RETURN_IF_ERROR(server.Open(offer, &reply));
@@ -33,12 +33,12 @@ Status Open(ServerSessions& server, ClientSession& client) {
 }
 
 bool AsksForAnother(const Status& status) {
-  return ClientSession::WasLost(status.code(), std::string(status.message()));
+  return ps::ClientSession::WasLost(status.code(), std::string(status.message()));
 }
 
 TEST(SessionTest, ACallIsTakenOnceAndForItsMethod) {
   ServerSessions server(kSecret, "job");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   EXPECT_EQ(client.Next("Push").metadata, "") << "there is no session yet";
   ASSERT_EQ(Open(server, client), OkStatus());
   const std::string push = client.Next("Push").metadata, pull = client.Next("Pull").metadata;
@@ -54,7 +54,7 @@ TEST(SessionTest, ACallIsTakenOnceAndForItsMethod) {
 
 TEST(SessionTest, EveryByteOfAStampCounts) {
   ServerSessions server(kSecret, "job");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   ASSERT_EQ(Open(server, client), OkStatus());
   const std::string good = client.Next("Push").metadata;
   for (size_t i = 0; i < good.size(); ++i) {
@@ -70,7 +70,7 @@ TEST(SessionTest, EveryByteOfAStampCounts) {
 
 TEST(SessionTest, ASecretIsProvedByBothSides) {
   ServerSessions server(kSecret, "job"), wrong(kOther, "job"), none("", "job");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   const Status stranger = Open(wrong, client);
   EXPECT_EQ(stranger.code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(stranger.message()),
@@ -81,11 +81,12 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
   ASSERT_EQ(server.Open(offer, &reply), OkStatus());
-  const SessionTerms terms{"job", offer.nonce(), reply.nonce(), reply.session()};
-  const std::string key = SessionKey(kOther, terms);
+  const rpc::SessionTerms terms{"job", offer.nonce(), reply.nonce(), reply.session()};
+  const std::string key = rpc::SessionKey(kOther, terms);
   EXPECT_THAT(
       std::string(
-          server.Check(EncodeStamp({terms.id, 1, CallProof(key, 1, "Push")}), "Push").message()),
+          server.Check(rpc::EncodeStamp({terms.id, 1, rpc::CallProof(key, 1, "Push")}), "Push")
+              .message()),
       HasSubstr("[TD6011]"));
   // The reply to one offer does not fit another: a recorded proof opens nothing.
   EXPECT_EQ(client.Accept(client.Offer(), reply).code(), StatusCode::kUnauthenticated);
@@ -94,7 +95,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
 
 TEST(SessionTest, AServerOfAnotherJobWithTheSameSecretIsRefused) {
   ServerSessions other(kSecret, "other");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   EXPECT_EQ(Open(other, client).code(), StatusCode::kUnauthenticated);
   // A relay that writes the name of the other job into the offer gets a proof, which is invalid
   // here.
@@ -108,28 +109,30 @@ TEST(SessionTest, AServerOfAnotherJobWithTheSameSecretIsRefused) {
 }
 
 TEST(SessionTest, NoProofServesAnotherPurpose) {
-  const SessionTerms terms{"job", std::string(kNonceBytes, 'c'), std::string(kNonceBytes, 's'),
-                           std::string(kSessionIdBytes, 'i')};
-  SessionTerms turned = terms;
+  const rpc::SessionTerms terms{"job", std::string(rpc::kNonceBytes, 'c'),
+                                std::string(rpc::kNonceBytes, 's'),
+                                std::string(rpc::kSessionIdBytes, 'i')};
+  rpc::SessionTerms turned = terms;
   std::swap(turned.client_nonce, turned.server_nonce);
   const std::set<std::string> all = {
-      ServerProof(kSecret, terms),   SessionKey(kSecret, terms),    ServerProof(kSecret, turned),
-      SessionKey(kSecret, turned),   CallProof(kSecret, 1, "Push"), CallProof(kSecret, 2, "Push"),
-      CallProof(kSecret, 1, "Pull"), ServerProof(kOther, terms),
+      rpc::ServerProof(kSecret, terms),   rpc::SessionKey(kSecret, terms),
+      rpc::ServerProof(kSecret, turned),  rpc::SessionKey(kSecret, turned),
+      rpc::CallProof(kSecret, 1, "Push"), rpc::CallProof(kSecret, 2, "Push"),
+      rpc::CallProof(kSecret, 1, "Pull"), rpc::ServerProof(kOther, terms),
   };
   EXPECT_EQ(all.size(), 8u);
   // Computed with Python's hmac module from the description in proto/pserver.proto.
-  EXPECT_EQ(absl::BytesToHexString(ServerProof(kSecret, terms)),
+  EXPECT_EQ(absl::BytesToHexString(rpc::ServerProof(kSecret, terms)),
             "15ef492642f800eab6fa066a49caa95ecacf4d85f2dd58fc4672c5bb3bba84af");
-  EXPECT_EQ(absl::BytesToHexString(SessionKey(kSecret, terms)),
+  EXPECT_EQ(absl::BytesToHexString(rpc::SessionKey(kSecret, terms)),
             "0550455f81939a53c10770c64beb35984f002ef9ff942cbfddbc9a771aaf4add");
-  EXPECT_EQ(absl::BytesToHexString(CallProof(kSecret, 258, "Push")),
+  EXPECT_EQ(absl::BytesToHexString(rpc::CallProof(kSecret, 258, "Push")),
             "d9d25b3139f908c378046eafce783baaa2ea780c1817e948dc3a90f31f2f2d2b");
 }
 
 TEST(SessionTest, CallsMayOvertakeOneAnotherWithinTheWindow) {
   ServerSessions server(kSecret, "job");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   ASSERT_EQ(Open(server, client), OkStatus());
   std::vector<std::string> stamps;
   for (uint64_t i = 0; i <= SequenceWindow::kSize + 1; ++i) {
@@ -144,27 +147,27 @@ TEST(SessionTest, CallsMayOvertakeOneAnotherWithinTheWindow) {
 
 TEST(SessionTest, AFloodOfStrangersDropsNoProvenSession) {
   ServerSessions server(kSecret, "job", {.unproven = 8, .proven = 3});
-  ClientSession proven(kSecret, "job", "a:1"), waiting(kSecret, "job", "a:1");
+  ps::ClientSession proven(kSecret, "job", "a:1"), waiting(kSecret, "job", "a:1");
   ASSERT_EQ(Open(server, proven), OkStatus());
   ASSERT_EQ(server.Check(proven.Next("Push").metadata, "Push"), OkStatus());
   ASSERT_EQ(Open(server, waiting), OkStatus());
   for (int i = 0; i < 1000; ++i) {
-    ClientSession stranger(kOther, "job", "a:1");
+    ps::ClientSession stranger(kOther, "job", "a:1");
     EXPECT_FALSE(Open(server, stranger).ok());
     EXPECT_LE(server.unproven(), 8u);
   }
   EXPECT_EQ(server.Check(proven.Next("Push").metadata, "Push"), OkStatus());
-  const ClientSession::Stamp lost = waiting.Next("Push");
+  const ps::ClientSession::Stamp lost = waiting.Next("Push");
   EXPECT_TRUE(AsksForAnother(server.Check(lost.metadata, "Push"))) << "it had proved nothing";
   waiting.Forget(lost.session);
   EXPECT_EQ(waiting.Next("Push").metadata, "");
   // Among the authenticated sessions, the one that was idle longest is dropped.
-  std::vector<std::unique_ptr<ClientSession>> more;
+  std::vector<std::unique_ptr<ps::ClientSession>> more;
   for (int i = 0; i < 3; ++i) {
     if (i == 2) {
       EXPECT_EQ(server.Check(proven.Next("Push").metadata, "Push"), OkStatus());
     }
-    more.push_back(std::make_unique<ClientSession>(kSecret, "job", "a:1"));
+    more.push_back(std::make_unique<ps::ClientSession>(kSecret, "job", "a:1"));
     ASSERT_EQ(Open(server, *more.back()), OkStatus());
     ASSERT_EQ(server.Check(more.back()->Next("Pull").metadata, "Pull"), OkStatus());
   }
@@ -176,12 +179,12 @@ TEST(SessionTest, AFloodOfStrangersDropsNoProvenSession) {
 
 TEST(SessionTest, ANewerSessionIsNotForgottenForAnOlderOne) {
   ServerSessions server(kSecret, "job");
-  ClientSession client(kSecret, "job", "a:1");
+  ps::ClientSession client(kSecret, "job", "a:1");
   ASSERT_EQ(Open(server, client), OkStatus());
   const std::string older = client.Next("Push").session;
   ASSERT_EQ(Open(server, client), OkStatus());
   client.Forget(older);
-  const ClientSession::Stamp newer = client.Next("Push");
+  const ps::ClientSession::Stamp newer = client.Next("Push");
   ASSERT_NE(newer.session, "");
   EXPECT_NE(newer.session, older);
   EXPECT_EQ(server.Check(newer.metadata, "Push"), OkStatus());
@@ -196,9 +199,9 @@ class Thief final : public ParameterServer::Service {
                            OpenSessionReply* reply) override {
     Note("OpenSession", *context);
     if (!knows_sessions_) return {grpc::StatusCode::UNIMPLEMENTED, ""};
-    reply->set_session(RandomBytes(kSessionIdBytes));
+    reply->set_session(rpc::RandomBytes(rpc::kSessionIdBytes));
     reply->set_nonce(request->nonce());
-    reply->set_proof(RandomBytes(kProofBytes));
+    reply->set_proof(rpc::RandomBytes(rpc::kProofBytes));
     return grpc::Status::OK;
   }
   grpc::Status Configure(grpc::ServerContext* context, const ConfigureRequest*,
@@ -231,7 +234,7 @@ class Thief final : public ParameterServer::Service {
 
 class SessionServerTest : public PserverTest {
  protected:
-  void StartServer(Endpoint listen = {"127.0.0.1", 0}) {
+  void StartServer(rpc::Endpoint listen = {"127.0.0.1", 0}) {
     PserverOptions options;
     options.job = "job";
     options.secret = kSecret;
@@ -240,23 +243,23 @@ class SessionServerTest : public PserverTest {
   }
   // A client with the secret connects to `thief`.
   Status Meet(Thief& thief) {
-    auto server = RpcServer::Start({}, {&thief});
+    auto server = rpc::RpcServer::Start({}, {&thief});
     EXPECT_TRUE(server.ok()) << server.status();
     endpoints_ = {ToString((*server)->endpoint())};
     auto client = Client(0, 1, {.secret = kSecret});
     EXPECT_TRUE(client.ok()) << client.status();
     Model model;
-    return (*client)->Configure(model.variables, PsMode::kSync, {}).status();
+    return (*client)->Configure(model.variables, ps::PsMode::kSync, {}).status();
   }
   // Calls GetStatus with this metadata, as a program other than a Tandem client might.
   Status Ask(const std::string& key, const std::string& value) {
-    const auto stub =
-        ParameterServer::NewStub(*MakeChannel(*ParseEndpoint(endpoints_[0]), TlsFiles{}));
+    const auto stub = ParameterServer::NewStub(
+        *rpc::MakeChannel(*rpc::ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
     grpc::ClientContext context;
-    TD_RETURN_IF_ERROR(PrepareCall(SteadyNow() + std::chrono::seconds(30), &context));
+    TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(30), &context));
     if (!key.empty()) context.AddMetadata(key, value);
     StatusReply reply;
-    return FromGrpc(stub->GetStatus(&context, {}, &reply));
+    return rpc::FromGrpc(stub->GetStatus(&context, {}, &reply));
   }
 };
 
@@ -284,7 +287,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   StartServer();
   // HMAC-SHA256(secret, job): earlier versions sent it with each call.
   const Status token =
-      Ask(kTokenMetadata, "6b1db5025a8994007171b26e603ea4ed72816ef365fc75dccf1dcd734a0a0610");
+      Ask(rpc::kTokenMetadata, "6b1db5025a8994007171b26e603ea4ed72816ef365fc75dccf1dcd734a0a0610");
   EXPECT_EQ(token.code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(token.message()), HasSubstr("run the same version of Tandem"));
   EXPECT_THAT(std::string(token.message()), HasSubstr("[TD6022]"));
@@ -292,7 +295,8 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   EXPECT_EQ(none.code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(none.message()), HasSubstr("[TD6011]"));
   const Status made_up =
-      Ask(kStampMetadata, EncodeStamp({RandomBytes(kSessionIdBytes), 1, RandomBytes(kProofBytes)}));
+      Ask(rpc::kStampMetadata, rpc::EncodeStamp({rpc::RandomBytes(rpc::kSessionIdBytes), 1,
+                                                 rpc::RandomBytes(rpc::kProofBytes)}));
   EXPECT_TRUE(AsksForAnother(made_up)) << made_up;
   EXPECT_THAT(std::string(made_up.message()), HasSubstr("[TD6021]"));
 }
@@ -300,7 +304,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
 // The sessions of a server end with it.
 TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   StartServer();
-  const Endpoint where = servers_[0]->endpoint();
+  const rpc::Endpoint where = servers_[0]->endpoint();
   auto client = Client(0, 1, {.secret = kSecret});
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->ServerInfo().ok());
@@ -322,16 +326,16 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   StartServers(1, options);
   auto client = Client(0, 1, {.secret = kSecret, .retries = 3});
   ASSERT_TRUE(client.ok()) << client.status();
-  const std::vector<PsVariable> variables = {{"w", Shape{1024, 1024}}};  // 4 MiB
-  ASSERT_TRUE((*client)->Configure(variables, PsMode::kSync, {}).ok());
+  const std::vector<ps::PsVariable> variables = {{"w", Shape{1024, 1024}}};  // 4 MiB
+  ASSERT_TRUE((*client)->Configure(variables, ps::PsMode::kSync, {}).ok());
   std::vector<float> values(1 << 20, 0.5f);
-  const PsTensor first[] = {{"w", values.data(), 1 << 20}};
+  const ps::PsTensor first[] = {{"w", values.data(), 1 << 20}};
   ASSERT_TRUE((*client)->InitOrFetch(first).ok());
   ASSERT_EQ(PushAndWait(**client, 0, 0.1f, {{"w", values.data(), 1 << 20}}), OkStatus());
   for (uint64_t step = 1; step < 4; ++step) {
     int ended = 0;
     for (int fd = 3; fd < 1024; ++fd) {
-      if (const auto connection = Connection::Of(fd)) {
+      if (const auto connection = rpc::Connection::Of(fd)) {
         connection->End();
         ++ended;
       }
@@ -343,7 +347,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
 
 // A Unix-domain socket file outlives its server; the next server replaces it.
 TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
-  const Endpoint where{"", 0, dir_ + "/pserver-0"};
+  const rpc::Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
   EXPECT_EQ(endpoints_[0], "unix:" + where.path);
   auto client = Client(0, 1, {.secret = kSecret});
@@ -367,7 +371,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
 
 TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   endpoints_ = {"192.0.2.1:7000"};  // unassigned: RFC 5737
-  PsOptions options{.secret = kSecret, .wait_for_servers = false};
+  ps::PsOptions options{.secret = kSecret, .wait_for_servers = false};
   const auto refused = Client(0, 1, options);
   EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.status().message()),
@@ -396,4 +400,4 @@ TEST_F(SessionServerTest, ManyCallsAtOnce) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -13,7 +13,7 @@ using testing::Pair;
 
 class StatusTest : public ShardFixture {
  protected:
-  StatusDocument Page() const { return StatusOf(shard_->Info(), 0); }
+  http::StatusDocument Page() const { return StatusOf(shard_->Info(), 0); }
 };
 
 TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
@@ -33,7 +33,7 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
   }
   EXPECT_THAT(Page().facts,
               Contains(Pair("slowest", "trainer 1: others waited 4.0 s more in the last minute")));
-  const StatusTable trainers = Page().tables[0];
+  const http::StatusTable trainers = Page().tables[0];
   ASSERT_EQ(trainers.rows.size(), 3u);
   EXPECT_EQ(trainers.columns[5], "waited for others");
   EXPECT_EQ(trainers.rows[0][5], "6.0 s");
@@ -46,7 +46,7 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
 TEST_F(StatusTest, WhoCannotWriteIsNotReadyAndSaysWhy) {
   Start(Config(1, ShardMode::kSync));
   EXPECT_TRUE(Page().ready);
-  const StatusDocument page = StatusOf(shard_->Info(), 0, ResourceExhausted("1 byte free"));
+  const http::StatusDocument page = StatusOf(shard_->Info(), 0, ResourceExhausted("1 byte free"));
   EXPECT_FALSE(page.ready);
   EXPECT_THAT(page.facts, Contains(Pair("storage", "1 byte free (RESOURCE_EXHAUSTED)")));
 }
@@ -57,4 +57,4 @@ TEST_F(StatusTest, NobodyIsSlowAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -63,4 +63,4 @@ TEST(CheckSettings, NamesAscendAndAreOfSomeLength) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 ShardSnapshot Whole(DeltaBase& base, uint64_t version) {
@@ -60,4 +60,4 @@ TEST(DeltaBaseTest, WhatWasRestoredBringsItsBase) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -140,4 +140,4 @@ TEST_F(NamedBarriersTest, NamesAndGenerationsHaveLimits) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using Kind = LogEntry::Kind;
@@ -79,4 +79,4 @@ TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

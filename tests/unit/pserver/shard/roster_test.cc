@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::seconds;
@@ -102,4 +102,4 @@ TEST(TrainerListTest, ReadsAsPeopleSayIt) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

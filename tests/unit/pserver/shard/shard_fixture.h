@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "pserver/shard/shard.h"
 
-namespace tandem {
+namespace tandem::pserver {
 
 inline Buffer FloatBuffer(const std::vector<float>& values) {
   BufferPool pool(0);
@@ -109,4 +109,4 @@ class ShardFixture : public testing::Test {
   std::unique_ptr<Shard> shard_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 class ShardReplayTest : public ShardFixture {
@@ -89,4 +89,4 @@ TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) 
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -456,4 +456,4 @@ TEST_F(ShardTest, ShutdownAnswersEverybody) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST(MoveStateTest, MarksOfOtherServersAreFound) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 TEST(SequenceWindowTest, KnowsWhatASetOfNumbersKnows) {
@@ -54,4 +54,4 @@ TEST(SequenceWindowTest, RemembersWhatWasTaken) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

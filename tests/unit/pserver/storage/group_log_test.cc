@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/fake_storage.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using std::chrono::milliseconds;
@@ -131,4 +131,4 @@ TEST_F(GroupLogTest, WhatWaitsHasABound) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

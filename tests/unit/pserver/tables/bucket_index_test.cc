@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 void ExpectSame(const RowHashTable& index, const std::map<uint64_t, uint32_t>& expected) {
@@ -64,4 +64,4 @@ TEST(BucketIndexTest, FarAndNearIdsAndRoomAhead) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 // Two parts for three threads; one of the parts also has the small slices.
@@ -88,4 +88,4 @@ TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "pserver/tables/dense_table.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr int64_t kNumel[] = {100, 3};
@@ -130,4 +130,4 @@ TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -4,7 +4,7 @@
 #include "pserver/tables/update_program.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
@@ -114,4 +114,4 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "kernels/exec/scope.h"
 #include "pserver/tables/sparse_tables.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -272,4 +272,4 @@ TEST_F(CtrTableTest, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 constexpr int64_t kFloats = 60 << 10;  // four rows per slab
@@ -75,4 +75,4 @@ TEST(RowStoreTest, ManyRowsAreAddedByThreadsWithBucketsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::ElementsAre;
@@ -165,4 +165,4 @@ TEST_F(ShardParamsTest, ASliceThatGoesIsTheOneThatComes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -329,4 +329,4 @@ TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

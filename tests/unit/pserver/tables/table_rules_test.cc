@@ -7,7 +7,7 @@
 #include "kernels/exec/scope.h"
 #include "pserver/tables/sparse_tables.h"
 
-namespace tandem {
+namespace tandem::pserver {
 namespace {
 
 using testing::HasSubstr;
@@ -250,4 +250,4 @@ TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::pserver

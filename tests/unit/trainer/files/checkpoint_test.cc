@@ -8,7 +8,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -254,4 +254,4 @@ TEST_F(CheckpointTest, AFolderThatOthersWriteIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

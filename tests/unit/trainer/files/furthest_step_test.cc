@@ -5,7 +5,7 @@
 #include "common/base/files.h"
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using std::chrono::milliseconds;
@@ -54,4 +54,4 @@ TEST_F(FurthestStepTest, AFolderThatIsNotThereStopsNobody) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

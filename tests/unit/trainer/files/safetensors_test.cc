@@ -11,7 +11,7 @@
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/files/sha256.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -248,4 +248,4 @@ TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -13,7 +13,7 @@
 #include "proto/job.pb.h"
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 namespace gpb = google::protobuf;
@@ -21,11 +21,11 @@ using Path = std::vector<const gpb::FieldDescriptor*>;
 using testing::StartsWith;
 
 // Ten samples: a number that the test can set, and a label.
-class TenSamples final : public Dataset {
+class TenSamples final : public reader::Dataset {
  public:
   TenSamples(float x, int64_t label) : x_(x), label_(label) {}
   uint32_t size() const override { return 10; }
-  const std::vector<SampleField>& fields() const override { return fields_; }
+  const std::vector<reader::SampleField>& fields() const override { return fields_; }
   Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
     for (size_t i = 0; i < ids.size(); ++i) {
       static_cast<float*>(out[0])[i] = x_;
@@ -38,8 +38,8 @@ class TenSamples final : public Dataset {
  private:
   const float x_;
   const int64_t label_;
-  const std::vector<SampleField> fields_ = {{"x", {DType::kF32, Shape{1}}},
-                                            {"label", {DType::kI64, Shape{1}}}};
+  const std::vector<reader::SampleField> fields_ = {{"x", {DType::kF32, Shape{1}}},
+                                                    {"label", {DType::kI64, Shape{1}}}};
 };
 
 JobConfig Job() {
@@ -49,7 +49,8 @@ JobConfig Job() {
   return config;
 }
 
-Agreement ListOf(const JobConfig& config, int workers = 2, const Dataset& data = TenSamples(0, 1)) {
+Agreement ListOf(const JobConfig& config, int workers = 2,
+                 const reader::Dataset& data = TenSamples(0, 1)) {
   const auto list = AgreementOf(config, "", workers, data);
   EXPECT_TRUE(list.ok()) << list.status();
   return list.ok() ? *list : Agreement();
@@ -208,7 +209,7 @@ TEST(DisagreementTest, NamesTheFirstAndCountsTheRest) {
 }
 
 std::vector<Status> Agree(const std::vector<Agreement>& lists) {
-  auto ranks = MakeInprocCommunicators(static_cast<int>(lists.size()), {});
+  auto ranks = collective::MakeInprocCommunicators(static_cast<int>(lists.size()), {});
   std::vector<Status> statuses(lists.size());
   std::vector<std::thread> threads;
   for (size_t r = 0; r < lists.size(); ++r) {
@@ -239,4 +240,4 @@ TEST(AgreeAmongRanksTest, AllOfThemRefuseInTheSameWords) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

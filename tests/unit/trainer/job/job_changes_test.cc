@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 const char kBefore[] =
@@ -35,4 +35,4 @@ TEST(JobChanges, NamesWhatIsOtherNewAndGone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,7 +7,7 @@
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/job/job.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 class JobPathsTest : public testing::Test {
@@ -45,4 +45,4 @@ TEST_F(JobPathsTest, WhatIsAbsoluteOrEmptyStays) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

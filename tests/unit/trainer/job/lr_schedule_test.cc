@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "proto/job.pb.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(LrSchedule, RefusesWithTheFieldsName) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(RankEnv, TheLastRanksAreHeterWorkers) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(Models, WrongNamesAndValues) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "kernels/graph/passes/distribute.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int kRanks = 3;
@@ -67,8 +67,8 @@ class CommonStateTest : public ::testing::Test {
   }
   // `fresh`: ranks without any state.
   void Share(const std::set<int>& fresh, int64_t begin = 0) {
-    World world = MakeInprocCommunicators(kRanks, {});
-    OnEveryRank(kRanks, [&](int r) {
+    collective::World world = collective::MakeInprocCommunicators(kRanks, {});
+    collective::OnEveryRank(kRanks, [&](int r) {
       Rank& rank = ranks_[r];
       const bool is_new = fresh.contains(r);
       const auto step = SyncStateFromMostAdvanced(*world[r], program_, *rank.scope,
@@ -131,4 +131,4 @@ TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

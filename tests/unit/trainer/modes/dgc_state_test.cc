@@ -5,7 +5,7 @@
 #include "collective/host/inproc.h"
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -75,7 +75,7 @@ TEST(DgcStateTest, TellsTheProgramWhatTheStepIs) {
 TEST(DgcStateTest, CheckpointsHoldTheSumsOnceRanksDiffer) {
   CpuDevice device;
   for (const int64_t step : {4, 5}) {
-    auto world = MakeInprocCommunicators(2);
+    auto world = collective::MakeInprocCommunicators(2);
     std::vector<TensorMap> saved(2);
     std::vector<std::thread> threads;
     for (size_t r = 0; r < 2; ++r) {
@@ -114,4 +114,4 @@ TEST(DgcStateTest, RanksTakeTheirPartsOfACheckpoint) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

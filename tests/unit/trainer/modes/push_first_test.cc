@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST_F(PushFirstTest, AStepThatIsDoneAgainWaitsAgain) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -9,7 +9,7 @@
 #include "common/http/status_page.h"
 #include "tests/unit/collective/world.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::Each;
@@ -22,10 +22,10 @@ constexpr int kRanks = 3;
 std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late) {
   std::vector<RankWaits> all(kRanks);
   std::vector<std::vector<double>> waits(kRanks);
-  World world = MakeTcpWorld(kRanks);
+  collective::World world = collective::MakeTcpWorld(kRanks);
   std::atomic<int64_t> began = 0;  // by the other ranks, over all steps
-  OnEveryRank(kRanks, [&](int r) {
-    Communicator& communicator = *world[static_cast<size_t>(r)];
+  collective::OnEveryRank(kRanks, [&](int r) {
+    collective::Communicator& communicator = *world[static_cast<size_t>(r)];
     RankWaits& own = all[static_cast<size_t>(r)];
     for (int64_t step = 0; step < steps; ++step) {
       EXPECT_EQ(own.BeginStep(step, communicator, std::chrono::seconds(30)), OkStatus());
@@ -37,9 +37,9 @@ std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late)
       float value = 1;
       own.Began();
       if (r != slow) began.fetch_add(1);
-      EXPECT_EQ(
-          communicator.AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum, {})->Wait(In(30)),
-          OkStatus());
+      EXPECT_EQ(communicator.AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum, {})
+                    ->Wait(collective::In(30)),
+                OkStatus());
       own.Ended();
     }
     waits[static_cast<size_t>(r)] = own.Seconds();
@@ -55,7 +55,7 @@ TEST(RankWaitsTest, WhoHardlyWaitsIsWaitedFor) {
     EXPECT_GT(waits[0][static_cast<size_t>(other)], 0.02 * RankWaits::kStepsEach / 2);
   }
   const std::string said =
-      SlowestText("rank", {{0, waits[0][0]}, {1, waits[0][1]}, {2, waits[0][2]}}, "so far");
+      http::SlowestText("rank", {{0, waits[0][0]}, {1, waits[0][1]}, {2, waits[0][2]}}, "so far");
   EXPECT_THAT(said, testing::MatchesRegex("rank 1: others waited [0-9.]+ s more so far"));
 }
 
@@ -66,12 +66,12 @@ TEST(RankWaitsTest, NobodyKnowsBeforeTheFirstExchange) {
 }
 
 TEST(SlowestTextTest, NeedsTwoThatWaitDifferently) {
-  EXPECT_EQ(SlowestText("rank", {}, ""), "-");
-  EXPECT_EQ(SlowestText("rank", {{0, 1.0}}, ""), "-");
-  EXPECT_EQ(SlowestText("rank", {{0, 1.0}, {1, 1.05}}, ""), "none");
-  EXPECT_EQ(SlowestText("rank", {{0, 3.0}, {1, 2.0}, {4, 0.5}}, "today"),
+  EXPECT_EQ(http::SlowestText("rank", {}, ""), "-");
+  EXPECT_EQ(http::SlowestText("rank", {{0, 1.0}}, ""), "-");
+  EXPECT_EQ(http::SlowestText("rank", {{0, 1.0}, {1, 1.05}}, ""), "none");
+  EXPECT_EQ(http::SlowestText("rank", {{0, 3.0}, {1, 2.0}, {4, 0.5}}, "today"),
             "rank 4: others waited 1.5 s more today");
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

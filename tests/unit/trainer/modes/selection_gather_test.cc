@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -55,4 +55,4 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

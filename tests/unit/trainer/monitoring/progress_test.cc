@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -247,4 +247,4 @@ TEST(LogFormat, Names) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

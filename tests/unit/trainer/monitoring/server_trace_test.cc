@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -16,9 +16,9 @@ constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock, us
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
 // Times by the clock of this process, us. An update of 0: not reported.
-PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
-            int64_t answered, int64_t update, bool values) {
-  PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
+ps::PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
+                int64_t answered, int64_t update, bool values) {
+  ps::PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
   call.at_server.values = values;
   call.at_server.received_us = received + kAhead;
   call.at_server.answered_us = answered + kAhead;
@@ -29,7 +29,7 @@ PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t 
   return call;
 }
 
-std::vector<std::array<size_t, 3>> WaysOf(const std::vector<PsCall>& calls) {
+std::vector<std::array<size_t, 3>> WaysOf(const std::vector<ps::PsCall>& calls) {
   std::vector<std::array<size_t, 3>> ways;
   for (const GradientFlow& way : GradientWays(calls)) {
     ways.push_back({way.push, way.update, way.pull});
@@ -38,9 +38,9 @@ std::vector<std::array<size_t, 3>> WaysOf(const std::vector<PsCall>& calls) {
 }
 
 TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
-  std::vector<PsCall> calls = {Call(0, "Push", 1000, 1900, 1100, 1200, 0, true),
-                               Call(0, "Pull", 3000, 3300, 3020, 3100, 0, true),
-                               Call(1, "Pull", 3000, 3300, 3200, 3299, 0, true)};
+  std::vector<ps::PsCall> calls = {Call(0, "Push", 1000, 1900, 1100, 1200, 0, true),
+                                   Call(0, "Pull", 3000, 3300, 3020, 3100, 0, true),
+                                   Call(1, "Pull", 3000, 3300, 3200, 3299, 0, true)};
   calls.push_back(Call(0, "Push", 5000, 5001, 9000, 9001, 0, true));
   calls.back().ok = false;  // no information
   const auto clocks = ServerClocks(calls);
@@ -83,4 +83,4 @@ TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

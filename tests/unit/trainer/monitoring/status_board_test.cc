@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::Contains;
@@ -73,7 +73,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   board_.Evaluation(20, 1.25, 0.9);
   board_.Checkpoint(20);
 
-  const StatusDocument document = board_.Document();
+  const http::StatusDocument document = board_.Document();
   EXPECT_EQ(document.title, "tandem-trainer 0 of job lenet");
   EXPECT_DOUBLE_EQ(document.progress, 0.2);
   EXPECT_EQ(Fact("step"), "20 of 100");
@@ -156,4 +156,4 @@ TEST_F(StatusBoardTest, AJobWithoutAMetricShowsNone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -12,8 +12,8 @@ TEST(GeoParametersTest, EveryTrainersWayIsAddedOnce) {
   std::vector<float> a = {0, 8}, b = a, servers = a;
   GeoParameters of_a({{"w", a.data(), 2}}, 2), of_b({{"w", b.data(), 2}}, 2);
   const auto exchange = [&](GeoParameters& trainer) {
-    const std::vector<PsConstTensor> add = trainer.Differences();
-    const std::vector<PsTensor> to = trainer.Pulled();
+    const std::vector<ps::PsConstTensor> add = trainer.Differences();
+    const std::vector<ps::PsTensor> to = trainer.Pulled();
     ASSERT_EQ(add.size(), 1u);
     ASSERT_EQ(add[0].variable, "w");
     for (size_t e = 0; e < 2; ++e) to[0].data[e] = servers[e] += add[0].data[e];
@@ -33,4 +33,4 @@ TEST(GeoParametersTest, EveryTrainersWayIsAddedOnce) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -11,7 +11,7 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/passes/distribute.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::HasSubstr;
@@ -206,7 +206,7 @@ TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
       EXPECT_EQ(program.FindVar("w@PREFETCH")->desc.shape[0], padding < 0 ? 36 : 37);
       program = before;
       std::vector<int64_t> asked;
-      PrefetchHandler handler(std::chrono::seconds(10), [&](PsRows rows, CommDone* done) {
+      PrefetchHandler handler(std::chrono::seconds(10), [&](ps::PsRows rows, CommDone* done) {
         asked = rows.ids;
         for (size_t i = 0; i < rows.ids.size(); ++i) {
           FillInitial("w", {Init::kUniform, -1, 1}, {12, kDim}, 5, rows.ids[i] * kDim,
@@ -269,7 +269,7 @@ TEST_F(RowPrefetchTest, ABadIdIsNamed) {
   ASSERT_TRUE(PrefetchTables(program, {"w"}).ok());
   Scope scope(device_);
   PrefetchHandler handler(std::chrono::seconds(10),
-                          [](PsRows, CommDone* done) { done->Complete(OkStatus()); });
+                          [](ps::PsRows, CommDone* done) { done->Complete(OkStatus()); });
   auto plan = Plan::Make(program, backend_, scope, &handler, {.fetch = {"loss"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::fill_n((*plan)->Get("a")->span<int64_t>().begin(), 8, 1);
@@ -295,4 +295,4 @@ TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

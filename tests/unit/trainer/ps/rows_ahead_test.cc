@@ -3,43 +3,43 @@
 
 #include "tests/unit/pserver/pserver_fixture.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 constexpr int64_t kDim = 3;
 const std::vector<int64_t> kIds = {1, 4, 250, 499};
 
-class RowsAheadTest : public PserverTest {
+class RowsAheadTest : public pserver::PserverTest {
  protected:
   void SetUp() override {
     StartServers(2);
     for (int t : {0, 1}) clients_[t] = *Client(t, 2);
     for (int t : {0, 1}) {
       const auto state = clients_[t]->Configure(
-          {{"b", Shape{1}}}, PsMode::kSync, {"sgd", {}},
-          {{"emb", 500, kDim, PsTable::InitKind::kUniform, -1.0f, 1.0f, 5, ""}});
+          {{"b", Shape{1}}}, ps::PsMode::kSync, {"sgd", {}},
+          {{"emb", 500, kDim, ps::PsTable::InitKind::kUniform, -1.0f, 1.0f, 5, ""}});
       ASSERT_TRUE(state.ok()) << state.status();
     }
     for (int t : {0, 1}) ASSERT_TRUE(clients_[t]->InitOrFetch(Bias()).ok());
   }
-  std::vector<PsTensor> Bias() { return {{"b", &bias_, 1}}; }
+  std::vector<ps::PsTensor> Bias() { return {{"b", &bias_, 1}}; }
   void Push(int trainer, uint64_t step) {
     const float one = 1;
     const std::vector<float> values(kIds.size() * kDim, static_cast<float>(trainer + 1));
-    Answer<Status> answer;
+    pserver::Answer<Status> answer;
     clients_[trainer]->Push(step, 0.5f, {{"b", &one, 1}}, answer.Callback(),
                             {{"emb", kIds, values.data()}});
     EXPECT_TRUE(answer.Get().ok());
   }
-  static PsRows Rows(const std::vector<int64_t>& ids, std::vector<float>* values) {
+  static ps::PsRows Rows(const std::vector<int64_t>& ids, std::vector<float>* values) {
     values->assign(ids.size() * kDim, -7.0f);
-    PsRows rows{"emb", ids, {}};
+    ps::PsRows rows{"emb", ids, {}};
     for (size_t i = 0; i < ids.size(); ++i) rows.to.push_back(values->data() + i * kDim);
     return rows;
   }
   std::vector<float> Pulled(uint64_t version) {
     std::vector<float> values;
-    Answer<StatusOr<uint64_t>> answer;
+    pserver::Answer<StatusOr<uint64_t>> answer;
     clients_[0]->PullRows({.version = version, .exactly = true}, {Rows(kIds, &values)},
                           answer.Callback());
     EXPECT_TRUE(answer.Get().ok());
@@ -50,7 +50,7 @@ class RowsAheadTest : public PserverTest {
   }
 
   float bias_ = 0;
-  std::unique_ptr<PsClient> clients_[2];
+  std::unique_ptr<ps::PsClient> clients_[2];
 };
 
 TEST_F(RowsAheadTest, ComeOnceTheStepIsComplete) {
@@ -59,7 +59,7 @@ TEST_F(RowsAheadTest, ComeOnceTheStepIsComplete) {
   for (uint64_t step = 0; step < 3; ++step) {
     Ask(ahead, step + 1);
     Push(0, step);
-    Answer<Status> come;
+    pserver::Answer<Status> come;
     std::atomic<bool> ended = false;
     ASSERT_TRUE(ahead.Give(step + 1, {Rows(kIds, &values)}, [&](const Status& status) {
       ended = true;
@@ -82,12 +82,12 @@ TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
   const std::vector<float> expected = Pulled(1);
   std::vector<float> values;
   // Either they have arrived or the request is in progress.
-  Answer<Status> come;
+  pserver::Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
   ASSERT_TRUE(come.Get().ok());
   EXPECT_EQ(values, expected);
   // By now they have arrived.
-  Answer<Status> again;
+  pserver::Answer<Status> again;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, again.Callback()));
   EXPECT_EQ(values, expected);
   ASSERT_TRUE(again.Get().ok());
@@ -110,7 +110,7 @@ TEST_F(RowsAheadTest, SaysWhatBecameOfThePull) {
   RowPrefetcher ahead;
   std::vector<float> values;
   Ask(ahead, 1);
-  Answer<Status> come;
+  pserver::Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
   clients_[0].reset();  // cancels
   EXPECT_FALSE(come.Get().ok());
@@ -118,4 +118,4 @@ TEST_F(RowsAheadTest, SaysWhatBecameOfThePull) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -7,15 +7,15 @@
 #include "gmock/gmock.h"
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
-const PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
+const ps::PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
 
 // Rows of [begin, end), bucket by bucket, in the order of the servers. Every third row waits for
 // admission.
-PsTableRows Rows(int begin, int end) {
-  PsTableRows rows{.variable = "emb"};
+ps::PsTableRows Rows(int begin, int end) {
+  ps::PsTableRows rows{.variable = "emb"};
   rows.slots = {"emb@moment"};
   for (int bucket = begin; bucket < end; ++bucket) {
     for (uint64_t id = 0; id < 500; ++id) {
@@ -52,23 +52,24 @@ TEST(TableFile, IsTheSameForAnyNumberOfServersAndComesBack) {
   const std::string path = dir.path() + "/tables.rows";
   const std::string one = Written(path, {0, kRowBuckets});
   EXPECT_EQ(Written(path, {0, 100, 341, 700, kRowBuckets}), one);
-  const PsTableRows expected = Rows(0, kRowBuckets);
-  PsTableRows all;
+  const ps::PsTableRows expected = Rows(0, kRowBuckets);
+  ps::PsTableRows all;
   int last = -1;
-  const Status status = ReadTableFile(path, [&](const PsTableRows& rows, const PsTable& table) {
-    EXPECT_EQ(table.dim, kTable.dim);
-    EXPECT_EQ(table.rules, kTable.rules);
-    EXPECT_EQ(rows.variable, "emb");
-    EXPECT_EQ(rows.slots, expected.slots);
-    const uint64_t id = rows.ids.empty() ? rows.waiting[0].id : rows.ids[0];
-    EXPECT_GT(RowBucket(id), last);
-    last = RowBucket(id);
-    all.ids.insert(all.ids.end(), rows.ids.begin(), rows.ids.end());
-    all.content.insert(all.content.end(), rows.content.begin(), rows.content.end());
-    all.use.insert(all.use.end(), rows.use.begin(), rows.use.end());
-    for (const auto& w : rows.waiting) all.waiting.push_back(w);
-    return OkStatus();
-  });
+  const Status status =
+      ReadTableFile(path, [&](const ps::PsTableRows& rows, const ps::PsTable& table) {
+        EXPECT_EQ(table.dim, kTable.dim);
+        EXPECT_EQ(table.rules, kTable.rules);
+        EXPECT_EQ(rows.variable, "emb");
+        EXPECT_EQ(rows.slots, expected.slots);
+        const uint64_t id = rows.ids.empty() ? rows.waiting[0].id : rows.ids[0];
+        EXPECT_GT(RowBucket(id), last);
+        last = RowBucket(id);
+        all.ids.insert(all.ids.end(), rows.ids.begin(), rows.ids.end());
+        all.content.insert(all.content.end(), rows.content.begin(), rows.content.end());
+        all.use.insert(all.use.end(), rows.use.begin(), rows.use.end());
+        for (const auto& w : rows.waiting) all.waiting.push_back(w);
+        return OkStatus();
+      });
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(all.ids, expected.ids);
   EXPECT_EQ(all.content, expected.content);
@@ -86,7 +87,8 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
     CHECK(file.Open(path).ok());
     CHECK(file.Write(bytes.data(), bytes.size()).ok());
     CHECK(file.SyncAndClose().ok());
-    return ReadTableFile(path, [](const PsTableRows&, const PsTable&) { return OkStatus(); });
+    return ReadTableFile(path,
+                         [](const ps::PsTableRows&, const ps::PsTable&) { return OkStatus(); });
   };
   ASSERT_TRUE(read(whole).ok());
   uint64_t first = 0;
@@ -102,4 +104,4 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 #include "tests/unit/trainer/reader/record_files_test_util.h"
 #include "trainer/reader/text_values.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -113,8 +113,8 @@ TEST_F(CriteoTest, CommasNamesAndAShareForTheTest) {
 
 TEST_F(CriteoTest, SeveralFilesOneBehindTheOther) {
   CriteoOptions options = Options(Record("0", kNumbers, "x"));
-  WriteFile(dir_ / "more", Record("1", kNumbers, "x") + Record("1", kNumbers, "x"));
-  WriteFile(dir_ / "test", Record("1", kNumbers, "x"));
+  trainer::WriteFile(dir_ / "more", Record("1", kNumbers, "x") + Record("1", kNumbers, "x"));
+  trainer::WriteFile(dir_ / "test", Record("1", kNumbers, "x"));
   options.files.train.push_back(dir_ / "more");
   options.files.test = {dir_ / "test"};
   auto data = OpenCriteo(options);
@@ -129,8 +129,8 @@ TEST_F(CriteoTest, SeveralFilesOneBehindTheOther) {
 
 TEST_F(CriteoTest, EachFileSaysItselfWhetherItNamesTheColumns) {
   CriteoOptions options = Options("label\tI1\n" + Record("0", kNumbers, "x"));
-  WriteFile(dir_ / "more", Record("1", kNumbers, "x") + Record("0", kNumbers, "x"));
-  WriteFile(dir_ / "last", "label\tI1\n" + Record("1", kNumbers, "x"));
+  trainer::WriteFile(dir_ / "more", Record("1", kNumbers, "x") + Record("0", kNumbers, "x"));
+  trainer::WriteFile(dir_ / "last", "label\tI1\n" + Record("1", kNumbers, "x"));
   options.files.train.push_back(dir_ / "more");
   options.files.train.push_back(dir_ / "last");
   const auto data = OpenCriteo(options);
@@ -252,4 +252,4 @@ TEST(ParseDigits, TakesOneToEightDigitsAlone) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

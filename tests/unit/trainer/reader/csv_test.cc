@@ -8,7 +8,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -26,8 +26,8 @@ constexpr const char* kTrain =
 class CsvTest : public testing::Test {
  protected:
   CsvOptions Options(const std::string& train, const std::string& test = "") {
-    WriteFile(dir_ / "train", train);
-    if (!test.empty()) WriteFile(dir_ / "test", test);
+    trainer::WriteFile(dir_ / "train", train);
+    if (!test.empty()) trainer::WriteFile(dir_ / "test", test);
     CsvOptions options;
     options.train_path = dir_ / "train";
     if (!test.empty()) options.test_path = dir_ / "test";
@@ -206,4 +206,4 @@ TEST_F(CsvTest, OptionsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "trainer/reader/dataset.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // The values of one field of all samples, concatenated, as T.
 template <typename T>
@@ -34,4 +34,4 @@ std::vector<T> ReadField(const Dataset& data, const std::string& name) {
   return {values, values + bytes[wanted].size() / sizeof(T)};
 }
 
-}  // namespace tandem
+}  // namespace tandem::reader

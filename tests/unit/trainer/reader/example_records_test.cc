@@ -9,7 +9,7 @@
 #include "trainer/reader/libsvm.h"
 #include "trainer/reader/record_io.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -106,8 +106,8 @@ TEST_F(ExampleRecordsTest, NamesThatAreNoText) {
 TEST_F(ExampleRecordsTest, DamageThatEndsAFile) {
   ExampleOptions options = Options({Record(1, 2, "ab"), Record(3, 4, "ab")});
   options.files.reading.bad_records_max = 100;
-  std::string bytes = ReadFile(options.files.train[0]);
-  WriteFile(options.files.train[0], bytes.substr(0, bytes.size() - 3));
+  std::string bytes = trainer::ReadFile(options.files.train[0]);
+  trainer::WriteFile(options.files.train[0], bytes.substr(0, bytes.size() - 3));
   EXPECT_THAT(Error(options), HasSubstr("the file ends in the middle of a record"));
 }
 
@@ -139,7 +139,7 @@ TEST_F(ExampleRecordsTest, OptionsThatDoNotFit) {
 
 // Samples of any dataset as messages, and back.
 TEST_F(ExampleRecordsTest, SamplesOfOtherFormats) {
-  WriteFile(dir_ / "libsvm", std::string("1 1:0.5\n0 2:3 4:5\n"));
+  trainer::WriteFile(dir_ / "libsvm", std::string("1 1:0.5\n0 2:3 4:5\n"));
   LibSvmOptions libsvm;
   libsvm.files.train = {dir_ / "libsvm"};
   libsvm.ids = 5;
@@ -162,4 +162,4 @@ TEST_F(ExampleRecordsTest, SamplesOfOtherFormats) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

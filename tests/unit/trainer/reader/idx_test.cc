@@ -8,7 +8,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -32,9 +32,9 @@ Bytes Joined(Bytes a, const Bytes& b) {
   return a;
 }
 
-TEST(Idx, ReadsPlainAndGzip) {
-  const Bytes plain = Idx({2, 2, 3}, kPixels);
-  for (const Bytes& file : {plain, Gzip(plain)}) {
+TEST(trainer::Idx, ReadsPlainAndGzip) {
+  const Bytes plain = trainer::Idx({2, 2, 3}, kPixels);
+  for (const Bytes& file : {plain, trainer::Gzip(plain)}) {
     const auto array = ParseIdx(file, "f", 3);
     ASSERT_TRUE(array.ok()) << array.status();
     EXPECT_THAT(array->dims, ElementsAre(2, 2, 3));
@@ -42,16 +42,16 @@ TEST(Idx, ReadsPlainAndGzip) {
   }
 }
 
-TEST(Idx, ReadsGzipOfSeveralMembers) {
-  const Bytes plain = Idx({2, 2, 3}, kPixels);
+TEST(trainer::Idx, ReadsGzipOfSeveralMembers) {
+  const Bytes plain = trainer::Idx({2, 2, 3}, kPixels);
   const Bytes head(plain.begin(), plain.begin() + 9), tail(plain.begin() + 9, plain.end());
-  const auto array = ParseIdx(Joined(Gzip(head), Gzip(tail)), "f", 3);
+  const auto array = ParseIdx(Joined(trainer::Gzip(head), trainer::Gzip(tail)), "f", 3);
   ASSERT_TRUE(array.ok()) << array.status();
   EXPECT_EQ(array->data, kPixels);
 }
 
-TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
-  const Bytes plain = Idx({2, 2, 3}, kPixels), gz = Gzip(plain);
+TEST(trainer::Idx, NamesFileAndOffsetOfWhatIsWrong) {
+  const Bytes plain = trainer::Idx({2, 2, 3}, kPixels), gz = trainer::Gzip(plain);
   Bytes swapped = plain;
   std::reverse(swapped.begin(), swapped.begin() + 4);
   const struct {
@@ -60,14 +60,14 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
     std::vector<const char*> expected;
   } cases[] = {
       {"labels for images",
-       Idx({12}, kPixels),
+       trainer::Idx({12}, kPixels),
        {"img.idx: offset 0: begins with 0x00000801, expected 0x00000803 (idx, unsigned byte, 3 "
         "dimensions)",
         "labels"}},
       {"byte order", swapped, {"begins with 0x03080000", "swapped"}},
       {"text", Bytes{'h', 'e', 'l', 'l', 'o', '.', '.'}, {"0x68656c6c", "not an idx file"}},
       {"float elements", With(plain, 2, 0x0d), {"begins with 0x00000d03"}},
-      {"compressed twice", Gzip(gz), {"begins with 0x1f8b", "compressed twice"}},
+      {"compressed twice", trainer::Gzip(gz), {"begins with 0x1f8b", "compressed twice"}},
       {"empty", {}, {"offset 0", "truncated"}},
       {"cut magic", Cut(plain, 3), {"offset 3", "expected 16 bytes"}},
       {"cut header", Cut(plain, 11), {"offset 11", "expected 16 bytes"}},
@@ -81,8 +81,10 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
        {"damaged gzip data", "data check"}},
       {"gzip header alone", Cut(gz, 2), {"offset 2", "truncated"}},
       {"bytes behind the gzip data", Joined(gz, {1, 2, 3}), {"3 bytes follow"}},
-      {"gzip of a cut file", Gzip(Cut(plain, 20)), {"offset 20: the unpacked file ends"}},
-      {"gzip of a longer file", Gzip(Joined(plain, {7})), {"offset 28 of the unpacked file"}},
+      {"gzip of a cut file", trainer::Gzip(Cut(plain, 20)), {"offset 20: the unpacked file ends"}},
+      {"gzip of a longer file",
+       trainer::Gzip(Joined(plain, {7})),
+       {"offset 28 of the unpacked file"}},
   };
   for (const auto& c : cases) {
     const auto array = ParseIdx(c.file, "img.idx", 3);
@@ -94,27 +96,27 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   }
 }
 
-TEST(Idx, ClaimedSizeTakesNoMemory) {
+TEST(trainer::Idx, ClaimedSizeTakesNoMemory) {
   // The header claims 3.9 GiB, but the file has a few bytes.
-  const Bytes claim = Idx({0xf0000000u, 1, 1}, {1, 2, 3});
+  const Bytes claim = trainer::Idx({0xf0000000u, 1, 1}, {1, 2, 3});
   EXPECT_EQ(ParseIdx(claim, "f", 3).status().code(), StatusCode::kDataLoss);
-  EXPECT_EQ(ParseIdx(Gzip(claim), "f", 3).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ParseIdx(trainer::Gzip(claim), "f", 3).status().code(), StatusCode::kDataLoss);
 }
 
-TEST(Idx, ReadSaysWhyAFileCannotBeRead) {
+TEST(trainer::Idx, ReadSaysWhyAFileCannotBeRead) {
   TempDir dir;
   EXPECT_EQ(ReadIdx(dir / "no", 3).status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // a directory
-  WriteFile(dir / "yes", Gzip(Idx({2, 2, 3}, kPixels)));
+  trainer::WriteFile(dir / "yes", trainer::Gzip(trainer::Idx({2, 2, 3}, kPixels)));
   EXPECT_TRUE(ReadIdx(dir / "yes", 3).ok());
 }
 
 // For any bytes: an array that fits its header, or DATA_LOSS.
-TEST(Idx, RandomMutationsNeverCrash) {
+TEST(trainer::Idx, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";
   std::mt19937 random(seed);
-  const Bytes plain = Idx({2, 2, 3}, kPixels), gz = Gzip(plain);
+  const Bytes plain = trainer::Idx({2, 2, 3}, kPixels), gz = trainer::Gzip(plain);
   for (int round = 0; round < 20000; ++round) {
     Bytes file = round % 2 == 0 ? plain : gz;
     for (uint32_t n = random() % 4 + 1; n > 0; --n) {
@@ -133,4 +135,4 @@ TEST(Idx, RandomMutationsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -13,7 +13,7 @@
 #include "trainer/reader/image_resample.h"
 #include "trainer/reader/jpeg.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -144,10 +144,10 @@ class ImageListTest : public testing::Test {
     std::string list = "# images\n";
     for (int i = 0; i < 12; ++i) {
       const std::string name = "image " + std::to_string(i) + ".jpg";
-      WriteFile(dir_ / name, Jpeg(60 + 10 * i, 150 - 7 * i));
+      trainer::WriteFile(dir_ / name, Jpeg(60 + 10 * i, 150 - 7 * i));
       list += name + " " + std::to_string(i % 5) + "\n";
     }
-    WriteFile(dir_ / "list", list);
+    trainer::WriteFile(dir_ / "list", list);
     options_.list = dir_ / "list";
     options_.root = dir_.path();
     options_.classes = 5;
@@ -221,8 +221,8 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   for (int y = 0; y < 200; ++y) {
     for (int x = 0; x < 200; ++x) pixels.insert(pixels.end(), {uint8_t(x), uint8_t(y), 0});
   }
-  WriteFile(dir_ / "ramp.jpg", EncodeJpeg(pixels, 200, 200, 3, 100));
-  WriteFile(dir_ / "list", std::string("ramp.jpg 0\n"));
+  trainer::WriteFile(dir_ / "ramp.jpg", EncodeJpeg(pixels, 200, 200, 3, 100));
+  trainer::WriteFile(dir_ / "list", std::string("ramp.jpg 0\n"));
   options_.mean = {0, 0, 0};
   options_.stddev = {1, 1, 1};
   options_.area_min = 0.2;
@@ -253,14 +253,14 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
 // original images, in at most as much memory. This holds for large images too, and for any number
 // of packing threads.
 TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
-  std::string list = ReadFile(dir_ / "list");
+  std::string list = trainer::ReadFile(dir_ / "list");
   for (const auto& [width, height] : {std::pair(1300, 40), std::pair(30, 1100), std::pair(900, 800),
                                       std::pair(7, 5), std::pair(1, 1)}) {
     const std::string name = absl::StrFormat("%dx%d.jpg", width, height);
-    WriteFile(dir_ / name, Jpeg(width, height));
+    trainer::WriteFile(dir_ / name, Jpeg(width, height));
     list += name + " 0\n";
   }
-  WriteFile(dir_ / "list", list);
+  trainer::WriteFile(dir_ / "list", list);
   std::vector<uint32_t> ids(17);
   std::iota(ids.begin(), ids.end(), 0u);
   const size_t size = 24, pixels = 12 * size * size;
@@ -298,8 +298,8 @@ TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
 }
 
 TEST_F(ImageListTest, DamagedImagesAreReplacedAndLimited) {
-  const std::string whole = ReadFile(dir_ / "image 3.jpg");
-  WriteFile(dir_ / "image 3.jpg", whole.substr(0, whole.size() / 2));
+  const std::string whole = trainer::ReadFile(dir_ / "image 3.jpg");
+  trainer::WriteFile(dir_ / "image 3.jpg", whole.substr(0, whole.size() / 2));
   std::filesystem::remove(dir_ / "image 4.jpg");
   options_.bad_records_max = 2;
   options_.random = false;
@@ -325,7 +325,7 @@ TEST_F(ImageListTest, OptionsAndListsThatDoNotFit) {
   };
   options_.classes = 4;
   EXPECT_THAT(error(), HasSubstr("list:6: label \"4\" is not in [0, 4)"));
-  WriteFile(dir_ / "list", std::string("image.jpg\n"));
+  trainer::WriteFile(dir_ / "list", std::string("image.jpg\n"));
   EXPECT_THAT(error(), HasSubstr("list:1: expected a path and a label"));
   options_.size = 0;
   EXPECT_THAT(error(), HasSubstr("size is 0"));
@@ -337,4 +337,4 @@ TEST_F(ImageListTest, OptionsAndListsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -8,7 +8,7 @@
 #include "trainer/reader/cifar.h"
 #include "trainer/reader/synthetic.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -28,9 +28,9 @@ std::vector<uint8_t> Records(size_t count, size_t first) {
 
 void WriteCifar(const std::string& dir) {
   for (size_t i = 1; i <= 5; ++i) {
-    WriteFile(dir + "/data_batch_" + std::to_string(i) + ".bin", Records(3, i));
+    trainer::WriteFile(dir + "/data_batch_" + std::to_string(i) + ".bin", Records(3, i));
   }
-  WriteFile(dir + "/test_batch.bin", Records(4, 0));
+  trainer::WriteFile(dir + "/test_batch.bin", Records(4, 0));
 }
 
 TEST(Cifar10, FillsBatchesFromAllFiles) {
@@ -63,13 +63,13 @@ TEST(Cifar10, DamagedFilesAreNamed) {
   WriteCifar(dir.path());
   auto bytes = Records(3, 0);
   bytes.pop_back();
-  WriteFile(dir / "data_batch_3.bin", bytes);
+  trainer::WriteFile(dir / "data_batch_3.bin", bytes);
   Status status = OpenCifar10({.dir = dir.path()}).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("data_batch_3.bin: offset 6146"));
   bytes = Records(3, 0);
   bytes[kRecord] = 10;
-  WriteFile(dir / "data_batch_3.bin", bytes);
+  trainer::WriteFile(dir / "data_batch_3.bin", bytes);
   status = OpenCifar10({.dir = dir.path()}).status();
   EXPECT_THAT(status.message(), HasSubstr("offset 3073: label 10"));
   std::filesystem::remove(dir / "data_batch_3.bin");
@@ -143,4 +143,4 @@ TEST(Synthetic, RefusesWrongSizes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -6,7 +6,7 @@
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/reader/record_files_test_util.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::Each;
@@ -129,4 +129,4 @@ TEST_F(LibSvmTest, OptionsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -9,7 +9,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -21,7 +21,7 @@ constexpr const char* kFashion = "/usr/share/datasets/fashion-mnist";
 TEST(Mnist, FillsBatches) {
   for (const bool gz : {false, true}) {
     TempDir dir;
-    WriteTinyMnist(dir.path(), "train", 25, gz);
+    trainer::WriteTinyMnist(dir.path(), "train", 25, gz);
     const auto data = OpenMnist({.dir = dir.path(), .mean = 0.5f, .stddev = 0.25f});
     ASSERT_TRUE(data.ok()) << data.status();
     EXPECT_EQ((*data)->size(), 25u);
@@ -50,7 +50,7 @@ TEST(Mnist, FillsBatches) {
 
 TEST(Mnist, BytesAndFewerSamples) {
   TempDir dir;
-  WriteTinyMnist(dir.path(), "t10k", 25, true);
+  trainer::WriteTinyMnist(dir.path(), "t10k", 25, true);
   const auto data =
       OpenMnist({.dir = dir.path(), .train = false, .samples_max = 7, .image_dtype = DType::kU8});
   ASSERT_TRUE(data.ok()) << data.status();
@@ -75,36 +75,40 @@ TEST(Mnist, SaysWhatIsWrong) {
     std::vector<std::string> expected;
   } cases[] = {
       {"counts differ",
-       Idx({2, 1, 1}, {1, 2}),
-       Idx({3}, {0, 1, 2}),
+       trainer::Idx({2, 1, 1}, {1, 2}),
+       trainer::Idx({3}, {0, 1, 2}),
        StatusCode::kDataLoss,
        {images + ": offset 4: holds 2 images, but", labels + " holds 3 labels"}},
       {"label too large",
-       Idx({2, 1, 1}, {1, 2}),
-       Idx({2}, {9, 10}),
+       trainer::Idx({2, 1, 1}, {1, 2}),
+       trainer::Idx({2}, {9, 10}),
        StatusCode::kDataLoss,
        {labels + ": offset 9: label 10 of sample 1, but there are 10 classes (0..9) [TD2004]"}},
       {"no samples",
-       Idx({0, 28, 28}, {}),
-       Idx({0}, {}),
+       trainer::Idx({0, 28, 28}, {}),
+       trainer::Idx({0}, {}),
        StatusCode::kDataLoss,
        {"holds no images"}},
-      {"no pixels", Idx({1, 0, 28}, {}), Idx({1}, {0}), StatusCode::kDataLoss, {"0x28"}},
+      {"no pixels",
+       trainer::Idx({1, 0, 28}, {}),
+       trainer::Idx({1}, {0}),
+       StatusCode::kDataLoss,
+       {"0x28"}},
       {"labels instead",
-       Idx({2}, {1, 2}),
-       Idx({2}, {1, 2}),
+       trainer::Idx({2}, {1, 2}),
+       trainer::Idx({2}, {1, 2}),
        StatusCode::kDataLoss,
        {images + ": offset 0: begins with 0x00000801"}},
       {"no labels",
-       Idx({2, 1, 1}, {1, 2}),
+       trainer::Idx({2, 1, 1}, {1, 2}),
        {},
        StatusCode::kNotFound,
        {labels, ".gz", "hint: name the folder that holds the four idx files with --data.dir=DIR"}},
   };
   for (const auto& c : cases) {
     TempDir dir;
-    WriteFile(dir / images, c.image_file);
-    if (!c.label_file.empty()) WriteFile(dir / labels, c.label_file);
+    trainer::WriteFile(dir / images, c.image_file);
+    if (!c.label_file.empty()) trainer::WriteFile(dir / labels, c.label_file);
     const Status status = OpenMnist({.dir = dir.path()}).status();
     EXPECT_EQ(status.code(), c.code) << c.what;
     for (const auto& text : c.expected) EXPECT_THAT(status.message(), HasSubstr(text)) << c.what;
@@ -113,7 +117,7 @@ TEST(Mnist, SaysWhatIsWrong) {
 
 TEST(Mnist, SaysWhereDataCouldComeFrom) {
   TempDir dir;
-  WriteFile(dir / "file", std::string("x"));
+  trainer::WriteFile(dir / "file", std::string("x"));
   for (const std::string& path : {std::string(), dir / "absent", dir / "file"}) {
     const Status status = OpenMnist({.dir = path}).status();
     EXPECT_FALSE(status.ok());
@@ -122,7 +126,7 @@ TEST(Mnist, SaysWhereDataCouldComeFrom) {
     EXPECT_THAT(status.message(), Not(HasSubstr("fashion"))) << "it is another folder";
     EXPECT_THAT(status.message(), HasSubstr(path));
   }
-  WriteTinyMnist(dir.path(), "train", 1, false);
+  trainer::WriteTinyMnist(dir.path(), "train", 1, false);
   EXPECT_EQ(OpenMnist({.dir = dir.path(), .stddev = 0}).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenMnist({.dir = dir.path(), .image_dtype = DType::kF16}).status().code(),
@@ -157,4 +161,4 @@ TEST(Mnist, RealFashionMnist) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::HasSubstr;
@@ -232,4 +232,4 @@ TEST_F(PrefetchTest, RefusesCapacitiesWithoutSense) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

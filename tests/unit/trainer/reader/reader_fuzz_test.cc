@@ -12,7 +12,7 @@
 #include "trainer/reader/jpeg.h"
 #include "trainer/reader/record_io.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 TEST(ReaderFuzz, MutatedFiles) {
@@ -21,13 +21,13 @@ TEST(ReaderFuzz, MutatedFiles) {
   const std::string path = dir / "file";
   for (const ReaderFormat& format : ReaderFormats()) {
     SCOPED_TRACE(format.name);
-    WriteFile(path, format.valid);
+    trainer::WriteFile(path, format.valid);
     ASSERT_EQ(format.open(path).status(), OkStatus());
     std::mt19937_64 random(seed);
     int64_t loaded = 0;
     for (int64_t i = 0; i < runs; ++i) {
       const std::string text = MutateText(format.valid, format.pieces, random);
-      WriteFile(path, text);
+      trainer::WriteFile(path, text);
       const auto data = format.open(path);
       if (!data.ok()) {
         ASSERT_NE(data.status().message(), "") << "seed " << seed << " run " << i;
@@ -84,7 +84,7 @@ TEST(ReaderFuzz, MutatedImageLists) {
   std::mt19937_64 random(seed);
   const TempDir dir;
   std::vector<uint8_t> pixels(20 * 10 * 3, 7);
-  WriteFile(dir / "a.jpg", EncodeJpeg(pixels, 20, 10, 3, 80));
+  trainer::WriteFile(dir / "a.jpg", EncodeJpeg(pixels, 20, 10, 3, 80));
   const std::string valid = "# a list\na.jpg 0\n a.jpg\t4 \n\na.jpg 3\r\na.jpg 1\na.jpg 2\n";
   const char* pieces[] = {" ", "\t", "\n", "#", "5", "/", "..", "\xff", "99999999999999999999"};
   ImageListOptions options;
@@ -96,7 +96,7 @@ TEST(ReaderFuzz, MutatedImageLists) {
   options.bad_records_max = kFormatBadMax;
   int64_t read = 0, refused = 0;
   for (int64_t i = 0; i < runs; ++i) {
-    WriteFile(options.list, MutateText(valid, pieces, random));
+    trainer::WriteFile(options.list, MutateText(valid, pieces, random));
     std::vector<std::string> warnings;
     const auto data = OpenImageList(options, &warnings);
     if (!data.ok()) {
@@ -148,4 +148,4 @@ TEST(ReaderFuzz, MutatedImages) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

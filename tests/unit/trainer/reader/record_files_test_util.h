@@ -8,7 +8,7 @@
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/record_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 
 // Tests a reader that is opened with options of type T, which have `files`.
 template <typename T, StatusOr<TrainAndTest> (*kOpen)(const T&)>
@@ -16,7 +16,7 @@ class RecordFilesTest : public testing::Test {
  protected:
   // Options with one training file of this text.
   T OptionsFor(const std::string& train) {
-    WriteFile(dir_ / "train", train);
+    trainer::WriteFile(dir_ / "train", train);
     T options;
     options.files.train = {dir_ / "train"};
     return options;
@@ -28,4 +28,4 @@ class RecordFilesTest : public testing::Test {
   TempDir dir_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -6,7 +6,7 @@
 #include "common/base/crc32c.h"
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -25,7 +25,7 @@ Read ReadAll(const std::string& path) {
     out.errors.emplace_back(scanner.status().message());
     return out;
   }
-  const std::string file = ReadFile(path);
+  const std::string file = trainer::ReadFile(path);
   for (;;) {
     const auto frame = (*scanner)->Next();
     if (!frame.ok()) {
@@ -76,11 +76,11 @@ TEST_P(RecordIoTest, WhatIsWrittenIsRead) {
 // Every flipped byte is detected, and no record is returned that was not written.
 TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
   const std::vector<std::string> records = {"first record", "second", "third one"};
-  const std::string whole = ReadFile(Write("file", records));
+  const std::string whole = trainer::ReadFile(Write("file", records));
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
-    WriteFile(dir_ / "flipped", bytes);
+    trainer::WriteFile(dir_ / "flipped", bytes);
     const Read read = ReadAll(dir_ / "flipped");
     // The number of records in a chunk's header has no checksum, but missing or additional records
     // are detected.
@@ -93,10 +93,10 @@ TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
 
 TEST_P(RecordIoTest, EveryTruncationIsNoticed) {
   const std::vector<std::string> records = {"first record", "second", "third one"};
-  const std::string whole = ReadFile(Write("file", records));
+  const std::string whole = trainer::ReadFile(Write("file", records));
   int silent = 0;
   for (size_t size = 1; size < whole.size(); ++size) {
-    WriteFile(dir_ / "cut", whole.substr(0, size));
+    trainer::WriteFile(dir_ / "cut", whole.substr(0, size));
     silent += ReadAll(dir_ / "cut").errors.empty() ? 1 : 0;
   }
   // A tfrecord file truncated between two records is a valid shorter file.
@@ -106,9 +106,9 @@ TEST_P(RecordIoTest, EveryTruncationIsNoticed) {
 TEST_P(RecordIoTest, RecordsBehindADamagedOneAreRead) {
   std::vector<std::string> records;
   for (int i = 0; i < 2500; ++i) records.push_back("record " + std::to_string(i));
-  std::string bytes = ReadFile(Write("file", records));
+  std::string bytes = trainer::ReadFile(Write("file", records));
   bytes[bytes.find("record 1500")] = 'X';
-  WriteFile(dir_ / "damaged", bytes);
+  trainer::WriteFile(dir_ / "damaged", bytes);
   const Read read = ReadAll(dir_ / "damaged");
   ASSERT_EQ(read.errors.size(), 1u);
   EXPECT_FALSE(read.lost);
@@ -130,7 +130,7 @@ TEST(TfRecord, IsTensorFlows) {
   ASSERT_TRUE(writer.ok());
   ASSERT_EQ((*writer)->Add("abc"), OkStatus());
   ASSERT_EQ((*writer)->Finish(), OkStatus());
-  const std::string bytes = ReadFile(dir / "file");
+  const std::string bytes = trainer::ReadFile(dir / "file");
   ASSERT_EQ(bytes.size(), 19u);
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x03\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(bytes.substr(12, 3), "abc");
@@ -143,13 +143,13 @@ TEST(TfRecord, ARecordTooLargeToBeOneIsPassedOver) {
   ASSERT_TRUE(writer.ok());
   ASSERT_EQ((*writer)->Add("abc"), OkStatus());
   ASSERT_EQ((*writer)->Finish(), OkStatus());
-  const std::string small = ReadFile(dir / "file");
+  const std::string small = trainer::ReadFile(dir / "file");
   const uint64_t size = uint64_t{3} << 30;
   std::string head(reinterpret_cast<const char*>(&size), sizeof(size));
   const uint32_t crc = Crc32c(0, head.data(), head.size());
   const uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
   head.append(reinterpret_cast<const char*>(&masked), sizeof(masked));
-  WriteFile(dir / "large", head);
+  trainer::WriteFile(dir / "large", head);
   std::filesystem::resize_file(dir / "large", head.size() + size + 4);
   std::ofstream(dir / "large", std::ios::binary | std::ios::app) << small;
   const auto scanner = RecordScanner::Open(dir / "large");
@@ -168,20 +168,20 @@ TEST(RecordIo, CompressedChunksAreRefusedByName) {
   ASSERT_TRUE(writer.ok());
   ASSERT_EQ((*writer)->Add("abc"), OkStatus());
   ASSERT_EQ((*writer)->Finish(), OkStatus());
-  std::string bytes = ReadFile(dir / "file");
+  std::string bytes = trainer::ReadFile(dir / "file");
   bytes[12] = 1;
-  WriteFile(dir / "snappy", bytes);
+  trainer::WriteFile(dir / "snappy", bytes);
   EXPECT_THAT(ReadAll(dir / "snappy").errors,
               ElementsAre(HasSubstr("offset 0: a chunk of 1 records is compressed (snappy)")));
 }
 
 TEST(RecordIo, OtherFilesAreRefused) {
   const TempDir dir;
-  WriteFile(dir / "text", std::string("label,I1,I2\n1,2,3\n"));
+  trainer::WriteFile(dir / "text", std::string("label,I1,I2\n1,2,3\n"));
   EXPECT_THAT(ReadAll(dir / "text").errors,
               ElementsAre(HasSubstr("begins neither as a tfrecord nor as a recordio file")));
   EXPECT_EQ(RecordScanner::Open(dir / "nothing").status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(Sampler, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

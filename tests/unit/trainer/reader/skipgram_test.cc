@@ -7,7 +7,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -28,7 +28,7 @@ Sample Read(const Dataset& data, uint32_t id) {
 class SkipGramTest : public testing::Test {
  protected:
   SkipGramOptions Options(const std::string& text) {
-    WriteFile(dir_ / "text", text);
+    trainer::WriteFile(dir_ / "text", text);
     SkipGramOptions options;
     options.path = dir_ / "text";
     options.vocabulary = 4;
@@ -100,4 +100,4 @@ TEST_F(SkipGramTest, WhatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

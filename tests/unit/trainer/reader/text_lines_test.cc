@@ -8,7 +8,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -35,7 +35,7 @@ class Lines final : public LineSink {
 class TextLinesTest : public testing::Test {
  protected:
   StatusOr<std::vector<std::string>> Read(const std::string& text, LineReading reading = {}) {
-    WriteFile(dir_ / "file", text);
+    trainer::WriteFile(dir_ / "file", text);
     warnings_.clear();
     const auto make = [](size_t) { return std::make_unique<Lines>(); };
     TD_ASSIGN_OR_RETURN(const auto pieces, ReadLines(dir_ / "file", reading, make, &warnings_));
@@ -181,4 +181,4 @@ TEST(IsPlain, SeesLowBytesAnywhere) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

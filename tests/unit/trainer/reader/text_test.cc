@@ -5,7 +5,7 @@
 
 #include "tests/unit/trainer/test_files.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 using testing::ElementsAre;
@@ -15,7 +15,7 @@ class TextTest : public testing::Test {
  protected:
   StatusOr<TrainAndTest> Open(const std::string& text, TextOptions options) {
     options.path = dir_ / "text";
-    WriteFile(options.path, text);
+    trainer::WriteFile(options.path, text);
     return OpenText(options);
   }
   // "ids" and then "label" of one sample.
@@ -99,4 +99,4 @@ TEST_F(TextTest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

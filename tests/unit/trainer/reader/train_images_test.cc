@@ -9,7 +9,7 @@
 #include "trainer/models/models.h"
 #include "trainer/reader/synthetic.h"
 
-namespace tandem {
+namespace tandem::reader {
 namespace {
 
 constexpr int64_t kBatch = 4;
@@ -19,7 +19,7 @@ std::vector<float> Losses(const std::string& model, std::map<std::string, std::s
                           const std::vector<int64_t>& image, int steps, float learning_rate) {
   args["image"] = absl::StrFormat("%d,%d,%d", image[0], image[1], image[2]);
   args["classes"] = "10";
-  auto program = BuildModel(model, args, kBatch);
+  auto program = trainer::BuildModel(model, args, kBatch);
   CHECK(program.ok()) << program.status();
   const auto grads = AppendBackward(*program, 1.0f);
   CHECK(grads.ok()) << grads.status();
@@ -67,4 +67,4 @@ TEST(TrainImages, MobilenetV1) {
 TEST(TrainImages, Vgg16) { ExpectLearns("vgg16", {{"hidden", "64"}}, {3, 32, 32}); }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::reader

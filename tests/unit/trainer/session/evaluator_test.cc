@@ -8,17 +8,17 @@
 #include "common/base/rng.h"
 #include "kernels/graph/builder.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using testing::Each;
 
 // Sample i: x is a random number, and label 1 is more frequent for larger x.
-class Scores final : public Dataset {
+class Scores final : public reader::Dataset {
  public:
   explicit Scores(uint32_t size) : size_(size) {}
   uint32_t size() const override { return size_; }
-  const std::vector<SampleField>& fields() const override { return fields_; }
+  const std::vector<reader::SampleField>& fields() const override { return fields_; }
   Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const override {
     for (size_t i = 0; i < ids.size(); ++i) {
       static_cast<float*>(out[0])[i] = X(ids[i]);
@@ -33,8 +33,8 @@ class Scores final : public Dataset {
 
  private:
   const uint32_t size_;
-  const std::vector<SampleField> fields_ = {{"x", {DType::kF32, {1}}},
-                                            {"label", {DType::kI64, {1}}}};
+  const std::vector<reader::SampleField> fields_ = {{"x", {DType::kF32, {1}}},
+                                                    {"label", {DType::kI64, {1}}}};
 };
 
 // The share of pairs of both labels that are in the right order.
@@ -188,4 +188,4 @@ TEST(Evaluator, TakesTheRunningStatistics) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 
-namespace tandem {
+namespace tandem::trainer {
 namespace {
 
 using ::testing::AllOf;
@@ -100,4 +100,4 @@ TEST_F(TunerTest, AnErrorEndsTheSearch) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::trainer
