@@ -237,3 +237,31 @@ class PsClient {
 };
 
 }  // namespace tandem::ps
+
+// The names of releases before 0.2, which had one namespace.
+namespace tandem {
+using ps::PartitionOptions;
+using ps::PsCacheCounts;
+using ps::PsCall;
+using ps::PsClient;
+using ps::PsConstRows;
+using ps::PsConstTensor;
+using ps::PsDispatcher;
+using ps::PsMode;
+using ps::PsNonfinite;
+using ps::PsOptimizer;
+using ps::PsOptions;
+using ps::PsRows;
+using ps::PsServerInfo;
+using ps::PsSlot;
+using ps::PsState;
+using ps::PsTable;
+using ps::PsTableRows;
+using ps::PsTensor;
+using ps::PsTransport;
+using ps::PsVariable;
+using ps::PsWhen;
+using ps::RowSink;
+using ps::RowSource;
+using rpc::TlsFiles;
+}  // namespace tandem

@@ -10,7 +10,7 @@
 
 namespace {
 
-using tandem::PsClient;
+using tandem::ps::PsClient;
 using tandem::Status;
 using tandem::StatusOr;
 
