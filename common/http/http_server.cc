@@ -13,10 +13,6 @@
 
 #include "common/base/runner.h"
 
-namespace tandem::rpc {
-class Connection;
-}  // namespace tandem::rpc
-
 namespace tandem::http {
 namespace {
 
@@ -39,12 +35,14 @@ std::string_view HostName(std::string_view host) {
   return host;
 }
 
+class Connection;
+
 struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
   // For the server thread only. The connection whose last request is oldest comes first.
-  std::list<rpc::Connection*> connections;
+  std::list<Connection*> connections;
 };
 
 HttpReply Refusal(int status, const std::string& why) { return {status, "text/plain", why + "\n"}; }
@@ -70,9 +68,9 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
 
 // One connection: reads a request, writes its reply, and repeats until the peer closes it. Its own
 // pending operation keeps it alive.
-class Connection : public std::enable_shared_from_this<rpc::Connection> {
+class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  rpc::Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
+  Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
       : stream_(std::move(socket)), shared_(std::move(shared)) {
     place_ = shared_->connections.insert(shared_->connections.end(), this);
   }
@@ -116,7 +114,7 @@ class Connection : public std::enable_shared_from_this<rpc::Connection> {
 
   beast::tcp_stream stream_;
   const std::shared_ptr<Shared> shared_;
-  std::list<rpc::Connection*>::iterator place_;
+  std::list<Connection*>::iterator place_;
   beast::flat_buffer buffer_{kHeaderBytesMax + kBodyBytesMax};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> reply_;
@@ -141,7 +139,7 @@ struct HttpServer::Impl {
       // A closed one is counted until its operation has ended, soon.
       if (open.size() >= most) open.front()->Close();
       if (open.size() < 2 * most)
-        std::make_shared<rpc::Connection>(std::move(socket), shared)->Read();
+        std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }
