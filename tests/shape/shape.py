@@ -38,11 +38,8 @@ def functions(tags):
 
 
 def _short(scope):
-    """A::B::C without anonymous parts and the project's namespaces."""
-    parts = [p for p in scope.split("::") if not p.startswith("__anon")]
-    while parts and parts[0] in ("tandem", "deploy"):
-        parts.pop(0)
-    return "::".join(parts)
+    """A::B without anonymous parts and namespaces, whose names are of lower case."""
+    return "::".join(p for p in scope.split("::") if not p.startswith("__anon") and not p.islower())
 
 
 def _stem(path):
