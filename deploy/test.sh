@@ -31,10 +31,10 @@ if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-onnx python3-opencv ||
     echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
 fi
-# tests/shape measures functions and classes with it.
-if ! command -v ctags >/dev/null; then
-  ./deploy/setup.sh universal-ctags ||
-    echo "test: warning: universal-ctags cannot be installed: shape_test is skipped" >&2
+# tests/shape and tests/format look at the sources with them.
+if ! command -v ctags >/dev/null || ! command -v clang-format >/dev/null; then
+  ./deploy/setup.sh universal-ctags clang-format ||
+    echo "test: warning: universal-ctags and clang-format cannot be installed: tests are skipped" >&2
 fi
 if ! command -v man >/dev/null; then
   ./deploy/setup.sh man-db ||

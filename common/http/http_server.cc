@@ -138,8 +138,7 @@ struct HttpServer::Impl {
       const auto most = static_cast<size_t>(shared->options.connections_max);
       // A closed one is counted until its operation has ended, soon.
       if (open.size() >= most) open.front()->Close();
-      if (open.size() < 2 * most)
-        std::make_shared<Connection>(std::move(socket), shared)->Read();
+      if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }

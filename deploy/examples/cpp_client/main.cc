@@ -10,9 +10,9 @@
 
 namespace {
 
-using tandem::ps::PsClient;
 using tandem::Status;
 using tandem::StatusOr;
+using tandem::ps::PsClient;
 
 struct Line {
   float weight = 0, bias = 0;
