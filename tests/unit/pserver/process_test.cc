@@ -76,7 +76,7 @@ class Process {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   // Returns the address in the first line that names one.
-  std::string rpc::Endpoint() {
+  std::string Endpoint() {
     const std::string text = Until("listening on ");
     const size_t at = text.find("listening on ");
     if (at == std::string::npos) return "";

@@ -138,7 +138,7 @@ TEST(Program, DISABLED_RankZero) {
           ? MakeFileStore(url->path, "job", secret)
           : MakeEtcdStore(url->address, url->path, "job", secret, std::chrono::seconds(1));
   const Status status = store->Announce(kAddress, In(10));
-  std::cout << (status.ok() ? "announced" : ToString(status)) << std::endl;
+  std::cout << (status.ok() ? "announced" : tandem::ToString(status)) << std::endl;
   std::this_thread::sleep_for(std::chrono::minutes(5));
 }
 
