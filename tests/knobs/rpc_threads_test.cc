@@ -40,7 +40,7 @@ class RpcThreadsTest : public pserver::PserverTest {
         << " " << ThreadsNamed("pull") << " " << ThreadsNamed("row-pull");
   }
   // Every trainer repeatedly pushes, pulls, and pulls rows.
-  void collective::Work() {
+  void Work() {
     std::vector<std::unique_ptr<ps::PsClient>> clients;
     const ps::PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};
     for (int t = 0; t < kTrainers; ++t) {
@@ -91,13 +91,13 @@ class RpcThreadsTest : public pserver::PserverTest {
 
 TEST_F(RpcThreadsTest, OneOfEachKind) {
   Start(1, 1, 1);
-  collective::Work();
+  Work();
   for (const char* calls : {"push", "pull", "row-pull"}) EXPECT_EQ(MostAtOnce(calls), 1) << calls;
 }
 
 TEST_F(RpcThreadsTest, AsManyAsTheKnobSays) {
   Start(3, 4, 5);
-  collective::Work();
+  Work();
   const std::pair<const char*, int> most[] = {{"push", 3}, {"pull", 4}, {"row-pull", 5}};
   for (const auto& [calls, threads] : most) {
     EXPECT_GT(MostAtOnce(calls), 1) << calls;

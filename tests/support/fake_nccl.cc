@@ -367,105 +367,86 @@ using tandem::collective::NcclUniqueId;
 
 #define FAKE_NCCL_API extern "C" __attribute__((visibility("default")))
 
-FAKE_NCCL_API collective::NcclResult ncclGetVersion(int* version) {
+FAKE_NCCL_API NcclResult ncclGetVersion(int* version) {
   *version = 22801;
-  return collective::NcclResult::kSuccess;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API const char* ncclGetErrorString(collective::NcclResult result) {
-  return result == collective::NcclResult::kRemoteError
-             ? "remote process exited or there was a network error"
-         : result == collective::NcclResult::kInvalidUsage ? "invalid usage"
-                                                           : "some error";
+FAKE_NCCL_API const char* ncclGetErrorString(NcclResult result) {
+  return result == NcclResult::kRemoteError ? "remote process exited or there was a network error"
+         : result == NcclResult::kInvalidUsage ? "invalid usage"
+                                               : "some error";
 }
-FAKE_NCCL_API const char* ncclGetLastError(collective::NcclComm) {
-  return "the fault that was asked for";
-}
-FAKE_NCCL_API collective::NcclResult ncclGetUniqueId(collective::NcclUniqueId* id) {
+FAKE_NCCL_API const char* ncclGetLastError(NcclComm) { return "the fault that was asked for"; }
+FAKE_NCCL_API NcclResult ncclGetUniqueId(NcclUniqueId* id) {
   static std::atomic<int> made{0};
   std::snprintf(id->bytes, sizeof(id->bytes), "/tandem-fake-nccl-%d-%d", getpid(),
                 made.fetch_add(1));
-  return collective::NcclResult::kSuccess;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API collective::NcclResult ncclCommInitRankConfig(collective::NcclComm* comm, int size,
-                                                            collective::NcclUniqueId id, int rank,
-                                                            collective::NcclConfig* config) {
-  if (config->magic != 0xcafebeef || config->blocking != 0)
-    return collective::NcclResult::kInvalidArgument;
-  *comm = reinterpret_cast<collective::NcclComm>(new tandem::Comm(id.bytes, rank, size));
+FAKE_NCCL_API NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank,
+                                                NcclConfig* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0) return NcclResult::kInvalidArgument;
+  *comm = reinterpret_cast<NcclComm>(new tandem::Comm(id.bytes, rank, size));
   tandem::Log("init rank " + std::to_string(rank) + " of " + std::to_string(size) +
               tandem::Variables());
-  return collective::NcclResult::kInProgress;
+  return NcclResult::kInProgress;
 }
-FAKE_NCCL_API collective::NcclResult ncclCommFinalize(collective::NcclComm) {
-  return collective::NcclResult::kInProgress;
-}
-FAKE_NCCL_API collective::NcclResult ncclCommDestroy(collective::NcclComm comm) {
+FAKE_NCCL_API NcclResult ncclCommFinalize(NcclComm) { return NcclResult::kInProgress; }
+FAKE_NCCL_API NcclResult ncclCommDestroy(NcclComm comm) {
   const std::unique_ptr<tandem::Comm> owned(tandem::Of(comm));
   tandem::Log("destroy");
-  return collective::NcclResult::kSuccess;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API collective::NcclResult ncclCommAbort(collective::NcclComm comm) {
+FAKE_NCCL_API NcclResult ncclCommAbort(NcclComm comm) {
   tandem::aborted.emplace_back(tandem::Of(comm))->Abort();
   tandem::Log("abort");
   if (tandem::group_depth == 0) tandem::FreeAborted();
-  return collective::NcclResult::kSuccess;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API collective::NcclResult ncclCommGetAsyncError(collective::NcclComm comm,
-                                                           collective::NcclResult* error) {
-  *error = tandem::Of(comm)->complete() ? tandem::Of(comm)->error()
-                                        : collective::NcclResult::kInProgress;
-  return collective::NcclResult::kSuccess;
+FAKE_NCCL_API NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
+  *error = tandem::Of(comm)->complete() ? tandem::Of(comm)->error() : NcclResult::kInProgress;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API collective::NcclResult ncclAllReduce(const void* in, void* out, size_t count,
-                                                   collective::NcclType type,
-                                                   collective::NcclReduce op,
-                                                   collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclAllReduce(const void* in, void* out, size_t count, NcclType type,
+                                       NcclReduce op, NcclComm comm, void* stream) {
   return tandem::Put({"all_reduce", in, out, count, type, op}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclReduce(const void* in, void* out, size_t count,
-                                                collective::NcclType type,
-                                                collective::NcclReduce op, int root,
-                                                collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclReduce(const void* in, void* out, size_t count, NcclType type,
+                                    NcclReduce op, int root, NcclComm comm, void* stream) {
   return tandem::Put({"reduce", in, out, count, type, op, root}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclBroadcast(const void* in, void* out, size_t count,
-                                                   collective::NcclType type, int root,
-                                                   collective::NcclComm comm, void* stream) {
-  return tandem::Put({"broadcast", in, out, count, type, collective::NcclReduce::kSum, root}, comm,
-                     stream);
+FAKE_NCCL_API NcclResult ncclBroadcast(const void* in, void* out, size_t count, NcclType type,
+                                       int root, NcclComm comm, void* stream) {
+  return tandem::Put({"broadcast", in, out, count, type, NcclReduce::kSum, root}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclAllGather(const void* in, void* out, size_t count,
-                                                   collective::NcclType type,
-                                                   collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclAllGather(const void* in, void* out, size_t count, NcclType type,
+                                       NcclComm comm, void* stream) {
   return tandem::Put({"all_gather", in, out, count, type}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclReduceScatter(const void* in, void* out, size_t count,
-                                                       collective::NcclType type,
-                                                       collective::NcclReduce op,
-                                                       collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclReduceScatter(const void* in, void* out, size_t count, NcclType type,
+                                           NcclReduce op, NcclComm comm, void* stream) {
   return tandem::Put({"reduce_scatter", in, out, count, type, op}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclSend(const void* in, size_t count,
-                                              collective::NcclType type, int to,
-                                              collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclSend(const void* in, size_t count, NcclType type, int to,
+                                  NcclComm comm, void* stream) {
   auto* const data = static_cast<std::byte*>(const_cast<void*>(in));
   return tandem::PutMessage({true, to, data, count * SizeOf(tandem::DTypeOf(type))}, comm, stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclRecv(void* out, size_t count, collective::NcclType type,
-                                              int from, collective::NcclComm comm, void* stream) {
+FAKE_NCCL_API NcclResult ncclRecv(void* out, size_t count, NcclType type, int from, NcclComm comm,
+                                  void* stream) {
   auto* const data = static_cast<std::byte*>(out);
   return tandem::PutMessage({false, from, data, count * SizeOf(tandem::DTypeOf(type))}, comm,
                             stream);
 }
-FAKE_NCCL_API collective::NcclResult ncclGroupStart() {
+FAKE_NCCL_API NcclResult ncclGroupStart() {
   ++tandem::group_depth;
-  return collective::NcclResult::kSuccess;
+  return NcclResult::kSuccess;
 }
-FAKE_NCCL_API collective::NcclResult ncclGroupEnd() {
-  if (--tandem::group_depth > 0) return collective::NcclResult::kSuccess;
+FAKE_NCCL_API NcclResult ncclGroupEnd() {
+  if (--tandem::group_depth > 0) return NcclResult::kSuccess;
   if (!tandem::aborted.empty()) tandem::FreeAborted();
   tandem::Log("group of " + std::to_string(tandem::group.size()));
   for (const auto& start : tandem::group) start();
   tandem::group.clear();
-  return collective::NcclResult::kInProgress;
+  return NcclResult::kInProgress;
 }

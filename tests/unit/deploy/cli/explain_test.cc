@@ -123,7 +123,7 @@ std::set<int> CarriedBy(const std::vector<std::string>& files) {
   return found;
 }
 
-TEST(deploy::ErrorCodes, NumbersAscendInTheirAreas) {
+TEST(ErrorCodes, NumbersAscendInTheirAreas) {
   ASSERT_GE(deploy::ErrorCodes().size(), 60u);
   std::set<int> areas;
   for (const deploy::ErrorArea& area : deploy::ErrorAreas()) areas.insert(area.digit);
@@ -139,13 +139,13 @@ TEST(deploy::ErrorCodes, NumbersAscendInTheirAreas) {
   }
 }
 
-TEST(deploy::ErrorCodes, TheProductMakesThoseOfTheTableAndNoOthers) {
+TEST(ErrorCodes, TheProductMakesThoseOfTheTableAndNoOthers) {
   std::set<int> table;
   for (const deploy::ErrorCode& code : deploy::ErrorCodes()) table.insert(code.number);
   EXPECT_EQ(CarriedBy(ProductFiles()), table);
 }
 
-TEST(deploy::ErrorCodes, TestsMeetAllOfThem) {
+TEST(ErrorCodes, TestsMeetAllOfThem) {
   std::set<int> met;
   for (const int code : CarriedBy(FilesOf({"tests"}, {".cc", ".py", ".txt"}))) met.insert(code);
   for (const deploy::ErrorCode& code : deploy::ErrorCodes()) {
@@ -154,7 +154,7 @@ TEST(deploy::ErrorCodes, TestsMeetAllOfThem) {
   }
 }
 
-TEST(deploy::ErrorCodes, ExamplesAreWhatTandemSays) {
+TEST(ErrorCodes, ExamplesAreWhatTandemSays) {
   std::string said;
   for (const std::string& file : FilesOf({"tests/messages"}, {".txt"})) said += ReadSource(file);
   std::map<int, std::vector<std::string>> made;
@@ -174,7 +174,7 @@ TEST(deploy::ErrorCodes, ExamplesAreWhatTandemSays) {
   }
 }
 
-TEST(deploy::ErrorCodes, AreFoundByNumberAndInMessages) {
+TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
   for (const char* asked : {"TD6003", "td6003", "6003", "[TD6003]"}) {
     const auto found = deploy::CodesIn(asked);
     ASSERT_TRUE(found.ok() && found->size() == 1) << asked;
@@ -195,7 +195,7 @@ TEST(deploy::ErrorCodes, AreFoundByNumberAndInMessages) {
 }
 
 // TANDEM_UPDATE=1 makes the test write the page instead.
-TEST(deploy::ErrorCodes, PageIsCurrent) {
+TEST(ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {
     std::ofstream(SourceDir() + "/docs/reference/error-codes.md") << deploy::ErrorsPage();

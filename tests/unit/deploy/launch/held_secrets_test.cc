@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr char kSecret[] = "0123456789abcdef0123456789abcdef";
 
-TEST(deploy::HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
+TEST(HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
   const TempDir dir;
   const std::string path = dir / "job.secret";
   std::ofstream(path) << "of an earlier job";
@@ -45,7 +45,7 @@ TEST(deploy::HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
   EXPECT_FALSE(fs::exists(dir / "tls"));
 }
 
-TEST(deploy::HeldSecrets, AreGoneWithAProcessThatIsKilled) {
+TEST(HeldSecrets, AreGoneWithAProcessThatIsKilled) {
   const TempDir dir;
   const std::string path = dir / "job.secret";
   int ready[2];

@@ -32,7 +32,7 @@ Bytes Joined(Bytes a, const Bytes& b) {
   return a;
 }
 
-TEST(trainer::Idx, ReadsPlainAndGzip) {
+TEST(Idx, ReadsPlainAndGzip) {
   const Bytes plain = trainer::Idx({2, 2, 3}, kPixels);
   for (const Bytes& file : {plain, trainer::Gzip(plain)}) {
     const auto array = ParseIdx(file, "f", 3);
@@ -42,7 +42,7 @@ TEST(trainer::Idx, ReadsPlainAndGzip) {
   }
 }
 
-TEST(trainer::Idx, ReadsGzipOfSeveralMembers) {
+TEST(Idx, ReadsGzipOfSeveralMembers) {
   const Bytes plain = trainer::Idx({2, 2, 3}, kPixels);
   const Bytes head(plain.begin(), plain.begin() + 9), tail(plain.begin() + 9, plain.end());
   const auto array = ParseIdx(Joined(trainer::Gzip(head), trainer::Gzip(tail)), "f", 3);
@@ -50,7 +50,7 @@ TEST(trainer::Idx, ReadsGzipOfSeveralMembers) {
   EXPECT_EQ(array->data, kPixels);
 }
 
-TEST(trainer::Idx, NamesFileAndOffsetOfWhatIsWrong) {
+TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   const Bytes plain = trainer::Idx({2, 2, 3}, kPixels), gz = trainer::Gzip(plain);
   Bytes swapped = plain;
   std::reverse(swapped.begin(), swapped.begin() + 4);
@@ -96,14 +96,14 @@ TEST(trainer::Idx, NamesFileAndOffsetOfWhatIsWrong) {
   }
 }
 
-TEST(trainer::Idx, ClaimedSizeTakesNoMemory) {
+TEST(Idx, ClaimedSizeTakesNoMemory) {
   // The header claims 3.9 GiB, but the file has a few bytes.
   const Bytes claim = trainer::Idx({0xf0000000u, 1, 1}, {1, 2, 3});
   EXPECT_EQ(ParseIdx(claim, "f", 3).status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(ParseIdx(trainer::Gzip(claim), "f", 3).status().code(), StatusCode::kDataLoss);
 }
 
-TEST(trainer::Idx, ReadSaysWhyAFileCannotBeRead) {
+TEST(Idx, ReadSaysWhyAFileCannotBeRead) {
   TempDir dir;
   EXPECT_EQ(ReadIdx(dir / "no", 3).status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // a directory
@@ -112,7 +112,7 @@ TEST(trainer::Idx, ReadSaysWhyAFileCannotBeRead) {
 }
 
 // For any bytes: an array that fits its header, or DATA_LOSS.
-TEST(trainer::Idx, RandomMutationsNeverCrash) {
+TEST(Idx, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";
   std::mt19937 random(seed);
