@@ -42,5 +42,5 @@ int main(int argc, char** argv) {
     std::cerr << "usage: onnx_export_cases DIR\n";
     return 2;
   }
-  return tandem::WriteAll(argv[1]);
+  return tandem::onnx::WriteAll(argv[1]);
 }

@@ -331,7 +331,7 @@ TEST(Messages, AllThatCanBeReachedAre) {
       look(path);
       continue;
     }
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
       if (entry.path().extension() == ".cc") look(entry.path());
     }
   }
