@@ -17,7 +17,7 @@ struct sockaddr;
 
 namespace tandem::rpc {
 
-// What a caller has proved about its identity.
+// The proven identity of a caller.
 enum class Standing : uint8_t {
   kStranger,  // no call of the connection has been accepted
   kObserver,  // a call was accepted, with a certificate that may only read

@@ -187,7 +187,7 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
                           Named(cert.get()), server_uri);
 }
 
-// With TLS 1.3 the client finishes before the server has verified its certificate. So only a reply
+// In TLS 1.3 the client finishes before the server has verified its certificate. So only a reply
 // shows that the server accepted it.
 Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   SSL_write(ssl, kHttp2Hello.data(), static_cast<int>(kHttp2Hello.size()));

@@ -1,4 +1,5 @@
-// What an HTTP/2 client sends to a server, as Http2Watch reads it before gRPC does.
+// Fuzz target: the bytes that an HTTP/2 client sends to a server, as Http2Watch reads them before
+// gRPC does.
 #include "common/rpc/http2_watch.h"
 
 #include <memory>
