@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds Tandem on all cores and prints the duration.
 #   deploy/build.sh [--preset NAME] [--target TARGET] [-D... for cmake]
-# Presets: release (default, into build/), debug, asan, tsan, ubsan, clang-safety (into build-NAME/).
+# Presets: release (default, into build/), debug, asan, tsan, ubsan, clang-safety (build-NAME/).
 # TANDEM_JOBS=N sets the number of parallel compilers. The default is one per core, or fewer if the
 # machine has little memory.
 set -euo pipefail
