@@ -50,7 +50,7 @@ std::vector<SourceFile> Sources() {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// The folders that `from` includes, by the lines of its files; each with a place in the source.
+// The directories that `from` includes, according to its files; each with a place in the source.
 std::map<std::string, std::map<std::string, std::string>> Included() {
   const std::regex include(R"re(^\s*#include "([^"]+)")re");
   std::map<std::string, std::map<std::string, std::string>> included;
@@ -145,7 +145,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
 struct BannedRow {
   const char* pattern;
   const char* instead;
-  std::vector<std::string> allowed;  // files or folders
+  std::vector<std::string> allowed;  // files or directories
 };
 
 const std::vector<BannedRow>& Banned() {

@@ -180,7 +180,7 @@ class RocksdbStorage final : public Storage {
   StatusOr<std::vector<KeptCut>> Cuts() override {
     std::vector<KeptCut> cuts;
     const Status status = EachCut([&](uint64_t cut, std::string_view text) {
-      ShardMeta meta;  // of a damaged one, which ReadCut refuses, the version stays 0
+      ShardMeta meta;  // stays 0 for a damaged one, which ReadCut rejects
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       cuts.push_back({cut, meta.version()});
     });
@@ -379,10 +379,10 @@ class RocksdbStorage final : public Storage {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
-  // record for a write that was cut off, and would leave the record out without a word.
+  // Number of the last log entry on the disk. If the newest record has a damaged length, RocksDB
+  // treats it as an incomplete write and drops it silently.
   PersistentCounter synced_;
-  std::atomic<uint64_t> last_entry_ = 0;  // that was written
+  std::atomic<uint64_t> last_entry_ = 0;  // the last one written
   Mutex mu_;
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
   std::unique_ptr<rocksdb::DB> db_;

@@ -28,7 +28,7 @@ std::string Frame(size_t length, char type, char flags) {
   return frame + std::string(length, 'x');
 }
 
-// The pieces in which bytes come make no difference, and what the watch refused stays refused.
+// The split of the bytes into pieces has no effect, and a rejected connection stays rejected.
 bool Accepts(std::string_view input, bool stranger) {
   Reader whole, pieces;
   const bool accepted = whole.Feed(input, stranger);
