@@ -8,7 +8,7 @@
 //
 // Records with the same caller, host, call and outcome are merged. The first is written
 // immediately; the others are written one second later as one record with their `count`.
-// So a job with a thousand pushes per second writes one line per second for them, and a flood of
+// So a job with a thousand pushes per second writes one line per second for them. A flood of
 // refused calls cannot fill the disk.
 #pragma once
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Kills ranks of a collective job at random (tests/e2e/recovery_test.cc), and trainers and pservers
-# of a hybrid job (click_test.cc). The default is 200 rounds, which take about ten minutes each.
+# of a hybrid job (click_test.cc). Each test has 200 rounds by default and takes about ten minutes.
 # The parameters must equal those of the undisturbed job.
 #
 #   tests/long/recovery.sh [ROUNDS [SEED]]

@@ -172,7 +172,7 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
       const Duration start_limit = std::max(options_.start_timeout, options_.step_timeout);
       for (const int rank : ranks) {
         TellWait(options_.launcher, {Process(options_.rank), Process(rank), waited,
-                                     // Until then the peer may still be working on a step.
+                                     // Within this time the peer may be working on a step.
                                      options_.step_timeout, start_limit});
       }
     };

@@ -13,7 +13,7 @@
 namespace tandem::trainer {
 
 // On the host, several tensors, or tensors that are sent in another type, are gathered in a flat
-// buffer of the communicator, which peers can access.
+// buffer of the communicator. Peers can access this buffer.
 // On a device, tensors are sent directly from their own memory, in their own type
 // (kernels/graph/passes/half_communication.h) and in full. The host does not know how much of a
 // selection's capacity is used (kernels/ops/update/dgc.h).

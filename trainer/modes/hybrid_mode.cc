@@ -6,7 +6,7 @@
 // step.
 // If no rank completed the step, all repeat it as new incarnations, and the servers discard what
 // they have of the step. A server that had already received all of it serves the rows of the
-// previous version, which it keeps, and treats the same gradients as duplicates
+// previous version, which it keeps. It treats the same gradients as duplicates
 // (pserver/shard/shard.h).
 #include <utility>
 
