@@ -42,7 +42,7 @@ struct AuditRecord {
 struct AuditLogOptions {
   std::string path;
   std::string server;  // the process that writes the log: "pserver 0"
-  // at this size PATH is renamed to PATH.1, PATH.1 to PATH.2, ...
+  // At this size PATH is renamed to PATH.1, PATH.1 to PATH.2, ...
   int64_t bytes_max = int64_t{16} << 20;
   int files_max = 8;  // including PATH itself; the oldest file is removed
   Duration window = std::chrono::seconds(1);

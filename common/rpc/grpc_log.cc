@@ -18,7 +18,7 @@ constexpr Duration kPace = std::chrono::seconds(1);
 void Write(gpr_log_func_args* line) {
   // gRPC reports this as an error for every TLS connection that it verified synchronously.
   if (strstr(line->message, "cancel_check_peer") != nullptr) return;
-  // used until the process ends
+  // Used until the process ends.
   static LogPace* const pace = std::make_unique<LogPace>().release();
   const char* slash = strrchr(line->file, '/');
   const char* file = slash == nullptr ? line->file : slash + 1;

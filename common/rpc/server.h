@@ -39,7 +39,7 @@ struct ServerOptions {
   // Limits the connections. null: the server creates one that does not require callers to prove an
   // identity.
   std::shared_ptr<Admissions> admissions;
-  // memory of messages in flight; further messages are refused
+  // Memory of messages in flight; further messages are refused.
   size_t memory_bytes_max = size_t{4} << 30;
 };
 

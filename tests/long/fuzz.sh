@@ -103,7 +103,7 @@ update_page() {
   mv "$page.new" "$page"
 }
 
-# inputs are written to files
+# Inputs are written to files.
 temporary=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")
 trap 'rm -rf "$temporary"' EXIT
 export TMPDIR=$temporary

@@ -103,7 +103,7 @@ struct ModeOptions {
   std::string launcher;       // address for reports of unresponsive processes
   bool replaces = false;      // the launcher restarts these processes (pserver, hybrid)
   std::vector<int> members;   // the launcher's number of each rank; empty: the same
-  // ranks of another version are not accepted; 0: there is one world only
+  // Ranks of another version are not accepted; 0: there is one world only.
   int64_t world_version = 0;
   bool has_state = false;  // this rank continues from its state in memory
   collective::TransportKind carrier =

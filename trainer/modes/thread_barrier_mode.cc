@@ -76,7 +76,7 @@ class ThreadBarrierMode final : public ModeDriver, public CommHandler {
  private:
   const ModeOptions options_;
   const std::unique_ptr<ModeDriver> places_;  // collective mode among the replicas
-  // pserver mode of the first replica; nullptr on the others
+  // Pserver mode of the first replica; nullptr on the others.
   const std::unique_ptr<ModeDriver> servers_;
   CommRoutes routes_;
 };

@@ -20,7 +20,7 @@ struct Layer {
   std::string x;
   int64_t steps = 0, width = 0, hidden = 0, gates = 0;
   bool reverse = false, both = false;
-  // the reset gate of a GRU applies to the state, not to its product with R
+  // The reset gate of a GRU applies to the state, not to its product with R.
   bool resets_state = false;
   int directions() const { return both ? 2 : 1; }
 };
