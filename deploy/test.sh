@@ -31,7 +31,7 @@ if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-onnx python3-opencv ||
     echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
 fi
-# tests/shape measures functions and classes with ctags.
+# tests/shape measures functions and classes with it.
 if ! command -v ctags >/dev/null; then
   ./deploy/setup.sh universal-ctags ||
     echo "test: warning: universal-ctags cannot be installed: shape_test is skipped" >&2

@@ -44,7 +44,7 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
   return place;
 }
 
-// Accepts only the name of a file in the directory itself, under the rules of any operating system.
+// Accepts only the name of a file in the directory itself, without the separator of any system.
 Status CheckName(const std::string& name) {
   const bool plain = !name.empty() && name.size() <= kNameBytesMax && name != "." && name != ".." &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
