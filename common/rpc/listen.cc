@@ -80,7 +80,7 @@ StatusOr<Fd> ListenOnOne(const std::string& address, int port) {
                              : Unavailable("%s", ErrnoText(error));
 }
 
-// Another user who can write to the directory could put a socket there and receive the callers.
+// Another user that can write to the directory could put a socket there and receive the callers.
 Status CheckFolder(const std::string& path) {
   const std::string folder = path.substr(0, std::max<size_t>(1, path.rfind('/')));
   struct stat info {};
