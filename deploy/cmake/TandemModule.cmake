@@ -1,4 +1,4 @@
-# tandem_module(NAME SRCS a.cc b.cc DEPS tandem_base absl::strings)   one static library per directory
+# tandem_module(NAME SRCS a.cc b.cc DEPS tandem_base absl::strings)   one static library
 # tandem_program(NAME SRCS main.cc DEPS ...)                          one program in build/bin
 # tandem_test(NAME SRCS x_test.cc DEPS ... [LABELS ...])              one gtest binary
 function(tandem_module name)
