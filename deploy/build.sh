@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Configures and builds Tandem with every core and prints how long it took.
+# Configures and builds Tandem on all cores and prints the duration.
 #   deploy/build.sh [--preset NAME] [--target TARGET] [-D... for cmake]
-# Presets: release (default, into build/), debug, asan, tsan, ubsan, clang-safety (into build-NAME/).
-# TANDEM_JOBS=N sets the number of compilers at work; else one a core, fewer on little memory.
+# Presets: release (default, into build/), debug, asan, tsan, ubsan, clang-safety (build-NAME/).
+# TANDEM_JOBS=N sets the number of parallel compilers. The default is one per core, or fewer if the
+# machine has little memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,7 +34,7 @@ case $preset in
 esac
 ./deploy/setup.sh "${extra[@]}"
 
-# A compiler of the largest files here takes about 1 GB, more under a sanitizer.
+# Compiling one of the largest files takes about 1 GB, or more with a sanitizer.
 jobs=${TANDEM_JOBS:-}
 if [ -z "$jobs" ]; then
   jobs=$(nproc)
@@ -43,7 +44,7 @@ if [ -z "$jobs" ]; then
 fi
 
 start=$SECONDS
-# Once configured, ninja configures again by itself when a CMake file changes.
+# After the first configuration, ninja configures again by itself when a CMake file changes.
 if [ ! -f "$dir/build.ninja" ] || [ CMakePresets.json -nt "$dir/build.ninja" ] ||
   [ ${#cmake_args[@]} -gt 0 ]; then
   echo "build: configuring $dir/ (preset $preset)"

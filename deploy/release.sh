@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes everything that a release publishes, from the committed HEAD: the source archive, the Debian
-# packages, the software bill of materials, the changes, and a list of checksums.
-#   deploy/release.sh DIR      DIR must not exist or be empty
-# It refuses a tree with changes that are not committed, and a version that CHANGELOG.md lacks.
+# Makes all files of a release from the committed HEAD: the source archive, the Debian packages, the
+# software bill of materials, the changes, and a list of checksums.
+#   deploy/release.sh DIR      DIR must be empty or not exist
+# It rejects a tree with uncommitted changes, and a version that CHANGELOG.md lacks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

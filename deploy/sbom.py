@@ -20,7 +20,7 @@ import sys
 import uuid
 
 DOCUMENTS = pathlib.Path("/usr/share/doc")
-NAMESPACE = uuid.UUID("2f9a9c0e-6a0f-5c57-9d1c-5d1c2b1f7a10")  # of Tandem's documents
+NAMESPACE = uuid.UUID("2f9a9c0e-6a0f-5c57-9d1c-5d1c2b1f7a10")  # namespace of Tandem's documents
 
 
 def output(*command):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of deploy/packages.txt that are missing; does nothing when none is.
-#   deploy/setup.sh [PACKAGE ...]    further packages to install in the same way
-# TANDEM_NO_INSTALL=1 leaves the machine as it is.
+# Installs the missing Debian packages of deploy/packages.txt.
+#   deploy/setup.sh [PACKAGE ...]    installs these packages too
+# With TANDEM_NO_INSTALL=1 it does nothing.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -21,10 +21,10 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     "install what deploy/packages.txt lists by your own means, then set TANDEM_NO_INSTALL=1"
 fi
 
-# Names of `wanted` that are not installed, one a line.
+# Prints the names of `wanted` that are not installed, one per line.
 missing() {
   local installed
-  # Exits 1 when a name is unknown, which is what is asked here.
+  # dpkg-query exits with 1 if a name is unknown, which is expected here.
   installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null |
     sed -n 's/^installed //p' || true)
   comm -23 <(printf '%s\n' "${wanted[@]}" | sort -u) <(printf '%s\n' "$installed" | sort -u)
@@ -48,7 +48,7 @@ apt=(apt-get -q -o DPkg::Lock::Timeout=120)
 echo "setup: installing ${#absent[@]} packages: ${absent[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Runs one apt command; its output is shown only when it fails.
+# Runs one apt command and shows its output only if it fails.
 quietly() {
   "${as_root[@]}" "$@" >"$log" 2>&1 && return
   tail -n 30 "$log" >&2

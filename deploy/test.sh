@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the whole test suite.
+# Installs missing packages, builds, and runs the whole test suite.
 #   deploy/test.sh [--preset release|debug|asan|ubsan|tsan|clang-safety] [arguments of ctest ...]
 # Examples: deploy/test.sh -R launch      deploy/test.sh --preset tsan -L threads
 set -euo pipefail
@@ -11,22 +11,22 @@ case ${1:-} in
   --preset=*) preset=${1#*=}; shift ;;
 esac
 case $preset in release) dir=build ;; *) dir=build-$preset ;; esac
-# What tests/torch, tests/python and tests/deploy need; without it they are skipped.
+# Packages of tests/torch, tests/python and tests/deploy; without them these tests are skipped.
 if ! /usr/bin/python3 -c 'import torch, grpc, google.protobuf, yaml' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-torch python3-grpcio python3-protobuf python3-yaml ||
     echo "test: warning: python3-torch and python3-grpcio cannot be installed: tests are skipped" >&2
 fi
-# tests/deploy runs Prometheus by itself: the server that Debian's package starts is stopped.
+# tests/deploy runs its own Prometheus, so the server of Debian's package is stopped.
 if ! command -v prometheus >/dev/null; then
   ./deploy/setup.sh prometheus && (systemctl disable --now prometheus >/dev/null 2>&1 || true) ||
     echo "test: warning: prometheus cannot be installed: deploy_monitoring_test is skipped" >&2
 fi
-# Tests of the rendezvous run an etcd of their own.
+# Tests of the rendezvous run their own etcd.
 if ! command -v etcd >/dev/null; then
   ./deploy/setup.sh etcd-server && (systemctl disable --now etcd >/dev/null 2>&1 || true) ||
     echo "test: warning: etcd-server cannot be installed: tests are skipped" >&2
 fi
-# tests/onnx checks models with them.
+# tests/onnx checks models with these packages.
 if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-onnx python3-opencv ||
     echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
@@ -55,7 +55,7 @@ if ! command -v mkdocs >/dev/null || ! command -v dot >/dev/null; then
 fi
 ./deploy/build.sh --preset "$preset"
 
-# Each test program leaves a summary of its cases here.
+# Each test program writes a summary of its cases to this directory.
 results=$PWD/$dir/test-results
 rm -rf "$results"
 mkdir -p "$results"

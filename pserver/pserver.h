@@ -17,8 +17,8 @@ namespace tandem::pserver {
 
 enum class Durability : uint8_t {
   kNone,  // changes after the last checkpoint are lost with the process
-  // As kNone, but trainers keep their pushes until a checkpoint contains them. A push is lost only
-  // if its trainer is lost too.
+  // Like kNone, but trainers keep their pushes until a checkpoint contains them. A push is lost
+  // only if its trainer is lost too.
   kReplayable,
   kLogged  // no acknowledged push is lost
 };

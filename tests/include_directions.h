@@ -1,4 +1,4 @@
-// Which folder of the product may include which: the walls between its rooms.
+// The allowed includes between the directories of the product.
 #pragma once
 
 #include <map>
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Folder -> the folders whose headers it includes. tests/tidy_test.cc compares this with the files:
-// a new arrow is a row that someone wrote down, an arrow that is gone leaves its row. The rows have
-// no circle.
+// Directory -> the directories from which its headers may be included. tests/tidy_test.cc compares
+// this with the files: a new dependency needs a new row, and a removed dependency must remove its
+// row. The rows contain no cycle.
 inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
   static const std::map<std::string, std::set<std::string>> directions = {
       {"collective", {"common/base", "common/tensor"}},

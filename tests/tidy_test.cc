@@ -1,6 +1,5 @@
-// The rules of docs/ARCHITECTURE.md that can be read off the source tree: who may include whom,
-// what may not be called, how large things may be. Each failure names file, line and what to do
-// instead.
+// Checks the rules of docs/ARCHITECTURE.md that can be verified in the source tree: allowed
+// includes, forbidden calls, and size limits. Each failure names the file, the line and a remedy.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +50,7 @@ std::vector<SourceFile> Sources() {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// The folders that `from` includes, by the lines of its files; each with a place in the source.
+// The directories that `from` includes, according to its files; each with a place in the source.
 std::map<std::string, std::map<std::string, std::string>> Included() {
   const std::regex include(R"re(^\s*#include "([^"]+)")re");
   std::map<std::string, std::map<std::string, std::string>> included;
@@ -106,8 +105,8 @@ TEST(Tidy, TheTableOfIncludesHasNoCircle) {
   }
 }
 
-// Headers that are slow, or that would tie everybody to a library, stay out of headers; the few
-// that exist to wrap a library are included by .cc files only.
+// Headers that are slow, or that would tie all users to a library, must not be included by headers.
+// The few headers that wrap a library are included by .cc files only.
 TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
   static const std::set<std::string> kWrappers = {
       "collective/rendezvous/dial.h",
@@ -146,7 +145,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
 struct BannedRow {
   const char* pattern;
   const char* instead;
-  std::vector<std::string> allowed;  // files or folders
+  std::vector<std::string> allowed;  // files or directories
 };
 
 const std::vector<BannedRow>& Banned() {

@@ -35,7 +35,7 @@ std::string SignedText(const Announcement& announcement, const std::string& secr
 // message names its writer.
 StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string& job,
                                       const std::string& secret);
-// The same without a check of the signature. For messages only.
+// Like the function above, without a check of the signature. For messages only.
 StatusOr<Announcement> ReadUnverified(const std::string& text);
 
 }  // namespace tandem::collective

@@ -8,7 +8,7 @@
 
 namespace tandem::collective {
 
-// A connection whose handshake has succeeded.
+// A connection after a successful handshake.
 struct PeerConnection {
   std::unique_ptr<BlockingIoContext::Socket> socket;
   Hello hello;

@@ -15,7 +15,7 @@ class ScheduleCursor {
   // `schedule` is not owned and must outlive this.
   explicit ScheduleCursor(const Schedule& schedule) : schedule_(&schedule) { SkipIdle(); }
 
-  // The schedule step whose half is running; null if all halves of this direction are done.
+  // The schedule step of the running half; null if all halves of this direction are done.
   const Step* sending() const { return At(send_step_); }
   const Step* receiving() const { return At(recv_step_); }
   bool done() const { return sending() == nullptr && receiving() == nullptr; }

@@ -23,7 +23,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
 // Returns `did you mean "x"?`, or "" if no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
-// The same for the end of a sentence: `; did you mean "x"?`, or "".
+// Like DidYouMean, for the end of a sentence: `; did you mean "x"?`, or "".
 std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tandem

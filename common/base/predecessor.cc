@@ -17,7 +17,7 @@ bool WaitForPreviousInstance(const std::string& what, const std::function<bool()
   for (bool said = false; held(); said = true) {
     if (SteadyNow() >= end) return false;
     LOG_IF(WARNING, !said) << what << "; waiting up to " << Seconds(patience) << " s for its end";
-    poll(nullptr, 0, kPauseMs);  // there is no notification of the release
+    poll(nullptr, 0, kPauseMs);  // the release sends no notification
   }
   return true;
 }

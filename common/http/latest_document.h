@@ -21,8 +21,9 @@ class LatestDocument {
   explicit LatestDocument(std::function<StatusDocument()> make);
   ~LatestDocument();  // waits for the call of `make` in progress
 
-  // The document as it is now. While a call of `make` takes longer than kPatience, the one before
-  // with its age among the facts. Not ready where there is none, or none younger than kAgeMax.
+  // Returns the current document. While a call of `make` takes longer than kPatience, it returns
+  // the previous document, with the document's age as one of the facts. If there is none, or none
+  // younger than kAgeMax, the result is not ready.
   StatusDocument Get();
 
  private:

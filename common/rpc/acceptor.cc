@@ -23,10 +23,11 @@ constexpr Duration kIdleRound = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr int kAcceptsARound = 64;
 constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-// As gRPC sets it on sockets that it accepts itself: unanswered bytes end a connection.
+// The value that gRPC sets on sockets it accepts itself: unacknowledged bytes end a connection
+// after it.
 constexpr unsigned kUserTimeoutMs = 10'000;
 
-// Whether the other end of a Unix-domain socket is our own user's, or root's.
+// Returns whether the peer of a Unix-domain socket is this process's user or root.
 bool IsOurs(int fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -34,8 +35,8 @@ bool IsOurs(int fd) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-// A caller of another protocol is answered as gRPC would, so that it can tell what the server
-// speaks; with bytes unread the kernel would cut the answer off.
+// Replies to a caller of another protocol as gRPC would, so that the caller can tell the server's
+// protocol. Unread bytes are drained first, because otherwise the kernel would discard the reply.
 void Dismiss(int fd, bool tls) {
   std::array<char, 4096> unread;
   (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -84,7 +85,8 @@ Acceptor::~Acceptor() {
   const uint64_t one = 1;
   CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   thread_.join();
-  // Another process may hold a copy of the socket: callers must be refused all the same.
+  // Another process may hold a copy of the socket. shutdown() makes the kernel refuse callers
+  // nevertheless.
   for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
 }
 
@@ -108,7 +110,7 @@ void Acceptor::Run() {
       if (IsListener(fd)) AcceptSome(fd, now);
       if (!waiting_.contains(fd)) continue;
       if ((events[static_cast<size_t>(i)].events & kGone) != 0) {
-        waiting_.erase(fd);  // it would take a turn from callers that are there
+        waiting_.erase(fd);  // it would use up a turn of callers that are still connected
       } else {
         Look(fd, now);
       }
@@ -160,7 +162,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
     return;
   }
   if (local) admissions_->Prove(*connection, Standing::kTrusted);
-  // Edge-triggered: half a hello must not keep this thread busy.
+  // Edge-triggered, so that an incomplete hello does not keep this thread busy.
   epoll_event event{};
   event.events = EPOLLIN | kGone | EPOLLET;
   event.data.fd = key;
@@ -215,8 +217,8 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
-  // The longest and the shortest wait take turns. Then neither a crowd that came earlier nor
-  // callers that come again and again keep another caller of their address waiting for long.
+  // The longest and the shortest wait take turns. So neither many earlier callers nor callers that
+  // reconnect again and again delay another caller of the same address for long.
   if (newest_first_) std::reverse(greeted.begin(), greeted.end());
   const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);

@@ -1,6 +1,7 @@
-// Accepts the connections of a gRPC server in a thread of its own, and hands over those that begin
-// as HTTP/2 or TLS does. gRPC would take every connection, and out of descriptors it stops
-// accepting for ever (CVE-2023-4785).
+// Accepts the connections of a gRPC server on a separate thread. It hands a connection over to gRPC
+// only after its first bytes look like HTTP/2 or TLS.
+// gRPC itself would accept every connection, and it stops accepting forever once it runs out of
+// descriptors (CVE-2023-4785).
 #pragma once
 
 #include <functional>
@@ -20,22 +21,23 @@ namespace tandem::rpc {
 
 struct AcceptorOptions {
   bool tls = false;
-  // Within this time the first bytes of a connection must be there.
+  // The first bytes of a connection must arrive within this time.
   Duration hello_timeout = std::chrono::seconds(5);
-  // Of all callers; a connection that is trusted does not count. More wait in the kernel's queue.
+  // Limits for all callers together. A trusted connection does not count. Further connections wait
+  // in the kernel's queue.
   double accepts_burst = 512, accepts_per_second = 512;
-  // Takes the connection, whose first bytes are still to be read.
+  // Receives a connection whose first bytes are still unread.
   std::function<void(int listener, Fd connection)> hand_over;
 };
 
 class Acceptor {
  public:
-  // `sockets` listen, do not block, and are TCP or Unix-domain sockets. A Unix-domain socket takes
-  // this process's own user and root alone, and trusts them.
+  // `sockets` are listening, non-blocking, and are TCP or Unix-domain sockets. A Unix-domain socket
+  // accepts only this process's own user and root, and trusts both.
   static StatusOr<std::unique_ptr<Acceptor>> Start(std::vector<Fd> sockets,
                                                    std::shared_ptr<Admissions> admissions,
                                                    AcceptorOptions options);
-  // No hand_over runs any more afterwards; nobody can connect.
+  // Stops the thread. After it returns, no hand_over runs and no client can connect.
   ~Acceptor();
 
  private:
@@ -43,7 +45,7 @@ class Acceptor {
     Fd fd;
     int listener;
     std::shared_ptr<Connection> connection;
-    bool greeted = false;  // the hello is there, but the source's turn is not
+    bool greeted = false;  // the hello has arrived; the connection waits for its source's turn
   };
 
   Acceptor(std::vector<Fd> sockets, std::shared_ptr<Admissions> admissions,
@@ -53,10 +55,12 @@ class Acceptor {
   void Run();
   void AcceptSome(int listener, Time now);
   void Welcome(int listener, Fd fd, Time now);
-  // Reads what is there of the hello. The connection is handed over, goes on waiting, or is closed.
+  // Reads the available bytes of the hello. Then it hands the connection over, keeps it waiting, or
+  // closes it.
   void Look(int fd, Time now);
   void Begin(Waiting waiting);
-  // Once a round: those who wait for their turn, and those who wait too long.
+  // Runs once per round. Hands over connections whose turn has come, and closes those that have
+  // waited too long.
   void Tend(Time now);
   void Listen(bool on);
 
@@ -66,8 +70,8 @@ class Acceptor {
   TokenBucket accepts_;
   Fd epoll_, stop_;
   bool listening_ = true;
-  bool newest_first_ = false;  // of those who wait for their turn
-  Time pause_until_;           // out of descriptors
+  bool newest_first_ = false;  // order of the connections that wait for their turn
+  Time pause_until_;           // set when the process is out of descriptors
   std::unordered_map<int, Waiting> waiting_;
   std::thread thread_;
 };

@@ -1,6 +1,6 @@
-// How many connections a server has, and whose: callers that have not proved who they are get a
-// small part, so that they can take neither the descriptors of the process nor the places of
-// others.
+// Limits the number of connections of a server, in total and per caller. Callers without a proven
+// identity ("strangers") get a small part only. So they cannot exhaust the descriptors of the
+// process or displace other callers.
 #pragma once
 
 #include <functional>
@@ -18,51 +18,58 @@
 namespace tandem::rpc {
 
 struct AdmissionLimits {
-  // Of all callers together. The rest of the descriptors is for files, logs and sockets that this
+  // Limit for all callers together. The other descriptors are for files, logs and sockets that this
   // process opens itself.
   size_t connections_max = 4096;
   size_t strangers_max = 1024;
   size_t strangers_per_source_max = 32;  // a TLS connection takes about 150 kB
-  // New connections of a source that gRPC takes on. A caller that proves who it is does not count.
+  // New connections of one source that gRPC accepts. A caller that proves its identity does not
+  // count.
   double begun_burst = 16, begun_per_second = 4;
-  // A connection that proved nothing costs its source up to so many further ones when it ends: all
-  // of them after frames that no honest client sends, else by the budget that it took. A refused
-  // flood of calls takes about 5 ms of a core, so one a second stays below 1 %.
+  // When an unproven connection ends, it costs its source up to this number of further connections.
+  // The cost is the full number after frames that no honest client sends. Otherwise it is
+  // proportional to the budget that the connection used.
+  // A refused flood of calls takes about 5 ms of a core, so one flood per second uses less than 1
+  // %.
   double offence_cost = 7;
-  // So many may be missing: the next connection of the source then waits (1 + debt_max) / 4 s.
+  // The debt limit of a source, in connections: the next connection then waits (1 + debt_max) / 4
+  // s.
   double debt_max = 3;
   StrangerLimits strangers;
   Duration stranger_lifetime = std::chrono::seconds(60);
-  // False: there is nothing to prove, every caller counts as trusted once gRPC has its connection.
+  // False: callers cannot prove an identity, so each caller counts as trusted once gRPC has its
+  // connection.
   bool callers_prove = false;
 };
 
-// connections_max is half of the limit of descriptors, and the others fit into that.
+// Sets connections_max to half of the descriptor limit, and the other limits to fit into it.
 AdmissionLimits LimitsForThisProcess();
 
-// Thread-safe. Held by a shared_ptr, which each connection has a copy of.
+// Thread-safe. Owned by a shared_ptr; each connection holds a copy of it.
 class Admissions : public std::enable_shared_from_this<Admissions> {
  public:
   explicit Admissions(AdmissionLimits limits);
 
-  // Counts the connection. When there is no place, the oldest stranger's is ended for it; null when
-  // there is none, and then the caller closes the descriptor.
+  // Counts the connection. If the server is full, it ends the oldest stranger's connection to make
+  // room.
+  // Returns null if there is no stranger; the caller must then close the descriptor.
   std::shared_ptr<Connection> Admit(int fd, const std::string& peer, const std::string& source,
                                     Time now);
-  // Whether gRPC may take on the connection now; if not, ask again later.
+  // Returns whether gRPC may accept the connection now. If not, call again later.
   bool MayBegin(Connection& connection, Time now);
-  // The connection proved who it is. Nothing happens when it is gone.
+  // Records that the connection's caller proved its identity. Does nothing if the connection is
+  // closed.
   void Prove(const std::string& peer, Standing standing);
   void Prove(Connection& connection, Standing standing);
-  // Ends strangers that are older than their lifetime, and forgets idle sources.
+  // Ends connections of strangers that are older than stranger_lifetime, and forgets idle sources.
   void Expire(Time now);
-  // Ends the oldest stranger; false when there is none.
+  // Ends the oldest stranger's connection. Returns false if there is none.
   bool EndOldestStranger();
 
   const AdmissionLimits& limits() const { return limits_; }
   size_t connections() const;
   size_t strangers() const;
-  // Connections that were ended or refused for want of a place.
+  // Number of connections that were ended or refused because the server was full.
   uint64_t turned_away() const;
 
  private:
@@ -75,9 +82,9 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
 
   void Closed(Connection& connection);
   Source& SourceOf(const std::string& name) TD_REQUIRES(mu_);
-  // Takes it off the list of strangers; false when it is not there.
+  // Removes the connection from the list of strangers. Returns false if it is not in the list.
   bool TakeOff(Connection& connection) TD_REQUIRES(mu_);
-  // `source` null: any. The connection stays counted until its descriptor is closed.
+  // `source` null: any source. The connection counts until its descriptor is closed.
   bool EndOldest(const std::string* source) TD_REQUIRES(mu_);
 
   const AdmissionLimits limits_;

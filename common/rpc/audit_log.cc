@@ -16,9 +16,9 @@
 namespace tandem::rpc {
 namespace {
 
-constexpr size_t kRepeatedMax = 4096;  // kinds of records that are counted at a time
+constexpr size_t kRepeatedMax = 4096;  // kinds of records counted at the same time
 constexpr size_t kReasonBytesMax = 256;
-constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;  // lines, of all callers together
+constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;  // lines, for all callers together
 constexpr int64_t kRefusedShare = 4;  // refused calls get a quarter of each file
 
 std::string WallClock() {
@@ -33,7 +33,7 @@ std::string WallClock() {
   return absl::StrFormat("%s.%03dZ", text, millis);
 }
 
-// "ipv4:127.0.0.1:41002" -> "ipv4:127.0.0.1": connections come and go, hosts stay.
+// "ipv4:127.0.0.1:41002" -> "ipv4:127.0.0.1": the ports of a host's connections change.
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 std::string Numbered(const std::string& path, int number) {
@@ -113,7 +113,7 @@ void AuditLog::Rotate() {
   for (int i = options_.files_max - 1; i > 0; --i) {
     std::rename(Numbered(options_.path, i - 1).c_str(), Numbered(options_.path, i).c_str());
   }
-  // Without another file the one that is there grows on.
+  // If no new file can be opened, the current file keeps growing.
   const Status opened = OpenFile();
   LOG_IF(WARNING, !opened.ok()) << opened.message();
 }
@@ -145,7 +145,7 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
       ++it;
       continue;
     }
-    // What has not come again for a while is new when it does.
+    // A record that was not repeated in the last window is new when it occurs again.
     const bool stays = !all && r.count > 0;
     if (r.count > 0) entries->push_back({r.last, r.count, WallClock()});
     r.count = 0;
@@ -154,7 +154,8 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
   }
 }
 
-// Refused calls rotate no file away: lines of calls that changed something would go with it.
+// Lines of refused calls never cause a rotation: it would remove lines of calls that changed
+// something.
 bool AuditLog::HasRoomForRefused(int64_t size) {
   return refused_bytes_ + size <= options_.bytes_max / kRefusedShare &&
          bytes_ + size <= options_.bytes_max && refused_pace_.Take(clock_.Now());
@@ -197,7 +198,7 @@ void AuditLog::WriteLine(const Entry& entry) {
     if (refused) left_out_ = 0;
     return;
   }
-  // Half a line would spoil the next one.
+  // An incomplete line would corrupt the next one.
   const bool cut = written <= 0 || ftruncate(file_.get(), bytes_) == 0;
   lost_.Add(1);
   LOG_EVERY_T(WARNING, 1.0) << "audit log " << options_.path << ": "

@@ -1,5 +1,5 @@
-// grpc::ByteBuffer at both ends of tensor_codec.h and of small protobuf messages. Includes gRPC:
-// for .cc files only.
+// Conversions between grpc::ByteBuffer and the messages of tensor_codec.h, and small protobuf
+// messages. Includes gRPC, so include it in .cc files only.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -14,10 +14,10 @@
 
 namespace tandem::rpc {
 
-// References the message's memory; each `keep` is held until gRPC has sent or dropped the bytes.
+// References the message's memory. Each `keep` is held until gRPC has sent or dropped the bytes.
 grpc::ByteBuffer ToByteBuffer(codec::EncodedMessage message);
 
-// A received buffer as fragments; holds on to its memory.
+// A received buffer as fragments. Holds a reference to the buffer's memory.
 class ReceivedMessage {
  public:
   explicit ReceivedMessage(const grpc::ByteBuffer& buffer);
@@ -28,7 +28,7 @@ class ReceivedMessage {
   std::vector<std::span<const std::byte>> fragments_;
 };
 
-// For small messages. INVALID_ARGUMENT when the bytes are not such a message.
+// For small messages. INVALID_ARGUMENT: the bytes are not a message of this type.
 Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* message);
 Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message);
 grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message);

@@ -42,7 +42,7 @@ BioPtr ReadOnlyBio(const std::string& text) {
 
 CertPtr NextCert(BIO* pem) {
   CertPtr cert(PEM_read_bio_X509(pem, nullptr, nullptr, nullptr));
-  ERR_clear_error();  // the end of the text is one
+  ERR_clear_error();  // the end of the text counts as an error in OpenSSL
   return cert;
 }
 
@@ -53,7 +53,7 @@ constexpr int kDaySeconds = 24 * 3600;
 
 CertPtr FirstCert(const std::string& pem) { return NextCert(ReadOnlyBio(pem).get()); }
 
-// A key behind a password is not asked for on the terminal: it is no key.
+// A key with a password is rejected; OpenSSL must not ask for the password on the terminal.
 KeyPtr ReadKey(const std::string& pem) {
   static char none[] = "";
   KeyPtr key(PEM_read_bio_PrivateKey(ReadOnlyBio(pem).get(), nullptr, nullptr, none));
@@ -67,7 +67,7 @@ std::string NameText(X509_NAME* name) {
   return TextOf(bio.get());
 }
 
-// A certificate of a stranger may hold any bytes as its date.
+// A stranger's certificate can contain any bytes as its date.
 StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
@@ -84,7 +84,7 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
-// OpenSSL reads "DNS:a,IP:b" as a list, so a name must not bring commas of its own.
+// OpenSSL parses "DNS:a,IP:b" as a list, so a name must not contain commas.
 Status CheckHost(const std::string& host) {
   const bool good = !host.empty() && host.size() <= 253 &&
                     (IsAddress(host) || std::all_of(host.begin(), host.end(), [](unsigned char c) {
@@ -94,7 +94,7 @@ Status CheckHost(const std::string& host) {
   return InvalidArgument("host \"%s\": expected a DNS name or an IP address", host);
 }
 
-// The parts that every certificate has. `signer`: null for one that signs itself.
+// The parts common to all certificates. `signer` null: self-signed.
 struct Draft {
   CertPtr cert{X509_new()};
   KeyPtr key{EVP_EC_gen("P-256")};
@@ -180,14 +180,14 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
   Draft draft;
   draft.signer = signer.get();
   const int64_t issued = request.issued == 0 ? WallSeconds() : request.issued;
-  // A common name has 64 characters at most, and nobody looks at it; the URI says it all.
+  // A common name is limited to 64 characters. It is not checked; the URI contains the identity.
   const std::string name =
       std::string(RoleName(request.identity.role)) + " of " + request.identity.job;
   draft.Begin(name.substr(0, 64), issued - kClockSkewSeconds,
               std::min(issued + int64_t{request.days} * kDaySeconds, facts.not_after));
   draft.Extend(NID_basic_constraints, "critical,CA:FALSE");
   draft.Extend(NID_key_usage, "critical,digitalSignature");
-  // Nobody but a pserver can be taken for a server.
+  // Only a pserver's certificate can be used as a server certificate.
   draft.Extend(NID_ext_key_usage, request.identity.role == PeerRole::kPserver
                                       ? "serverAuth,clientAuth"
                                       : "clientAuth");
@@ -294,7 +294,8 @@ struct Pem {
   unsigned mode;
 };
 
-// A new file, so that its rights are ours and a link left by somebody is not followed.
+// Creates a new file, so that this process sets its mode and does not follow a link that another
+// user left.
 Status WriteNew(const Pem& pem, const std::string& path) {
   unlink(path.c_str());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, pem.mode));
@@ -306,8 +307,8 @@ Status WriteNew(const Pem& pem, const std::string& path) {
   return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
 }
 
-// A program that watches finds files that do not fit each other for microseconds at most; it looks
-// again a second later.
+// Writes files that belong together. A watching program sees inconsistent files for microseconds at
+// most; it checks again one second later.
 Status WriteTogether(const std::vector<Pem>& pems) {
   std::vector<FileToWrite> files;
   for (const Pem& pem : pems) {

@@ -1,5 +1,6 @@
-// Certificates (X.509) made, read and judged with OpenSSL: an authority of one's own, and leaves
-// with a role in a job (identity.h). EC keys on P-256, signed with SHA-256; keys as PKCS #8.
+// Makes, reads and checks X.509 certificates with OpenSSL: a private certificate authority, and
+// leaf certificates with a role in a job (identity.h).
+// Keys are EC keys on P-256 in PKCS #8 format; signatures use SHA-256.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +17,51 @@ struct CertifiedKey {
   std::string cert, key;  // PEM
 };
 
-// An authority that may sign leaves and no further authorities.
+// Makes an authority that can sign leaf certificates but no further authorities.
 StatusOr<CertifiedKey> MakeAuthority(const std::string& name, int days);
 
 struct LeafRequest {
   PeerIdentity identity;
-  // DNS names and IP addresses at which clients reach it; needed by pservers alone.
+  // DNS names and IP addresses at which clients reach the process; required for pservers only.
   std::vector<std::string> hosts;
   int days = 30;
   int64_t issued = 0;  // seconds since 1970; 0: now
 };
-// A key and its certificate, valid from five minutes before (clocks differ) and never longer than
-// the authority's. INVALID_ARGUMENT: a bad job or host, or an authority that is none or has
-// expired.
+// Returns a new key and its certificate. The certificate is valid from five minutes ago, because
+// clocks differ, and not longer than the authority's.
+// INVALID_ARGUMENT: a bad job or host name, or an authority that is not one or has expired.
 StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const LeafRequest& request);
 
-// What stands in a certificate.
+// The contents of a certificate.
 struct CertificateFacts {
   std::string subject, issuer;            // one line each
   std::vector<std::string> uris, hosts;   // subject alternative names
-  std::optional<PeerIdentity> identity;   // when the only URI is one of ours
+  std::optional<PeerIdentity> identity;   // set if the only URI is a Tandem identity
   int64_t not_before = 0, not_after = 0;  // seconds since 1970
   bool authority = false;
   std::string sha256;  // of the whole certificate, hex
 };
-// The first certificate of a PEM text; INVALID_ARGUMENT when there is none.
+// Reads the first certificate of a PEM text. INVALID_ARGUMENT: there is none.
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
 // "2026-11-21 19:30 UTC"
 std::string DateText(int64_t seconds);
-// OK, or UNAUTHENTICATED "expired on ..." or "is valid from ... on": `now` in seconds since 1970.
+// Checks the validity period at `now`, in seconds since 1970. UNAUTHENTICATED: "expired on ..." or
+// "is valid from ... on".
 Status CheckValidity(const CertificateFacts& facts, int64_t now);
-// OK when the key is the certificate's; INVALID_ARGUMENT otherwise.
+// Checks that the key belongs to the certificate. INVALID_ARGUMENT: it does not.
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem);
-// OK when one of the certificates in `ca_pem` signed it; UNAUTHENTICATED naming its issuer.
+// Checks that one of the certificates in `ca_pem` signed the certificate. UNAUTHENTICATED (names
+// the issuer): none did.
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem);
 
-// Seconds since 1970, by the clock against which certificates are judged.
+// Seconds since 1970 on the clock that certificate checks use.
 int64_t WallSeconds();
 
-// Writes tls.key, ca.crt and tls.crt into `dir` (made with mode 0700), each in one piece, the key
-// readable by its owner alone. Programs that use the folder take them up.
+// Writes tls.key, ca.crt and tls.crt into `dir`, which is created with mode 0700. Each file is
+// replaced atomically; only its owner can read the key. Programs that use the directory load the
+// new files.
 Status WriteTlsFolder(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem);
-// ca.crt and ca.key in `dir`; ALREADY_EXISTS when one is there.
+// Writes ca.crt and ca.key into `dir`. ALREADY_EXISTS: one of the files exists.
 Status WriteAuthority(const std::string& dir, const CertifiedKey& authority);
 StatusOr<CertifiedKey> ReadAuthority(const std::string& dir);
 

@@ -1,5 +1,5 @@
-// Client channels with the settings that every Tandem client uses. The header has no gRPC in it
-// beyond forward declarations.
+// Client channels with the settings that every Tandem client uses. The header contains only forward
+// declarations of gRPC.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,23 @@ class ChannelCredentials;
 
 namespace tandem::rpc {
 
-// Largest message that a client or server takes or sends.
+// Largest message that a client or server accepts or sends.
 inline constexpr int kMessageBytesMax = (1 << 30) + (1 << 20);
 
-// Credentials for any number of channels. The files are read again when they change (within
-// seconds); connections that are there stay. A server must prove the host name that was dialled
-// and, where `server_uri` is not empty, that identity (ToUri of identity.h). Errors of
-// CheckTlsFiles.
+// Makes credentials for any number of channels. Changed files are loaded within seconds; existing
+// connections stay open.
+// A server must prove the dialled host name and, if `server_uri` is not empty, that identity (ToUri
+// of identity.h). Errors: those of CheckTlsFiles.
 StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const TlsFiles& tls, const std::string& server_uri = "");
 
-// A channel that does not connect yet: keepalive 10 s/10 s also without calls, back-off 100 ms to 1
-// s between attempts (measured: with gRPC's defaults a client needs up to 10 s after a server is
-// back, with these 0.6 s), no proxy from the environment, messages up to kMessageBytesMax. Channels
-// to the same address share no connection. One attempt to connect lasts up to 5 s: during a flood
-// from the caller's own address a server lets callers of that address wait for seconds.
+// Makes a channel that is not connected yet. Keepalive is 10 s/10 s, also without calls. Proxies
+// from the environment are ignored. Messages have up to kMessageBytesMax bytes. Channels to the
+// same address share no connection.
+// The back-off between connection attempts is 100 ms to 1 s. With gRPC's defaults a client needs up
+// to 10 s after a server is back; with these values it needs 0.6 s (measured).
+// One attempt to connect lasts up to 5 s. During a flood from the caller's own address, a server
+// delays callers of that address by seconds.
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);

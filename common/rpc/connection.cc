@@ -18,22 +18,22 @@
 namespace tandem::rpc {
 namespace {
 
-// A state of the process as a whole: descriptors belong to the process, and close() is called by
-// gRPC, which hands no context.
+// Process-wide state: descriptors belong to the process, and gRPC calls close() without a context.
 struct Table {
   Mutex mu;
   std::unordered_map<int, std::shared_ptr<Connection>> by_fd TD_GUARDED_BY(mu);
   std::unordered_map<std::string, std::shared_ptr<Connection>> by_random TD_GUARDED_BY(mu);
-  std::atomic<size_t> size{0};  // so that programs without a server look at nothing else
+  std::atomic<size_t> size{0};  // lets programs without a server skip the lookup
 };
 
 Table& TheTable() {
-  // Never destroyed: close() is called until the very end of the process.
+  // Never destroyed, because close() is called until the process ends.
   static Table* const table = std::make_unique<Table>().release();
   return *table;
 }
 
-// The IPv4 address of a caller that came to an IPv6 socket.
+// Returns the IPv6 address, or null after it wrote the IPv4 address to `v4`. The latter is also the
+// case for an IPv4 caller of an IPv6 socket.
 const in6_addr* AsV6(const sockaddr* address, in_addr* v4) {
   if (address->sa_family == AF_INET) {
     *v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
@@ -154,7 +154,7 @@ std::string PeerName(const sockaddr* address) {
   if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "unix:";
   char text[INET6_ADDRSTRLEN] = "";
   in_addr v4{};
-  // The port lies at the same place in both.
+  // The port is at the same offset in both structures.
   const int port = ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
   if (const in6_addr* v6 = AsV6(address, &v4)) {
     inet_ntop(AF_INET6, v6, text, sizeof(text));
@@ -182,14 +182,14 @@ std::string SourceName(const sockaddr* address) {
 
 }  // namespace tandem::rpc
 
-// The contract of close(2). gRPC closes its sockets with it, and thereby tells that a connection
-// is over; the definition of a program takes the place of libc's for the libraries, too.
+// Follows the contract of close(2). gRPC closes its sockets with it, which shows that a connection
+// has ended. A definition in the program replaces libc's function in the libraries too.
 extern "C" __attribute__((visibility("default"))) int close(int fd) {
   tandem::rpc::Connection::Closing(fd);
   return static_cast<int>(syscall(SYS_close, fd));
 }
 
-// The contract of recvmsg(2), which gRPC reads its sockets with.
+// Follows the contract of recvmsg(2), with which gRPC reads its sockets.
 extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message,
                                                                   int flags) {
   const auto got = static_cast<ssize_t>(syscall(SYS_recvmsg, fd, message, flags));

@@ -32,7 +32,7 @@ StatusOr<Endpoint> ParsePath(std::string_view path) {
 
 StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   const std::string whole(text);
-  // A host may be called "unix": unix:7000.
+  // "unix" can also be a host name: unix:7000.
   if (text.starts_with(kUnix) && text.find('/') != text.npos) {
     return ParsePath(text.substr(kUnix.size()));
   }
@@ -66,7 +66,7 @@ std::string ToString(const Endpoint& endpoint) {
 bool IsLoopback(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return true;
   if (endpoint.host == "localhost" || endpoint.host == "::1") return true;
-  // A name such as 127.0.0.1.example.org is none of ours.
+  // A name such as 127.0.0.1.example.org is not a loopback address.
   in_addr address;
   return inet_pton(AF_INET, endpoint.host.c_str(), &address) == 1 &&
          ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;

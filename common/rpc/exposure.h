@@ -1,4 +1,4 @@
-// What may be sent to whom without TLS.
+// Checks which servers a client may send data to without TLS.
 #pragma once
 
 #include "common/base/status.h"
@@ -7,9 +7,10 @@
 
 namespace tandem::rpc {
 
-// For clients, before they send anything: PERMISSION_DENIED where gradients, parameters and proofs
-// would cross a network in the clear. Not so to loopback addresses, with TLS, or where that is
-// allowed. To a Unix-domain socket as CheckOwnSocket says (common/base/own_files.h).
+// Call before a client sends anything. PERMISSION_DENIED: gradients, parameters and proofs would
+// cross a network unencrypted.
+// Loopback addresses, TLS, and an explicit permission are OK. A Unix-domain socket is checked by
+// CheckOwnSocket (common/base/own_files.h).
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network);
 

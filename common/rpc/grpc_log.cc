@@ -16,9 +16,10 @@ constexpr size_t kBytesMax = 256;
 constexpr Duration kPace = std::chrono::seconds(1);
 
 void Write(gpr_log_func_args* line) {
-  // gRPC calls this an error on every TLS connection that it has verified at once.
+  // gRPC reports this as an error for every TLS connection that it verified synchronously.
   if (strstr(line->message, "cancel_check_peer") != nullptr) return;
-  static LogPace* const pace = std::make_unique<LogPace>().release();  // used until the very end
+  // Used until the process ends.
+  static LogPace* const pace = std::make_unique<LogPace>().release();
   const char* slash = strrchr(line->file, '/');
   const char* file = slash == nullptr ? line->file : slash + 1;
   const auto left_out = pace->Admit(file, SteadyNow());

@@ -1,5 +1,5 @@
-// What gRPC says, in this program's log. gRPC writes what callers sent, unescaped and without a
-// limit, to standard error.
+// Sends gRPC's log lines to this program's log. gRPC would write bytes from callers to standard
+// error, unescaped and without a limit.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace tandem::rpc {
 
-// Escapes control characters and bytes that are not ASCII, and cuts to 256 bytes.
+// Escapes control characters and non-ASCII bytes, and truncates to 256 bytes.
 std::string OneLine(std::string_view text);
 
-// One line a second for each source file. Thread-safe.
+// Limits log lines to one per second for each source file. Thread-safe.
 class LogPace {
  public:
-  // The number of lines that were left out before this one; nullopt: this one is left out.
+  // Returns the number of lines dropped before this one; nullopt: drop this line.
   std::optional<uint64_t> Admit(const std::string& file, Time now);
 
  private:

@@ -22,7 +22,7 @@ Status PrepareCall(Time deadline, grpc::ClientContext* context) {
   if (deadline == Time::max()) return InvalidArgument("a call without a deadline");
   const Duration left = deadline - SteadyNow();
   if (left <= Duration::zero()) return DeadlineExceeded("the deadline passed before the call");
-  // gRPC wants wall-clock time and turns it back into a steady one at once.
+  // gRPC requires wall-clock time and converts it back to steady time immediately.
   context->set_deadline(std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   context->set_wait_for_ready(true);

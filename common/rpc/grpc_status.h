@@ -1,4 +1,5 @@
-// Status <-> grpc::Status, and the deadline of a call. Includes gRPC: for .cc files only.
+// Converts between Status and grpc::Status, and sets the deadline of a call. Includes gRPC, so
+// include it in .cc files only.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -9,14 +10,15 @@
 
 namespace tandem::rpc {
 
-// The code numbers are the same on both sides. Messages longer than 2 KiB are cut (they travel in
-// HTTP/2 headers, which have a limit of 8 KiB).
+// The code numbers are the same on both sides. Messages longer than 2 KiB are truncated, because
+// they are sent in HTTP/2 headers, which are limited to 8 KiB.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 
-// Makes `context` ready for a call that ends at `deadline` at the latest, and waits for a server
-// that is not there yet. Every call goes through here. INVALID_ARGUMENT without a deadline
-// (Time::max()), DEADLINE_EXCEEDED when it has passed: then the call must not be made.
+// Prepares `context` for a call that ends at `deadline` at the latest and waits for a server that
+// is not reachable yet. Every call must use it.
+// INVALID_ARGUMENT: there is no deadline (Time::max()). DEADLINE_EXCEEDED: the deadline has passed.
+// After an error the call must not be made.
 [[nodiscard]] Status PrepareCall(Time deadline, grpc::ClientContext* context);
 
 }  // namespace tandem::rpc

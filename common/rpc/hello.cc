@@ -6,7 +6,7 @@ namespace {
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 Hello ReadClientHello(std::string_view bytes) {
-  // RFC 8446: a record of type handshake (5.1), in it a ClientHello (4.1.2).
+  // RFC 8446: a record of type handshake (5.1) that contains a ClientHello (4.1.2).
   constexpr size_t kTypeAt = 0, kMajorAt = 1, kMessageAt = 5;
   constexpr char kHandshake = 22, kMajor = 3, kClientHello = 1;
   const auto differs = [bytes](size_t at, char expected) {
@@ -29,7 +29,8 @@ Hello ReadHello(std::string_view bytes, bool tls) {
 }
 
 std::string_view ClientRandom(std::string_view hello) {
-  // After the headers of record (5 bytes) and message (4), and the version (RFC 8446, 4.1.2).
+  // Offset after the record header (5 bytes), the message header (4) and the version (RFC 8446,
+  // 4.1.2).
   constexpr size_t kAt = 11;
   return hello.substr(kAt, kHelloBytes - kAt);
 }

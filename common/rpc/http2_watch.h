@@ -1,6 +1,7 @@
-// Reads the frame headers of what an HTTP/2 client sends (RFC 9113, 4.1), before gRPC does, and
-// says when the connection must end. gRPC 1.51 buffers header blocks without a bound
-// (CVE-2023-33953) and works on streams that are reset at once (CVE-2023-44487).
+// Checks the frame headers that an HTTP/2 client sends (RFC 9113, 4.1), before gRPC reads them, and
+// decides when the connection must end.
+// gRPC 1.51 buffers header blocks without a limit (CVE-2023-33953) and processes streams that are
+// reset immediately (CVE-2023-44487).
 #pragma once
 
 #include <array>
@@ -15,11 +16,12 @@
 namespace tandem::rpc {
 
 struct Http2Limits {
-  // Of all frames but DATA. Header blocks fit into one frame: gRPC's clients send at most 8 KiB.
+  // Limit for all frames except DATA. Header blocks fit into one frame: gRPC's clients send at most
+  // 8 KiB.
   uint32_t frame_bytes_max = 16'384;
-  // RST_STREAM: a client that cancels all of its calls at once passes.
+  // Limits for RST_STREAM. A client that cancels all of its calls at once stays within them.
   double resets_burst = 256, resets_per_second = 32;
-  // SETTINGS, PING, PRIORITY, GOAWAY, empty DATA and frames of unknown types.
+  // Limits for SETTINGS, PING, PRIORITY, GOAWAY, empty DATA frames and frames of unknown types.
   double controls_burst = 256, controls_per_second = 64;
 };
 
@@ -28,10 +30,12 @@ class Http2Watch {
  public:
   explicit Http2Watch(const Http2Limits& limits = {});
 
-  // The next bytes, in any pieces. False: the connection must end; so it is with every later call.
-  // `stranger`: pays for calls and bytes of a caller that has not proved who it is; else null.
+  // Checks the next bytes, which may be split anywhere. False: the connection must end; every later
+  // call returns false too.
+  // `stranger` is charged for calls and bytes of a caller without a proven identity; null: the
+  // caller is trusted.
   bool Feed(std::string_view bytes, StrangerShare* stranger, Time now);
-  // Why, after Feed said false; "" before.
+  // The reason after Feed() returned false; "" before.
   const char* why() const { return why_; }
 
  private:
@@ -39,7 +43,7 @@ class Http2Watch {
 
   const Http2Limits limits_;
   TokenBucket resets_, controls_;
-  size_t preface_ = 0;  // bytes of the preface that were there
+  size_t preface_ = 0;  // received bytes of the preface
   std::array<uint8_t, 9> header_{};
   size_t header_bytes_ = 0;
   uint32_t payload_left_ = 0;

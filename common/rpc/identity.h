@@ -1,5 +1,5 @@
-// Who the owner of a certificate is: a role in a job, written as the certificate's only URI
-// (subject alternative name) in the form of SPIFFE (github.com/spiffe, SPIFFE-ID):
+// The identity in a certificate: a role in a job. It is the certificate's only URI (subject
+// alternative name), in SPIFFE form (github.com/spiffe, SPIFFE-ID):
 // spiffe://tandem/job/NAME/role/ROLE.
 #pragma once
 
@@ -15,14 +15,14 @@ namespace tandem::rpc {
 enum class PeerRole : uint8_t {
   kTrainer,   // trains: pushes and pulls
   kPserver,   // holds parameters
-  kObserver,  // watches
+  kObserver,  // reads only
   kAdmin      // saves, restores, reads everything
 };
 inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver,
                                           PeerRole::kObserver, PeerRole::kAdmin};
 
 const char* RoleName(PeerRole role);  // "trainer"
-// INVALID_ARGUMENT with the nearest name.
+// INVALID_ARGUMENT: unknown name; the message suggests the nearest one.
 StatusOr<PeerRole> ParsePeerRole(std::string_view text);
 
 struct PeerIdentity {
@@ -31,10 +31,10 @@ struct PeerIdentity {
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// [A-Za-z0-9._-]{1,64}, but not "." and "..", which no path may hold.
+// Accepts [A-Za-z0-9._-]{1,64} except "." and "..", which paths must not contain.
 Status CheckJobName(std::string_view job);
 std::string ToUri(const PeerIdentity& identity);
-// INVALID_ARGUMENT saying what was expected.
+// INVALID_ARGUMENT: the message says what was expected.
 StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
 
 }  // namespace tandem::rpc

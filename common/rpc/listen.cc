@@ -14,7 +14,7 @@
 namespace tandem::rpc {
 namespace {
 
-// Enough for a burst of callers between two rounds of the acceptor.
+// Large enough for a burst of callers between two rounds of the acceptor.
 constexpr int kBacklog = 512;
 constexpr int kPortAttempts = 16;
 constexpr char kAnyV6[] = "::", kAnyV4[] = "0.0.0.0";
@@ -46,9 +46,10 @@ StatusOr<Endpoint> ToEndpoint(const sockaddr* name, socklen_t length) {
   return Endpoint{host, std::stoi(port)};
 }
 
-// As numbers, each once: /etc/hosts may give an address twice.
+// Returns numeric addresses without duplicates; /etc/hosts may list an address twice.
 StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
-  // What /etc/hosts says of "localhost" differs: with ::1 in it callers may try that first.
+  // The entries of /etc/hosts for "localhost" differ. If it contains ::1, callers may try that
+  // first.
   if (host == "localhost") return std::vector<std::string>{NumericLocalhost(host)};
   TD_ASSIGN_OR_RETURN(const Addresses found, Resolve(host, 0, 0));
   std::vector<std::string> addresses;
@@ -79,7 +80,7 @@ StatusOr<Fd> ListenOnOne(const std::string& address, int port) {
                              : Unavailable("%s", ErrnoText(error));
 }
 
-// Another user who may write to the folder could put a socket there, to which callers would go.
+// Another user that can write to the directory could put a socket there and receive the callers.
 Status CheckFolder(const std::string& path) {
   const std::string folder = path.substr(0, std::max<size_t>(1, path.rfind('/')));
   struct stat info {};
@@ -105,7 +106,7 @@ StatusOr<Fd> BindPath(const sockaddr_un& address) {
                              : Unavailable("%s", ErrnoText(error));
 }
 
-// Whether a file is there that is a socket where nothing listens.
+// Returns whether the file is a socket on which no process listens.
 bool IsLeftOver(const sockaddr_un& address) {
   struct stat info {};
   if (lstat(address.sun_path, &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
@@ -132,7 +133,7 @@ StatusOr<Listening> TryAll(const std::vector<std::string>& addresses, int port) 
 
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port) {
   StatusOr<Listening> listening = TryAll(addresses, port);
-  // The port that the system chose for the first address may be taken at another one.
+  // The port that the system chose for the first address may be in use at another address.
   for (int i = 1; i < kPortAttempts && port == 0 && !listening.ok(); ++i) {
     listening = TryAll(addresses, port);
   }
@@ -142,7 +143,7 @@ StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int p
 StatusOr<Listening> ListenOn(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return ListenOnPath(endpoint.path);
   if (endpoint.host == kAnyV4 || endpoint.host == kAnyV6) {
-    // One socket for both families, where the machine has IPv6.
+    // Uses one socket for both address families if the machine has IPv6.
     auto both = ListenOnAll({kAnyV6}, endpoint.port);
     if (both.ok() || absl::IsAlreadyExists(both.status())) return both;
     return ListenOnAll({kAnyV4}, endpoint.port);

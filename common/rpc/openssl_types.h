@@ -1,4 +1,4 @@
-// Owners of OpenSSL's objects. For .cc files only.
+// Owning pointers for OpenSSL objects. Include it in .cc files only.
 #pragma once
 
 #include <openssl/bio.h>
@@ -24,11 +24,11 @@ using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY_free>>;
 using SslContextPtr = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 
-// The oldest error of this thread's queue as people can read it, and the queue emptied.
+// Returns the oldest error of this thread's queue in readable form and clears the queue.
 std::string OpensslError();
-// What a memory BIO holds.
+// Returns the contents of a memory BIO.
 std::string TextOf(BIO* bio);
-// The next certificate of a PEM text; null at its end.
+// Returns the next certificate of a PEM text; null: none is left.
 CertPtr NextCert(BIO* pem);
 BioPtr ReadOnlyBio(const std::string& text);
 

@@ -24,7 +24,7 @@
 namespace tandem::rpc {
 namespace {
 
-// The files are watched, so that certificates can be renewed while the server runs.
+// Watches the files, so that certificates can be renewed while the server runs.
 StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
   constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
@@ -43,7 +43,7 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// As the refusal of `listen`, for an address that a socket is bound to.
+// Applies the check of `listen` to an address that a socket is bound to.
 Status CheckReach(const Endpoint& at, const ServerOptions& options) {
   if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
   return PermissionDenied(
@@ -53,7 +53,7 @@ Status CheckReach(const Endpoint& at, const ServerOptions& options) {
       ToString(at));
 }
 
-// Copies of the sockets that were handed in.
+// Copies the given sockets.
 StatusOr<Listening> TakeListeners(const ServerOptions& options) {
   Listening listening;
   listening.port = options.listen.port;
@@ -94,7 +94,7 @@ StatusOr<Listening> Listen(const ServerOptions& options) {
 }
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
-  static std::once_flag reflection;  // the plug-in list is gRPC's own and may be filled once
+  static std::once_flag reflection;  // gRPC's plug-in list is global and may be filled only once
   LinkTlsWatch();
   std::call_once(reflection, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
   grpc::EnableDefaultHealthCheckService(true);

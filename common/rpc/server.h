@@ -1,5 +1,5 @@
 // A gRPC server with the settings that every Tandem daemon uses, plus the health and reflection
-// services. The header has no gRPC in it beyond forward declarations.
+// services. The header contains only forward declarations of gRPC.
 #pragma once
 
 #include <memory>
@@ -27,34 +27,38 @@ class Admissions;
 
 struct ServerOptions {
   Endpoint listen{"127.0.0.1", 0};
-  // cert and key together turn TLS on; with ca, callers must show a certificate signed by it.
+  // `cert` and `key` together enable TLS. With `ca`, callers must present a certificate that it
+  // signed.
   TlsFiles tls;
-  // Without TLS only loopback addresses are listened on, unless this is set.
+  // Without TLS the server listens on loopback addresses only, unless this is set.
   bool insecure_allow_network = false;
-  // So long a taken port is waited for (common/base/predecessor.h).
+  // How long Start() waits for a port that is in use (common/base/predecessor.h).
   Duration patience = {};
-  // Sockets that listen already, TCP or Unix-domain (acceptor.h); then `listen` is not bound.
+  // Sockets that already listen, TCP or Unix-domain (acceptor.h). If given, `listen` is not bound.
   std::vector<std::shared_ptr<Fd>> listeners;
-  // Counts the connections; null: the server makes one whose callers need not prove anything.
+  // Limits the connections. null: the server creates one that does not require callers to prove an
+  // identity.
   std::shared_ptr<Admissions> admissions;
-  size_t memory_bytes_max = size_t{4} << 30;  // of messages in flight; more are refused
+  // Memory of messages in flight; further messages are refused.
+  size_t memory_bytes_max = size_t{4} << 30;
 };
 
 // Thread-safe.
 class RpcServer {
  public:
-  // Starts to listen at once, not serving by its health service until SetServing(true). All
-  // addresses of a host name are listened on (listen.h).
-  // UNAVAILABLE naming address and reason when the port is taken; PERMISSION_DENIED for a network
-  // address without TLS. `services` must outlive the server.
+  // Starts to listen immediately. The health service reports "not serving" until SetServing(true).
+  // The server listens on all addresses of a host name (listen.h). `services` must outlive the
+  // server.
+  // UNAVAILABLE (names address and reason): the port is in use. PERMISSION_DENIED: a network
+  // address without TLS.
   static StatusOr<std::unique_ptr<RpcServer>> Start(const ServerOptions& options,
                                                     const std::vector<grpc::Service*>& services);
   ~RpcServer();  // Stop(now)
 
   const Endpoint& endpoint() const { return endpoint_; }  // with the port that was chosen
-  // What grpc.health.v1.Health says of "" .
+  // Sets the status that grpc.health.v1.Health reports for "".
   void SetServing(bool serving);
-  // Takes no more calls, lets those in progress end until `deadline`, then cancels them.
+  // Accepts no further calls, lets running calls end until `deadline`, then cancels the others.
   void Stop(Time deadline);
 
  private:

@@ -1,5 +1,5 @@
-// The calls and bytes that a server takes of callers before they prove who they are. One budget is
-// for all connections of one address, so that another connection brings no further share.
+// Limits the calls and bytes that a server accepts from callers before they prove an identity. All
+// connections of one address share one budget, so further connections add nothing to it.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,18 @@
 namespace tandem::rpc {
 
 struct StrangerLimits {
-  // HEADERS frames. A client needs three at most, one after another: a call of a session that the
-  // server does not know, OpenSession, and the call that proves its session (RawCall). gRPC holds
-  // about 15 kB for a call, so these take 1 MB at once and 5 MB in the minute of a stranger.
+  // HEADERS frames. A client needs at most three in sequence: a call of a session that the server
+  // does not know, OpenSession, and the call that proves its session (RawCall).
+  // gRPC holds about 15 kB per call, so these limits allow 1 MB at once and 5 MB in a stranger's
+  // minute.
   double calls_burst = 64, calls_per_second = 4;
-  // Frames with their headers. The two calls have 2 kB together; messages of megabytes follow on
-  // connections that were proven (RawCall). gRPC holds bytes until a message is whole.
+  // Bytes of frames, including their headers. The two calls have 2 kB together; messages of
+  // megabytes follow on proven connections (RawCall). gRPC holds the bytes until a message is
+  // complete.
   double bytes_burst = 1 << 20, bytes_per_second = 32 << 10;
 };
 
-// Thread-safe. Held by the shares.
+// Thread-safe. Owned by its shares.
 class StrangerBudget {
  public:
   explicit StrangerBudget(const StrangerLimits& limits)
@@ -37,8 +39,8 @@ class StrangerBudget {
   TokenBucket calls_ TD_GUARDED_BY(mu_), bytes_ TD_GUARDED_BY(mu_);
 };
 
-// The part of the budget that one connection took. It is given back when the connection is proven
-// or gone: the server then holds nothing for it. Thread-safe.
+// The part of the budget that one connection has used. It is returned when the connection is proven
+// or closed, because the server then holds nothing for it. Thread-safe.
 class StrangerShare {
  public:
   explicit StrangerShare(std::shared_ptr<StrangerBudget> budget) : budget_(std::move(budget)) {}
@@ -46,12 +48,12 @@ class StrangerShare {
   StrangerShare(const StrangerShare&) = delete;
   StrangerShare& operator=(const StrangerShare&) = delete;
 
-  // False when the budget is used up. True without a limit after Leave().
+  // False: the budget is used up. Always true after Leave().
   bool TakeCall(Time now);
   bool TakeBytes(size_t count, Time now);
-  // The part of the whole budget that was taken, from 0 to 1.
+  // The used part of the whole budget, from 0 to 1.
   double spent() const;
-  // The caller proved who it is, or is gone.
+  // Returns this share to the budget: the caller proved its identity, or the connection is closed.
   void Leave();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPemBytesMax = 16 << 20;
 
-// `read`: what reading the file `path` gave.
+// `read`: the result of reading the file `path`.
 StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read) {
   if (read.status().code() == StatusCode::kNotFound) {
     return NotFound("TLS file %s cannot be opened [TD6015]", path);
@@ -24,7 +24,7 @@ StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read)
   return read;
 }
 
-// What a process trusts, or is trusted for.
+// Reads a file with which this process verifies peers, or proves its own identity.
 StatusOr<std::string> ReadOwnPem(const std::string& path, OwnRule rule) {
   return AsPem(path, ReadOwnFile(path, kPemBytesMax, rule));
 }
@@ -45,7 +45,7 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
   const TlsFiles chosen = TlsFilesIn(dir);
   std::error_code error;
   if (std::filesystem::is_directory(dir, error) && !std::filesystem::exists(chosen.ca, error)) {
-    // Often it is the folder of a job, which tandemrun takes, with those of its roles in it.
+    // The path is often a job's directory, as tandemrun expects it, with one directory per role.
     return NotFound(
         "tls_dir %s has no ca.crt [TD6015]; hint: the folder of one role, which tandem certs issue "
         "writes: DIR/JOB/ROLE",

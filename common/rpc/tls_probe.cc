@@ -21,12 +21,13 @@ namespace tandem::rpc {
 namespace {
 
 constexpr int kWaitMillis = 1000;
-// What an HTTP/2 client says first (RFC 9113, 3.4), and an empty SETTINGS frame. A server answers
+// The first bytes of an HTTP/2 client (RFC 9113, 3.4) and an empty SETTINGS frame. A server replies
 // with its own settings.
 constexpr std::string_view kHttp2Hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
 
-// OpenSSL writes without MSG_NOSIGNAL, and a peer that hangs up must not end a program that has
-// left SIGPIPE as it is. A signal that comes meanwhile is this thread's, and is taken away.
+// Blocks SIGPIPE in this thread. OpenSSL writes without MSG_NOSIGNAL, and a peer that closes the
+// connection must not end a program that did not ignore SIGPIPE. A signal that arrives meanwhile is
+// pending for this thread and is consumed.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -52,7 +53,7 @@ void LimitWaits(int fd, Duration patience = {}) {
   const auto millis = std::max<int64_t>(kWaitMillis, static_cast<int64_t>(Millis(patience)));
   const timeval limit{millis / 1000, 1000 * (millis % 1000)};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connect() too
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // also limits connect()
 }
 
 StatusOr<Fd> DialPath(const Endpoint& server) {
@@ -88,14 +89,14 @@ StatusOr<Fd> Dial(const Endpoint& server) {
   return fd;
 }
 
-// One attempt to speak TLS.
+// The result of one TLS handshake.
 struct Handshake {
   Fd socket;
   SslContextPtr context;
   SslPtr ssl;
   bool done = false;
   int error = 0;       // SSL_get_error, when not done
-  std::string reason;  // OpenSSL's words
+  std::string reason;  // OpenSSL's error text
   bool server_spoke() const { return SSL_get_state(ssl.get()) != TLS_ST_CW_CLNT_HELLO; }
 };
 
@@ -108,7 +109,7 @@ Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
   return used ? OkStatus() : InvalidArgument("TLS files: %s", OpensslError());
 }
 
-// `tls` null: only to see whether anybody answers.
+// `tls` null: only checks whether a server accepts the connection.
 StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls,
                                Duration patience = {}) {
   Handshake shake;
@@ -165,7 +166,7 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
   return Unavailable("%s does not answer a TLS handshake", at);
 }
 
-// The handshake is done, so we accept the server's signature; is it the right server?
+// Checks the identity of the server after the handshake, in which its signature was verified.
 Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_uri) {
   const CertPtr cert(SSL_get1_peer_certificate(ssl));
   const BioPtr bio(BIO_new(BIO_s_mem()));
@@ -186,8 +187,8 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
                           Named(cert.get()), server_uri);
 }
 
-// TLS 1.3 lets the client finish before the server has looked at its certificate; so only an answer
-// shows that it was accepted.
+// In TLS 1.3 the client finishes before the server has verified its certificate. So only a reply
+// shows that the server accepted it.
 Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   SSL_write(ssl, kHttp2Hello.data(), static_cast<int>(kHttp2Hello.size()));
   char answer[9];
@@ -208,7 +209,7 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 
-// A server that got plaintext where it expected TLS hangs up without a word.
+// A server that expects TLS closes a plaintext connection without a reply.
 Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();

@@ -1,5 +1,5 @@
-// Why a connection does not come about. gRPC says "failed to connect" or "Socket closed" of every
-// cause; this dials once more with OpenSSL, sees what happens, and says what to do.
+// Finds out why a connection fails. gRPC reports "failed to connect" or "Socket closed" for every
+// cause. This code dials again with OpenSSL, and reports the cause and a remedy.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace tandem::rpc {
 
-// Blocks for at most about two seconds; with TLS for `patience` at each of three steps where that
-// is more, because a server under a flood lets callers wait. OK: a connection with these files
-// works (again). UNAVAILABLE: nobody is there, or not long enough to tell; worth another try.
-// Anything else stays wrong until somebody changes something: UNAUTHENTICATED (a certificate is not
-// accepted, by us or by the server), PERMISSION_DENIED (the server is not `server_uri`; "":
-// anybody), FAILED_PRECONDITION (one side speaks TLS and the other does not), or an error of
-// CheckTlsFiles.
+// Blocks for about two seconds at most. With TLS each of the three steps may take `patience` if
+// that is more, because a server under a flood delays its callers. OK: a connection with these
+// files works (again).
+// UNAVAILABLE: no server replies, or the check ran out of time; a retry can help.
+// All other errors are permanent until the configuration changes.
+// UNAUTHENTICATED: this side or the server rejects a certificate. PERMISSION_DENIED: the server is
+// not `server_uri` ("": any server). FAILED_PRECONDITION: only one side uses TLS. Other codes:
+// those of CheckTlsFiles.
 Status ProbeConnection(const Endpoint& server, const TlsFiles& tls, const std::string& server_uri,
                        Duration patience = {});
 

@@ -22,8 +22,8 @@ void FreeHeld(void*, void* held, CRYPTO_EX_DATA*, int, long, void*) {
   const std::unique_ptr<Held> gone(static_cast<Held*>(held));
 }
 
-// The connection that the acceptor linked with the ClientHello of `ssl`; null when there is none.
-// The SSL object holds it from the first call on.
+// Returns the connection that the acceptor linked with the ClientHello of `ssl`, or null. The SSL
+// object holds a reference from the first call on.
 Connection* ConnectionOf(SSL* ssl) {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeHeld);
   const auto* held = static_cast<const Held*>(SSL_get_ex_data(ssl, index));
@@ -48,7 +48,7 @@ int WatchedRead(SSL* ssl, void* buffer, int size) {
   } else if (connection->Decrypted({static_cast<const char*>(buffer), static_cast<size_t>(got)})) {
     return got;
   }
-  // So that SSL_get_error() says SSL_ERROR_SSL, and gRPC closes the connection.
+  // Makes SSL_get_error() return SSL_ERROR_SSL, so that gRPC closes the connection.
   ERR_raise(ERR_LIB_USER, ERR_R_OPERATION_FAIL);
   return -1;
 }

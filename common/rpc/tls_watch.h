@@ -1,9 +1,10 @@
-// What gRPC decrypts is read by its Connection first: the file defines SSL_read().
+// Lets a Connection check the bytes that gRPC decrypts, before gRPC reads them. The .cc file
+// defines SSL_read() for this.
 #pragma once
 
 namespace tandem::rpc {
 
-// Called by servers, so that the linker takes the file into their programs.
+// Servers call this so that the linker includes the object file.
 void LinkTlsWatch();
 
 }  // namespace tandem::rpc

@@ -1,4 +1,4 @@
-// The job secret: callers and servers that hold it belong to the job (session_proof.h).
+// The job secret. Callers and servers that know it belong to the job (session_proof.h).
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace tandem::rpc {
 
-// Metadata of earlier versions: they sent the same proof with every call. It is refused.
+// Metadata key of earlier versions, which sent the same proof with every call. Servers reject it.
 inline constexpr const char* kTokenMetadata = "x-tandem-token";
 
-// The secret in a file, without the line end. PERMISSION_DENIED when others may read the file, or
-// it belongs to a user who is neither that of this process nor root. INVALID_ARGUMENT when it holds
-// fewer than 16 characters, DATA_LOSS with more than 4096. A file that cannot be read is named with
-// the system's reason.
+// Reads the secret in a file, without the line end. An unreadable file is reported with the
+// system's reason.
+// PERMISSION_DENIED: other users can read the file, or its owner is neither this process's user nor
+// root. INVALID_ARGUMENT: fewer than 16 characters. DATA_LOSS: more than 4096 characters.
 StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace tandem::rpc

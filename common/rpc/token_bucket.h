@@ -1,4 +1,4 @@
-// A limit on a rate: `burst` events at once, and `per_second` in the long run.
+// Token bucket: limits a rate to `burst` events at once and `per_second` on average.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@ class TokenBucket {
   TokenBucket(double burst, double per_second)
       : burst_(burst), per_second_(per_second), tokens_(burst) {}
 
-  // False when `count` tokens are not there; then none is taken.
+  // Takes `count` tokens. False: there are too few, and none is taken.
   bool Take(Time now, double count = 1) {
     Refill(now);
     if (tokens_ < count) return false;
     tokens_ -= count;
     return true;
   }
-  // Takes `count` tokens, at the most until `debt_max` are missing.
+  // Takes `count` tokens, even beyond zero, but to no more than `debt_max` missing tokens.
   void Charge(double count, double debt_max) {
     tokens_ = std::max(tokens_ - count, std::min(tokens_, -debt_max));
   }

@@ -1,4 +1,5 @@
-# Everything Tandem links, found once. The Debian packages that provide it: deploy/packages.txt.
+# Finds everything that Tandem links, once. deploy/packages.txt lists the Debian packages that
+# provide it.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
@@ -20,17 +21,18 @@ if(TANDEM_TESTS)
   find_package(benchmark 1.7 CONFIG REQUIRED)
 endif()
 
-# oneDNN: Debian's CMake config wants OpenCL; the library alone is enough for us.
+# oneDNN: Debian's CMake config requires OpenCL. Tandem needs only the library.
 find_path(TANDEM_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(TANDEM_DNNL_LIBRARY dnnl REQUIRED)
 add_library(tandem_dnnl UNKNOWN IMPORTED)
 set_target_properties(tandem_dnnl PROPERTIES IMPORTED_LOCATION ${TANDEM_DNNL_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_DNNL_INCLUDE} INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
 
-# ONNX: the definition of its messages alone.
+# ONNX: only the definition of its messages.
 find_path(TANDEM_ONNX_PROTO onnx/onnx.proto REQUIRED)
 
-# libxsmm: small matrix products compiled at plan time. Static in Debian; needs dl, threads, and no BLAS.
+# libxsmm compiles small matrix products at plan time. Debian's library is static; it needs dl and
+# threads, but no BLAS.
 find_path(TANDEM_XSMM_INCLUDE libxsmm.h REQUIRED)
 find_library(TANDEM_XSMM_LIBRARY xsmm REQUIRED)
 find_library(TANDEM_XSMM_NOBLAS xsmmnoblas REQUIRED)
@@ -39,8 +41,8 @@ set_target_properties(tandem_xsmm PROPERTIES IMPORTED_LOCATION ${TANDEM_XSMM_LIB
   INTERFACE_INCLUDE_DIRECTORIES ${TANDEM_XSMM_INCLUDE}
   INTERFACE_LINK_LIBRARIES "${TANDEM_XSMM_NOBLAS};Threads::Threads;${CMAKE_DL_LIBS};m")
 
-# CUDA: nvcc is not always on PATH; cuDNN is a package of its own beside CUDA. Before 9.8 cuDNN has
-# no graphs for a device that is described to it.
+# CUDA: nvcc is not always on PATH, and cuDNN is a separate package. Before 9.8, cuDNN cannot make
+# graphs for a device from its description.
 set(TANDEM_WITH_CUDA OFF)
 set(TANDEM_CUDNN_VERSION 0)
 if(NOT TANDEM_CUDA STREQUAL "OFF")
@@ -54,7 +56,7 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
       string(REGEX REPLACE ".*CUDNN_MAJOR ([0-9]+).*CUDNN_MINOR ([0-9]+).*" "\\1.\\2"
         TANDEM_CUDNN_VERSION "${version}")
     endif()
-    # For a test alone: NCCL is opened at run time.
+    # Only for a test: the product opens NCCL at run time.
     find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${cuda_root}/include)
   endif()
   if(TANDEM_NVCC AND TANDEM_CUDNN AND TANDEM_CUDNN_VERSION VERSION_GREATER_EQUAL 9.8)
@@ -62,7 +64,7 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_COMPILER ${TANDEM_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
     enable_language(CUDA)
-    # CMake 3.25 does not know that this nvcc takes C++20.
+    # CMake 3.25 does not know that this nvcc accepts C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     find_package(CUDAToolkit 12 REQUIRED)

@@ -1,7 +1,8 @@
-# `cmake --install build --prefix DIR` installs the programs with what runs them as services (component
-# tandem), the C++ client for find_package(Tandem) (dev), the Python client (python) and the CUDA module
-# (cuda) where it was built. Target tandem_programs builds all but the module. Each component is a Debian
-# package (TandemPackages.cmake), but the CUDA module: its libraries are not Debian's.
+# `cmake --install build --prefix DIR` installs these components: the programs with their service
+# files (tandem), the C++ client for find_package(Tandem) (dev), the Python client (python), and the
+# CUDA module if it was built (cuda).
+# Target tandem_programs builds everything except the module. Each component is a Debian package
+# (TandemPackages.cmake), except the CUDA module, because its libraries are not in Debian.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # packages need no tests
@@ -37,7 +38,8 @@ set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
 install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_placement
     tandem_shm_rpc tandem_shm tandem_codec tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
-# pserver/client/client.h and what it includes. The headers of the installed libraries alone.
+# Installs pserver/client/client.h and the headers that it includes, and no others of the installed
+# libraries.
 foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h
         common/rpc/endpoint.h common/rpc/identity.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
   get_filename_component(folder ${header} DIRECTORY)

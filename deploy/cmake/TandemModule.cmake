@@ -1,6 +1,6 @@
-# tandem_module(NAME SRCS a.cc b.cc DEPS tandem_base absl::strings)   one static library per folder
+# tandem_module(NAME SRCS a.cc b.cc DEPS tandem_base absl::strings)   one static library
 # tandem_program(NAME SRCS main.cc DEPS ...)                          one program in build/bin
-# tandem_test(NAME SRCS x_test.cc DEPS ... [LABELS ...])              one gtest binary, its cases in ctest
+# tandem_test(NAME SRCS x_test.cc DEPS ... [LABELS ...])              one gtest binary
 function(tandem_module name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SRCS})
@@ -22,16 +22,18 @@ function(tandem_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # One ctest entry a binary: listing cases needs a run of each binary at build time, and starting a
-  # process per case costs more than most cases do.
+  # One ctest entry per binary. Listing the cases would run each binary at build time, and a process
+  # per case costs more than most cases do.
   add_test(NAME ${name} COMMAND ${name})
-  # The limit is against hangs: far above what a sanitizer's build takes on a loaded machine.
+  # The limit ends tests that hang. It is far above the duration of a sanitizer build on a loaded
+  # machine.
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}"
     ENVIRONMENT "TANDEM_SOURCE_DIR=${CMAKE_SOURCE_DIR};TANDEM_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
 endfunction()
 
-# A test written in Python (Debian's, whose modules it uses), with tests/support/script.py for what it is
-# given: tandem_script_test(NAME FILE [PROPERTIES ...]). Skipped where something that it needs is missing.
+# tandem_script_test(NAME FILE [PROPERTIES ...]) adds a test in Python. It uses Debian's Python and
+# its modules, and gets its settings through tests/support/script.py. The test is skipped if
+# something that it needs is missing.
 find_program(TANDEM_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 function(tandem_script_test name file)
   if(NOT TANDEM_PYTHON3)

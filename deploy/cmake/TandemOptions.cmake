@@ -1,4 +1,4 @@
-# Language standard, warnings, sanitizers, compiler cache and where things are built.
+# Language standard, warnings, sanitizers, compiler cache and output directories.
 set(TANDEM_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO (when nvcc is found), ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(TANDEM_TESTS "Build the tests and benchmarks" ON)
@@ -19,7 +19,8 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
   $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
-# Same bits in every mode: a multiply and an add may not be contracted in one place and not in another.
+# Results must have the same bits in every mode. So the compiler must not contract a multiply and an
+# add into one instruction.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
@@ -28,12 +29,12 @@ endif()
 
 if(TANDEM_SANITIZE)
   add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -g1)
-  # g++ 12 sees uninitialised memory in its own library where a sanitizer's checks stand between, and
-  # warns of fences (Asio's) that its thread sanitizer does not model.
+  # If sanitizer checks are on, g++ 12 warns of uninitialised memory in its own library. It also warns of
+  # fences (Asio's) that its thread sanitizer does not model.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-tsan)
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    add_compile_options(-Wno-pass-failed)  # checks stand in the way of vectors
+    add_compile_options(-Wno-pass-failed)  # the checks prevent vectorisation
   endif()
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
   if(TANDEM_SANITIZE MATCHES "undefined")
@@ -46,7 +47,8 @@ endif()
 
 find_program(TANDEM_CCACHE ccache)
 if(TANDEM_CCACHE)
-  # Paths relative to the source root, so that a second build folder finds what the first compiled.
+  # Paths are relative to the source root, so that a second build directory reuses cached results of
+  # the first.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TANDEM_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})

@@ -1,4 +1,4 @@
-# Debian packages: cpack -G DEB --config build/CPackConfig.cmake -B DIR leaves there
+# Debian packages. cpack -G DEB --config build/CPackConfig.cmake -B DIR writes to DIR
 #   tandem           the programs, units, manifests, examples, monitoring, docs
 #   libtandem-dev    the C++ client, for find_package(Tandem)
 #   python3-tandem   the Python client

@@ -21,7 +21,7 @@ import sys
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "diagrams")
 FONT, SMALL = 13, 12
-WIDTH_OF_CHARACTER = 0.6  # of the font's size; generous for Helvetica and DejaVu Sans
+WIDTH_OF_CHARACTER = 0.6  # relative to the font size; generous for Helvetica and DejaVu Sans
 LINE, GAP, MARGIN, BOX = 17, 12, 20, 10
 INK, PALE, ACCENT, NOTE, WRONG = "#1f2937", "#9ca3af", "#dbeafe", "#fef3c7", "#b91c1c"
 

@@ -14,7 +14,7 @@ import re
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 GENERATED = ("Generated from `proto/{}` by `deploy/docs/references.py`; do not edit.\n"
              "The text is that of the comments in the file.\n")
-# Page -> title, source, first paragraph, the message that comes first.
+# Page -> title, source, first paragraph, first message.
 PAGES = {
     "job-file.md": (
         "Job file", "job.proto",

@@ -54,7 +54,7 @@ def main():
     given = arguments()
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
-    # The parameters' own memory: what the client receives is in the model.
+    # These arrays share the parameters' memory, so received values are in the model.
     params = {name: p.detach().numpy() for name, p in model.named_parameters()}
     with tandem_pserver.Client(given.servers, job=given.job, trainer=given.trainer,
                                trainers=given.trainers, tls=given.tls) as client:

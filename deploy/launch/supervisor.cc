@@ -231,7 +231,7 @@ void Supervisor::CollectEnded() {
     LoseRanks(ended);  // handles those that were not restarted
     Blame(ended);
   }
-  // A pserver that was told to stop, and ends with another code than 0, lost data.
+  // A pserver that was requested to stop, and exits with a code other than 0, lost data.
   if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
 }
 

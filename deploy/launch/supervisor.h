@@ -90,7 +90,7 @@ class Supervisor {
   // Whether some ranks have reached the end of the job: a successor would find no peers.
   bool Over() const;
   void Blame(const std::vector<Child*>& ended);
-  // A trainer that lost a peer is no cause while another trainer does not end when it is told to.
+  // A trainer that lost a peer is not the cause while another trainer does not exit on request.
   void BlameSilent();
   Failure FailureOf(Child& child) const;
   void Advance();

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Writes the manual page of a program to stdout: its --help (of tandem also that of every command), and
-# the tables of exit codes and environment variables in docs/reference.
+# Writes the manual page of a program to stdout. The page contains the program's --help (for tandem
+# also that of every command), and the tables of exit codes and environment variables in
+# docs/reference.
 #   page.sh PROGRAM VERSION
 set -euo pipefail
 program=$1 version=$2
@@ -14,11 +15,11 @@ case $name in
   *) echo "page.sh: $name has no manual page" >&2; exit 2 ;;
 esac
 
-# Text as roff: no word begins a request, no dash becomes a hyphen.
+# Escapes text for roff: no word begins a request, and no dash becomes a hyphen.
 roff() { sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\([.']\)/\\\\\&\1/" -e "s/'/\\\\(aq/g" -e 's/`/\\(ga/g' -e 's/\^/\\(ha/g' -e 's/~/\\(ti/g'; }
-# What --help says before the flags, as it stands there.
+# Prints the part of --help before the flags, unchanged.
 usage() { awk '/^  --[a-z]/ { exit } { print }' <<<"$1" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' | roff; }
-# "  --flag=VALUE   what it does", and lines that go on, as a list.
+# Formats "  --flag=VALUE   what it does" and its continuation lines as a list.
 flags() {
   awk '/^  --[a-z]/ { found = 1
          line = substr($0, 3); at = index(line, " ")
@@ -27,14 +28,14 @@ flags() {
        found && NF { sub(/^ */, ""); print }' <<<"$1" | roff |
     sed 's/^@TP \(.*\)$/.TP\n.B \1/'
 }
-# Rows of a table of docs/reference/PAGE as a list: those that match PATTERN, with the columns of the
-# name and of the text (0: the last one).
+# Formats rows of a table of docs/reference/PAGE as a list: the rows that match PATTERN, with the
+# columns of the name and of the text (0: the last one).
 rows() {
   awk -F' *[|] *' -v name="$3" -v text="$4" "/$2/"' {
          gsub(/`/, ""); printf "@TP %s\n%s\n", $name, text ? $text : $(NF - 1) }' "$reference/$1" |
     roff | sed 's/^@TP \(.*\)$/.TP\n.B \1/'
 }
-# "file|what it is" of the program.
+# Prints "file|description" for the program.
 files() {
   case $name in
     tandem | tandemrun)
@@ -54,7 +55,7 @@ files() {
       ;;
   esac
 }
-# "what it does|command" of the program.
+# Prints "description|command" for the program.
 examples() {
   case $name in
     tandem)

@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// As the driver reports them.
+// The properties that the driver reports.
 struct DeviceProperties {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0, bus_bits = 0;

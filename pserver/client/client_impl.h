@@ -107,7 +107,7 @@ struct PsClient::Impl {
     std::atomic<uint64_t> sequence{0};
     // Start time of the first Report without a reply; Time(): none. Guarded by mu.
     Time asked;
-    // As of the last pulls of rows.
+    // Values of the last pulls of rows.
     std::atomic<uint64_t> incarnation{0}, version{0};
   };
 
@@ -237,8 +237,8 @@ struct PsClient::Impl {
   // Fetches the maps of servers that joined the running job.
   Status RefreshAddedServers();
   bool IsAdded(const Server& s) const { return static_cast<size_t>(s.index) >= servers.size(); }
-  // As known to this client, the server gave all its buckets away. It may have stopped, and the
-  // client does not call it.
+  // Returns true if, as far as this client knows, the server gave all its buckets away. It may have
+  // stopped, and the client does not call it.
   bool HasLeft(const Server& s) const { return !owns_any(s) && Placement()->map.version() != 0; }
   // Makes a small call to a server. Returns false if the server has left the job. A server may
   // leave and stop during the call; the client therefore checks with the other servers once a

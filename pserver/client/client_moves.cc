@@ -241,8 +241,8 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
       });
   for (auto& [index, part] : *parts) {
     Server& server = ServerAt(index);
-    // Also sent without rows: the condition on the servers' version still applies, and the reply
-    // tells the version.
+    // The request is also sent without rows: the condition on the servers' version still applies,
+    // and the reply contains the version.
     if (cache) TakeKept(index, pull->when, *part);
     Send(server, "Pull", rpc::EncodedProto(part->request), pull->deadline,
          [this, index = index, part = part, &server, join, moved, gone](const Status& status,

@@ -58,7 +58,7 @@ std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number
 constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
 std::string CutKey(uint64_t cut) { return absl::StrFormat("cut/%016x", cut); }
-constexpr std::string_view kCutBegin = "cut/";  // and a ShardMeta behind each
+constexpr std::string_view kCutBegin = "cut/";  // followed by a ShardMeta
 
 class RocksdbStorage final : public Storage {
  public:
@@ -102,7 +102,7 @@ class RocksdbStorage final : public Storage {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "writing checkpoint to " + dir_);
     }
-    // With this batch the new file takes the place of the old one.
+    // This batch replaces the old file by the new one.
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
@@ -129,8 +129,9 @@ class RocksdbStorage final : public Storage {
     }
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
-    // Gap check: what was acknowledged must be there. Going back to an older version on purpose
-    // (RestoreCheckpoint, then training on) writes the file anew, so equal is what is expected.
+    // Gap check: acknowledged versions must be present. A deliberate return to an older version
+    // (RestoreCheckpoint, then further training) writes the file again, so equal versions are
+    // expected.
     if (meta.version() < *acknowledged) {
       return DataLoss(
           "%s: the newest checkpoint is of version %d, but %d was acknowledged [TD4010]", dir_,
@@ -179,7 +180,7 @@ class RocksdbStorage final : public Storage {
   StatusOr<std::vector<KeptCut>> Cuts() override {
     std::vector<KeptCut> cuts;
     const Status status = EachCut([&](uint64_t cut, std::string_view text) {
-      ShardMeta meta;  // of a damaged one, which ReadCut refuses, the version stays 0
+      ShardMeta meta;  // stays 0 for a damaged one, which ReadCut rejects
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       cuts.push_back({cut, meta.version()});
     });
@@ -219,7 +220,8 @@ class RocksdbStorage final : public Storage {
   Status SyncLog() override {
     const uint64_t last = last_entry_;
     const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the update log of " + dir_);
-    // What could not be synced may be gone, even for lack of room: nobody may try once more.
+    // Data that could not be synced may be lost, even if the disk was only full. So no caller may
+    // retry.
     if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
     return last == 0 ? OkStatus() : synced_.Note(last);
   }
@@ -256,8 +258,8 @@ class RocksdbStorage final : public Storage {
     return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
   }
 
-  // What a process wrote before may not be on the disk yet, and stays in these files where there is
-  // no room for it elsewhere. Gives their bytes.
+  // Data written by an earlier process may not be on the disk yet. It stays in these files if there
+  // is no other room for it. Returns the size of the files in bytes.
   StatusOr<uint64_t> SyncLogFiles() const {
     uint64_t bytes = 0;
     std::error_code error;
@@ -315,7 +317,7 @@ class RocksdbStorage final : public Storage {
     }
   }
 
-  // Calls `take` with each cut's number and the ShardMeta behind it, ascending.
+  // Calls `take` with each global snapshot's number and its ShardMeta, in ascending order.
   Status EachCut(const std::function<void(uint64_t, std::string_view)>& take) const {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
     const rocksdb::Slice prefix(kCutBegin.data(), kCutBegin.size());
@@ -336,14 +338,14 @@ class RocksdbStorage final : public Storage {
       known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(cut.values_file());
     });
-    if (!known || !cuts.ok()) return;  // nobody knows what a damaged one needs
+    if (!known || !cuts.ok()) return;  // the needs of a damaged one are unknown
     EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
     });
   }
 
-  // Of the whole checkpoint that the delta builds upon.
+  // Returns the metadata of the full checkpoint on which the delta is based.
   StatusOr<ShardMeta> ReadBase(const ShardSnapshot& delta) const {
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
@@ -364,7 +366,7 @@ class RocksdbStorage final : public Storage {
     head.whole = meta.version();
     return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
   }
-  // With what it builds upon, both in memory.
+  // Reads the delta together with its base, both in memory.
   Status ReadDelta(const ShardMeta& meta, SnapshotSink& taker) const {
     SnapshotAssembler delta, base;
     TD_RETURN_IF_ERROR(ReadImage(meta, delta));
@@ -377,10 +379,10 @@ class RocksdbStorage final : public Storage {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // The last entry of the log that was on the disk. RocksDB takes a damaged length in its newest
-  // record for a write that was cut off, and would leave the record out without a word.
+  // Number of the last log entry on the disk. If the newest record has a damaged length, RocksDB
+  // treats it as an incomplete write and drops it silently.
   PersistentCounter synced_;
-  std::atomic<uint64_t> last_entry_ = 0;  // that was written
+  std::atomic<uint64_t> last_entry_ = 0;  // the last one written
   Mutex mu_;
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
   std::unique_ptr<rocksdb::DB> db_;

@@ -244,7 +244,7 @@ class PserverService final : public Base {
   ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
                              PserverCall call, Runner* runner,
                              std::function<void(const Finish&)> body);
-  // As Hand, for a `body` that may leave the call waiting in the shard under the tag it receives.
+  // Like Hand, for a `body` that may leave the call waiting in the shard under the tag it receives.
   // The wait ends when the caller disconnects.
   ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
@@ -259,8 +259,8 @@ class PserverService final : public Base {
         });
   }
 
-  // As Work, but replies when the changes of `body` are durable. Repartitioned pushes and the next
-  // step of a move rely on the reply.
+  // Like Work, but replies when the changes of `body` are durable. Repartitioned pushes and the
+  // next step of a move rely on the reply.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,

@@ -30,7 +30,7 @@ class NamedBarriers {
   // Adds the call to barrier `name`. It may release the barrier, or get its reply immediately: if
   // its use was already released, or if it is rejected.
   void Enter(const std::string& name, Call call, ReadyAnswers& ready);
-  // Releases complete barriers. Call after a trainer is gone.
+  // Releases complete barriers. Call it after a trainer is lost.
   void Wake(ReadyAnswers& ready);
 
   // Fail the calls of trainers that were restarted.

@@ -192,7 +192,7 @@ class Shard {
   void HasCut(uint64_t cut);  // the snapshot is on disk: later ones have higher numbers
 
   ShardInfo Info() const;
-  // As configured, otherwise as in the options, otherwise ""; never blocks.
+  // Returns the configured job, otherwise the job of the options, otherwise "". Never blocks.
   std::string Job() const;
 
   // Returns the state between two updates. Other calls continue meanwhile; they wait for one slice,

@@ -8,7 +8,7 @@ fail() {
   echo "FAILED: $1" >&2
   failed=1
 }
-# expect CODE TEXT ARGUMENT...: exit code and a part of what is printed.
+# expect CODE TEXT ARGUMENT...: checks the exit code and a part of the output.
 expect() {
   local code=$1 text=$2 status=0 out
   shift 2
@@ -28,7 +28,7 @@ expect 2 'there is no figure "zzzzzzzzzzzzzzz"' zzzzzzzzzzzzzzz
 expect 2 'unknown option "--round=3"' mlp40_step --round=3
 expect 2 'which figure?'
 
-# Five columns everywhere, no name twice, and every name that is not built says so.
+# Each row has five columns, and each name occurs once. A name that is not built is marked.
 rows=0
 while IFS=$'\t' read -r name unit goal state what rest; do
   case $name in \#*) continue ;; esac
@@ -37,7 +37,7 @@ while IFS=$'\t' read -r name unit goal state what rest; do
   case $state in
     built)
       grep -q "\"$name\": Bench" "$here/driver.py" || fail "driver.py does not take $name"
-      # They run whole jobs.
+      # These figures run whole jobs.
       case $name in deepfm_end_to_end | dp_efficiency | hybrid_deepfm | data_wait | tls_overhead) continue ;; esac
       grep -q "{\"$name\"," "$here/main.cc" || fail "main.cc does not run $name"
       ;;

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Takes figures: Tandem and a peer in turns on this machine, one JSON object a figure.
+# Measures figures: runs Tandem and a peer in turns on this machine, and prints one JSON object per
+# figure.
 #   tests/bench/run.sh --list                names, units, goals
 #   tests/bench/run.sh NAME... [--rounds=5] [--seconds=2] [--wait_idle_s=0] [--out=FILE]
 # Peers run in a Python environment: $TANDEM_BENCH_VENV (any prefix with bin/python3), else
-# build/bench-venv, which is made with pip when it is not there. TANDEM_BUILD_DIR: build/ if unset.
-# A run beside other work, or of fewer than 5 rounds, says "trusted": false and meets no goal.
+# build/bench-venv, which is created with pip if it is missing. TANDEM_BUILD_DIR: build/ if unset.
+# A run beside other work, or with fewer than 5 rounds, reports "trusted": false and meets no goal.
 # Exit codes: 0 figures printed, 1 a run or its check failed, 2 unknown or not built yet,
-# 3 something that the peer needs is missing.
+# 3 a requirement of the peer is missing.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 table=$here/figures.tsv
@@ -14,7 +15,7 @@ table=$here/figures.tsv
 list() {
   awk -F'\t' '!/^#/ { printf "%-20s %-10s %-14s %-14s %s\n", $1, $2, $3, $4, $5 }' "$table"
 }
-# The name in the table that needs the fewest edits, when that is a typing mistake away.
+# Prints the most similar name of the table if it differs by a typing mistake only.
 nearest() {
   awk -F'\t' -v word="$1" '
     function min(a, b) { return a < b ? a : b }

@@ -17,7 +17,7 @@ import script
 
 script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
-# Folders of docs/ with pages for users; the others have no commands.
+# Directories of docs/ with pages for users; the others have no commands.
 FOLDERS = ("start", "guides", "troubleshooting")
 # Blocks that are not commands, by the beginning of their first line.
 SCREENS = ("                         pserver (sync)",)

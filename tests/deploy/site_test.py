@@ -98,7 +98,7 @@ class Site(unittest.TestCase):
         wrong, count = [], 0
         for page in pages():
             if "benchmarks" in page or page.endswith(("track-record.md", "CHANGELOG.md")):
-                continue  # they tell of earlier versions
+                continue  # they describe earlier versions
             for path in re.findall(SOURCE_PATH, read(page)):
                 count += 1
                 # x stands for the reader's own name.

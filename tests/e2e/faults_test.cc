@@ -153,7 +153,7 @@ TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
   job->Signal(SIGTERM);
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
-  // Rank 0 says where it is; what was asked for is no error.
+  // Rank 0 reports its progress; a requested stop is not an error.
   EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: stopped on request after step "));
   EXPECT_THAT(job->Output(), HasSubstr("; its checkpoint is in " + Path("ck") + " [TD7007]"));
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("error")));

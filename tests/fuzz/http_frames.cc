@@ -1,4 +1,5 @@
-// What an HTTP/2 client sends to a server, as Http2Watch reads it before gRPC does.
+// Fuzz target: the bytes that an HTTP/2 client sends to a server, as Http2Watch reads them before
+// gRPC does.
 #include "common/rpc/http2_watch.h"
 
 #include <memory>
@@ -27,7 +28,7 @@ std::string Frame(size_t length, char type, char flags) {
   return frame + std::string(length, 'x');
 }
 
-// The pieces in which bytes come make no difference, and what the watch refused stays refused.
+// The split of the bytes into pieces has no effect, and a rejected connection stays rejected.
 bool Accepts(std::string_view input, bool stranger) {
   Reader whole, pieces;
   const bool accepted = whole.Feed(input, stranger);

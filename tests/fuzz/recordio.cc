@@ -1,4 +1,5 @@
-// recordio files as they are, and with corrected checksums, so that the parser reaches the damage.
+// Fuzz target: recordio files, unchanged and with corrected checksums, so that the parser reaches
+// the damage.
 #include <zlib.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// tfrecord files as they are, and with corrected checksums, so that the parser reaches the damage.
+// Fuzz target: tfrecord files, unchanged and with corrected checksums, so that the parser reaches
+// the damage.
 #include <cstring>
 
 #include "common/base/crc32c.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The GPU list: what has to be seen on a machine with a CUDA device. Ends in under ten minutes and
-# writes gpu.json and gpu.md; what did not run stands there as such.
+# The GPU list: the checks that need a machine with a CUDA device. Ends in under ten minutes and
+# writes gpu.json and gpu.md, which also list the checks that did not run.
 #   tests/gpu/run.sh [--out=DIR] [--resume=gpu.json]
 #                                                builds in build/, then runs; --resume: what an
 #                                                earlier run on that device has left
@@ -33,10 +33,10 @@ build() {
   "$root/deploy/build.sh" -DTANDEM_CUDA=ON >&2
 }
 
-# Programs, the module, and the libraries that are neither glibc's nor CUDA's.
+# Packs programs, the module, and all libraries except glibc's and CUDA's.
 pack_into() {
   local to
-  # They are there where nccl.h and cupti.h are.
+  # These exist if nccl.h and cupti.h are installed.
   [[ ! -e $root/build/tests/gpu_nccl_abi_test ]] || programs+=(tests/gpu_nccl_abi_test)
   [[ ! -e $root/build/tests/gpu_cupti_abi_test ]] || programs+=(tests/gpu_cupti_abi_test)
   to=$(mktemp -d)

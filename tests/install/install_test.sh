@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What cmake --install leaves is enough: the programs run, a program of one's own finds the client by
-# find_package(Tandem) and trains, and Python finds its package.
+# Tests that the result of cmake --install is complete: the programs run, an external program finds
+# the client with find_package(Tandem) and trains, and Python finds its package.
 #   install_test.sh SOURCE BUILD
 set -euo pipefail
 source=$1 build=$2

@@ -104,7 +104,8 @@ TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
 
 OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
 
-// What is said of pushes, of parameters `updates` updates older than those they are applied to.
+// Returns the warning about pushes whose parameters are `updates` updates older than those they are
+// applied to.
 std::string SaidOf(const OptimizerSpec& optimizer, uint64_t updates) {
   StaleGradients stale(optimizer);
   std::string said;

@@ -130,7 +130,7 @@ TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "back", 30, reduce), undisturbed);
 }
 
-// Only one rank is told to stop: all stop after the same step, which is saved.
+// Only one rank is requested to stop. All stop after the same step, which is saved.
 TEST_F(ReduceStrategyTest, AllStopTogether) {
   const Args flags = {"--checkpoint.dir=" + Path("store"), "--checkpoint.every_steps=10",
                       "--reduce_strategy=Reduce"};

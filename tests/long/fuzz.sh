@@ -1,12 +1,14 @@
 #!/bin/bash
-# Every parser under libFuzzer with address, leak and undefined behaviour sanitizers (preset fuzz), so
-# many CPU minutes each, 10 by default; first, as target "mutations", the fuzz tests of strategy, job,
-# program, data and ONNX files with TANDEM_FUZZ_RUNS files of each kind (1,000,000; TANDEM_SEED too).
+# Runs every parser under libFuzzer with address, leak and undefined behaviour sanitizers (preset
+# fuzz), each for the given CPU minutes, 10 by default. First, as target "mutations", it runs the fuzz
+# tests of strategy, job, program, data and ONNX files with TANDEM_FUZZ_RUNS files of each kind
+# (1,000,000; TANDEM_SEED too).
 #   tests/long/fuzz.sh [MINUTES_PER_TARGET [TARGET...]]
-# What is found goes on from run to run in build-fuzz/fuzz, or the folder TANDEM_FUZZ_KEEP: corpus/TARGET,
-# crashes/TARGET-*, and a row a run in figures.tsv. The table at the end adds them up; TANDEM_UPDATE=1
-# puts its rows into docs/project/benchmarks/fuzz.md. Exit code 1: a target crashed.
-# For its test: TANDEM_FUZZ_PROGRAMS, the folder of fuzz_TARGET, and TANDEM_FUZZ_PAGE.
+# Results are kept from run to run in build-fuzz/fuzz, or the directory TANDEM_FUZZ_KEEP:
+# corpus/TARGET, crashes/TARGET-*, and one row per run in figures.tsv. The table at the end sums the
+# rows. TANDEM_UPDATE=1 writes it to docs/project/benchmarks/fuzz.md. Exit code 1: a target crashed.
+# For the test of this script: TANDEM_FUZZ_PROGRAMS, the directory of fuzz_TARGET, and
+# TANDEM_FUZZ_PAGE.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 minutes=${1:-10}
@@ -28,7 +30,8 @@ mutations() {
   build/tests/onnx_fuzz_test
 }
 
-# One turn of a target: libFuzzer for some seconds. Adds a row of figures; 72 is a signal to end.
+# Runs libFuzzer on a target for some seconds. Adds a row of figures. Exit code 72 means that a
+# signal ended it.
 turn() {
   local name=$1 seconds=$2 log=$out/$1.log words=$out/seeds/$1/words.dict flags=() rc=0
   local TIMEFORMAT='%U %S' used
@@ -47,10 +50,10 @@ turn() {
   [ $rc -eq 0 ] || { echo "fuzz.sh: $name ended with $rc: $log" >&2; return 1; }
 }
 
-# The seconds of CPU in the last row.
+# Prints the CPU seconds of the last row.
 last_seconds() { tail -1 "$figures" | cut -f5; }
 
-# CPU seconds are what counts: turns go on until there are enough of them.
+# Runs turns until a target has used enough CPU seconds.
 fuzz() {
   local name=$1 left
   left=$(awk -v minutes="$minutes" 'BEGIN { printf "%d", minutes * 60 }')
@@ -63,7 +66,7 @@ fuzz() {
   done
 }
 
-# Rows add up what figures.tsv has of a target.
+# Prints rows that sum the figures of each target in figures.tsv.
 table() {
   echo "| target | executions | edges | corpus | CPU minutes | crashes |"
   echo "|---|---|---|---|---|---|"
@@ -86,7 +89,7 @@ table() {
     }' "$figures"
 }
 
-# Rows of the page's first table are replaced by those of the file $1, and new ones added at its end.
+# Replaces rows of the page's first table by those of the file $1, and adds new rows at its end.
 update_page() {
   awk '
     FNR == NR { if ($1 == "|" && $2 != "target") { fresh[$2] = $0; names[++n] = $2 }; next }
@@ -100,7 +103,8 @@ update_page() {
   mv "$page.new" "$page"
 }
 
-temporary=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")  # inputs become files
+# Inputs are written to files.
+temporary=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")
 trap 'rm -rf "$temporary"' EXIT
 export TMPDIR=$temporary
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

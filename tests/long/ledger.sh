@@ -1,6 +1,7 @@
 #!/bin/bash
-# The ledger tests with many kills (tests/e2e/ledger_test.cc, ledger_trainers_test.cc): 1000 each by
-# default, about half an hour.
+# Runs the ledger tests with many kills (tests/e2e/ledger_test.cc, ledger_trainers_test.cc):
+# 1000 each by default, which takes about half an hour.
+#
 #   tests/long/ledger.sh [KILLS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -28,7 +28,7 @@ import imported
 import onnx_models as M
 import safetensors_io
 
-BATCH = 16  # of the training; files are exported with M.BATCH
+BATCH = 16  # for training; files are exported with M.BATCH
 
 
 def norms(net):
@@ -52,7 +52,7 @@ def export(net, specs, path, static):
     dynamic = None if static else tuple({0: torch.export.Dim.DYNAMIC} for _ in specs)
     quiet, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    try:  # optimize=False keeps normalisations, which are then trained with their statistics
+    try:  # optimize=False keeps normalisations, so that they are trained with their statistics
         torch.onnx.export(net, args, path, dynamic_shapes=dynamic, verbose=False,
                           optimize=not norms(net), external_data=False)
     finally:
@@ -85,7 +85,7 @@ def tensors(batch, dims, names):
 def loss_of(name, net, inputs, label):
     out = net(*inputs)
     rows = out.reshape(-1, out.shape[-1])
-    if name.endswith("softmax"):  # the import leaves the node at the end to the loss
+    if name.endswith("softmax"):  # the import leaves the final node to the loss
         return F.nll_loss(rows if "log" in name else rows.log(), label)
     return F.cross_entropy(rows, label)
 

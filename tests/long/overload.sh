@@ -1,6 +1,7 @@
 #!/bin/bash
-# A pserver with four times the callers that it keeps up with (tests/e2e/overload_test.cc): two
-# phases of a minute by default. On a machine with nothing else to do.
+# Runs a pserver with four times the callers that it can serve (tests/e2e/overload_test.cc), in two
+# phases of one minute by default. Run it on an otherwise idle machine.
+#
 #   tests/long/overload.sh [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

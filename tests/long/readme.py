@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests" / "deploy"))
 import jobs  # noqa: E402
 COMMAND_SECONDS_MAX = 3000
 SERVER_SECONDS = 3
-# The reader's own names. A command that uses one of them runs with the value.
+# The reader's own names. A command that contains one is run with the value instead.
 PLACEHOLDERS = {
     "JOB": "{folder}/job.pbtxt --epochs=2",
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Ranks of a collective job killed at random (tests/e2e/recovery_test.cc), and trainers and pservers
-# of a hybrid one (click_test.cc): 200 rounds by default, about ten minutes each; the parameters must
-# be those of the undisturbed job.
+# Kills ranks of a collective job at random (tests/e2e/recovery_test.cc), and trainers and pservers
+# of a hybrid job (click_test.cc). Each test has 200 rounds by default and takes about ten minutes.
+# The parameters must equal those of the undisturbed job.
+#
 #   tests/long/recovery.sh [ROUNDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,5 +1,7 @@
 #!/bin/bash
-# The simulator (tests/sim/) with many seeds: 5000 of each mode by default, some minutes.
+# Runs the simulator (tests/sim/) with many seeds: 5000 of each mode by default, which takes some
+# minutes.
+#
 #   tests/long/sim.sh [SEEDS [FIRST]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

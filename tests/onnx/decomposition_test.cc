@@ -1,4 +1,4 @@
-// Nodes that become several operators: their numbers, and slopes where these could go wrong.
+// Tests nodes that become several operators: their results, and critical gradients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ Floats NumbersOf(const Plan& plan, const std::string& var) {
   return {numbers.begin(), numbers.end()};
 }
 
-// What the last node, "y", gives for "x", with the values that the model has. `slopes`: the
-// gradient of the sum of "y" by the parameter "w".
+// Returns the output of the last node, "y", for input "x", with the model's own values. `slopes`:
+// the gradient of the sum of "y" with respect to the parameter "w".
 Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
                 Floats* slopes = nullptr) {
   auto import = graph.Import();
@@ -68,7 +68,7 @@ Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
   return NumbersOf(**plan, "y");
 }
 
-// x + w with w = 0, whose gradient is that of x.
+// x + w with w = 0. The gradient of w equals that of x.
 HandGraph Shifted(int64_t count, int64_t opset = 13) {
   HandGraph graph({count}, opset);
   graph.Weight("w", {count}, 0);
@@ -130,7 +130,7 @@ TEST(OnnxActivations, PReluTrainsItsSlopes) {
   EXPECT_THAT(slopes, ElementsAre(-2, -3));
 }
 
-// Equal numbers are neither greater nor less, and let no gradient through their comparison.
+// Equal numbers are neither greater nor less. A comparison propagates no gradient.
 TEST(OnnxCompare, FloatsAreCompared) {
   const float above = std::nextafter(1.0f, 2.0f), below = std::nextafter(1.0f, 0.0f);
   const std::map<std::string, Floats> wanted = {{"Greater", {0, 1, 0, 0, 1}},
@@ -163,7 +163,7 @@ TEST(OnnxRows, AConvolutionOfOneDimension) {
   SetInts(node, "pads", {1, 1});
   Floats slopes;
   EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}, 1, &slopes), ElementsAre(4, 16, 13));
-  EXPECT_THAT(slopes, ElementsAre(6, 4));  // 2 + 4 meet the first weight, 1 + 3 the second
+  EXPECT_THAT(slopes, ElementsAre(6, 4));  // the first weight gets 2 + 4, the second 1 + 3
 }
 
 TEST(OnnxRows, ATurnedConvolutionOfOneDimension) {
@@ -184,11 +184,11 @@ TEST(OnnxPads, MayDifferFromSideToSide) {
 }
 
 struct PoolCase {
-  Ints kernel, strides, pads;  // of two dimensions
+  Ints kernel, strides, pads;  // for two dimensions
   bool ceil, with_pads;
 };
 
-// As ONNX and PyTorch define it, over an image of 5 by 6.
+// Pooling as ONNX and PyTorch define it, over an image of 5 by 6.
 Floats PoolByHand(const PoolCase& c, const Floats& x, bool max) {
   const Ints size = {5, 6};
   int64_t count[2];
@@ -267,7 +267,8 @@ TEST(OnnxResize, NumbersBecomeBlocks) {
   }
 }
 
-// Between 0, 3 and 9: by PyTorch's align_corners=False and True, and to fewer lines.
+// Interpolates between 0, 3 and 9 as PyTorch's align_corners=False and True, and reduces the number
+// of lines.
 TEST(OnnxResize, LinesBetweenTheOldOnes) {
   struct Case {
     const char* mode;
@@ -294,8 +295,8 @@ TEST(OnnxResize, LinesBetweenTheOldOnes) {
   }
 }
 
-// (v - mean) / sqrt(variance + epsilon) of `count` numbers from `at` on; without a mean of their
-// square.
+// (v - mean) / sqrt(variance + epsilon) for `count` numbers from `at`. If not `centred`, the mean
+// is 0 and the variance is the mean square.
 Floats Normal(const Floats& x, size_t count, double epsilon, bool centred = true) {
   Floats out;
   for (size_t at = 0; at < x.size(); at += count) {
@@ -330,7 +331,7 @@ TEST(OnnxNorms, OfInstancesAndGroups) {
   }
 }
 
-// As PyTorch's RMSNorm is written, and with a quotient.
+// The form of PyTorch's RMSNorm, and the form with a quotient.
 TEST(OnnxNorms, OfTheMeanSquare) {
   const Floats x = {1, 2, -4, 3, 0.5f, 0.25f};
   for (const bool quotient : {false, true}) {
@@ -351,7 +352,7 @@ TEST(OnnxNorms, OfTheMeanSquare) {
   }
 }
 
-// One unit, two steps: update, reset and hidden gate have weights of their own.
+// One unit, two steps. The update, reset and hidden gates have different weights.
 TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   for (const bool linear : {false, true}) {
@@ -377,7 +378,8 @@ TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
   }
 }
 
-// As the exporter writes the bias of a convolution that has none: zeros as many as the filter says.
+// The exporter writes a missing bias of a convolution as zeros, with a count from the filter's
+// shape.
 TEST(OnnxKnown, AListOfOneSizeIsRepeated) {
   HandGraph graph({1, 2});
   graph.Weight("w", {3, 1, 1}, 2);

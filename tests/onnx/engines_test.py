@@ -25,8 +25,9 @@ try:
 except ImportError:
     onnxruntime = None
 
-RELATIVE = 1e-4  # of the largest element
-# What OpenCV 4.6 cannot read: ids as data, erf, tensors of ranks that its layers do not know.
+RELATIVE = 1e-4  # relative to the largest element
+# OpenCV 4.6 cannot read other cases: ids as data, erf, and tensors of ranks that its layers do not
+# support.
 IN_OPENCV = ["lenet", "mlp", "resnet18", "mobilenet_v1", "residual_cnn"]
 
 

@@ -1,5 +1,5 @@
-// Writes DIR/x.onnx for every case x (cases.h), and DIR/x.safetensors: inputs as "in.NAME" and what
-// this engine gives for them as "out.NAME". The other side is tests/onnx/engines_test.py.
+// Writes DIR/x.onnx and DIR/x.safetensors for every case x (cases.h). The latter contains inputs as
+// "in.NAME" and the results of Tandem as "out.NAME". tests/onnx/engines_test.py reads both.
 #include <fstream>
 #include <iostream>
 

@@ -1,5 +1,5 @@
-// Mutated models become programs or are refused with a message; none crashes or hangs. Bytes are
-// changed, and fields of a model that parses: TANDEM_FUZZ_RUNS of each.
+// Fuzz test: a mutated model is imported or rejected with a message, without a crash or hang. The
+// test mutates bytes, and fields of a valid model, TANDEM_FUZZ_RUNS times each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,8 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// What is made of `bytes` is a sound program for any batch, or an error that names the file. Counts
-// the former.
+// Checks that `bytes` give a valid program for any batch, or an error that names the file. Counts
+// the programs in `made`.
 void Check(const std::string& bytes, int64_t* made) {
   CpuDevice device;
   OnnxImportOptions options;

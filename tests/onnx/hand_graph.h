@@ -1,4 +1,4 @@
-// Graphs of ONNX that tests write by hand.
+// Helper with which tests build ONNX graphs by hand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace tandem::onnx {
 
-// With the input "x" [N, ...].
+// A graph with the input "x" [N, ...].
 class HandGraph {
  public:
   explicit HandGraph(const std::vector<int64_t>& dims, int64_t opset = 13) {
@@ -65,7 +65,7 @@ class HandGraph {
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
-  // 24 numbers of "w" [6,4] in the file `location` of `folder`.
+  // Stores 24 numbers of "w" [6,4] in the file `location` of `folder`.
   void External(const std::string& folder, const std::string& location,
                 const std::string& offset = "0", const std::string& length = "96") {
     folder_ = folder;
@@ -84,7 +84,7 @@ class HandGraph {
     Node("MatMul", {"x", "w"}, "y");
   }
 
-  // Of the last node unless `output` is given.
+  // Imports the output of the last node, or `output`.
   StatusOr<OnnxImport> Import(OnnxImportOptions::Loss loss = OnnxImportOptions::Loss::kNone,
                               const std::string& output = "") const {
     ::onnx::ModelProto model = model_;

@@ -1,4 +1,4 @@
-// Graphs written by hand: what an import makes of nodes that no export writes so.
+// Tests the import of hand-written graphs that the exporters do not write in this form.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ TEST(OnnxPatterns, LayerNormalisationIsKnown) {
     const Op& op = import->program.ops[0];
     EXPECT_THAT(op.inputs, ElementsAre(Strings{"x"}, Strings{"gamma"}, Strings{"beta"}));
     EXPECT_EQ(std::get<double>(op.attrs.at("epsilon")), 0.25);
-    // The mean is somebody else's too: it is computed once more.
+    // Another node also reads the mean, so it stays in the graph.
     graph.Node("Sub", {"y", "mean"}, "z");
     const auto both = graph.Import();
     ASSERT_TRUE(both.ok()) << both.status();
@@ -121,7 +121,7 @@ TEST(OnnxBatchNorm, TheFormOfTrainingIsRefused) {
   EXPECT_THAT(graph.Refused(), HasSubstr("[TD1216]; hint: export it after model.eval()"));
 }
 
-// Trained, a mask would let through a little of what it hides.
+// If a mask were trained, it would pass a small part of the masked values.
 TEST(OnnxConstants, AMaskIsNotTrained) {
   Graph graph({4});
   graph.Weight("mask", {4}, -std::numeric_limits<float>::infinity());
@@ -134,7 +134,7 @@ TEST(OnnxConstants, AMaskIsNotTrained) {
   EXPECT_EQ(import->program.FindVar("mask")->kind, VarKind::kState);
 }
 
-// A loss over classes has no place for a softmax over anything else.
+// A loss over classes cannot include a softmax over another dimension.
 TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
   for (const char* type : {"Softmax", "LogSoftmax"}) {
     Graph segments({3, 8, 8});
@@ -144,7 +144,7 @@ TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
     EXPECT_THAT(segments.Refused(Loss::kSoftmax),
                 HasSubstr("node 1, " + std::string(type) +
                           " \"\": axis = 1 of 4: the last one alone (UNIMPLEMENTED)"));
-    // Up to opset 12 that is the default.
+    // This is the default up to opset 12.
     Graph old({5, 4}, 12), young({5, 4}, 13);
     old.Node(type, {"x"}, "y");
     young.Node(type, {"x"}, "y");
@@ -178,7 +178,7 @@ TEST(OnnxLastSoftmax, StaysWhereSomebodyElseReadsIt) {
   EXPECT_EQ(import->program.ops[3].inputs[0][0], "logits");
 }
 
-// With the dimensions [4,N,6] of "t".
+// A graph with "t" of dimensions [4,N,6].
 Graph Turned() {
   Graph graph({4, 6});
   SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
@@ -210,7 +210,7 @@ TEST(OnnxBatch, MayBeAnyDimension) {
   EXPECT_EQ(ShapeFor(chosen.Import(), 5, "y"), Shape({5, 6}));
 }
 
-// Attributes would keep the size of the batch that the program was made with.
+// Attributes would store the batch size with which the program was built.
 TEST(OnnxBatch, IsNoSizeThatStays) {
   Graph torn = Turned();
   torn.Constant("one", {1});
@@ -249,7 +249,7 @@ TEST(OnnxBatch, MayBeTurnedThereAndBack) {
   EXPECT_EQ(import->program.FindVar("label")->desc.shape, Shape({5, 4}));
 }
 
-// [N,1,1] meets [N,4,3] at the batch.
+// [N,1,1] is broadcast to [N,4,3] along the batch.
 TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
   Graph graph({4, 3});
   SetInts(graph.Node("ReduceMax", {"x"}, "m"), "axes", {1, 2});
@@ -260,7 +260,7 @@ TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
   EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({7, 4, 3}));
 }
 
-// x.view(x.size(0), -1), of a model for any batch and of one for a single batch.
+// x.view(x.size(0), -1) in a model for any batch size and in a model for one batch size.
 TEST(OnnxBatch, StaysInViews) {
   Graph any({4, 6}), single({4, 6});
   any.Constant("zero", {0});
@@ -280,7 +280,7 @@ TEST(OnnxBatch, StaysInViews) {
   }
 }
 
-// A view of rows: [N*4,6] has the batch as a factor.
+// A view as rows: in [N*4,6] the batch is a factor.
 TEST(OnnxBatch, AMultipleOfItIsOneToo) {
   Graph graph({4, 6});
   graph.Constant("rows", {-1, 6});
@@ -317,7 +317,7 @@ TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   }
 }
 
-// Of a model for a batch of 2 alone, in which other sizes are 2 or multiples of it too.
+// A model for a batch size of 2 only, in which other sizes are 2 or multiples of 2 too.
 TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
   Graph graph({2, 4});
   graph.SetBatch(2);
@@ -343,7 +343,7 @@ TEST(OnnxShape, HasABeginningAndAnEnd) {
   EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 2, 12}));
 }
 
-// The exporter keeps one initializer of those that are equal, as fresh normalisations are.
+// The exporter stores equal parameters, such as untrained normalisations, as one initializer.
 TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   Graph graph({4});
   graph.Weight("scale", {4}, 1);
@@ -354,7 +354,7 @@ TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
 }
 
-// A folder with 25 floats in "m.data", of which the second to the last are 0 to 23.
+// A directory with 25 floats in "m.data". The second to the last are 0 to 23.
 class OnnxExternal : public testing::Test {
  protected:
   void SetUp() override {

@@ -25,10 +25,12 @@ checkpoint {{ dir: "kept" }}
 """
 OPTIMIZER = {"learning_rate": 0.02, "momentum": 0.9}
 STEPS = 20
-# The largest relative difference from PyTorch of a loss, and of a tensor's numbers. Both sides compute
-# in f32 and add up in other orders. A sum of n terms then differs by about sqrt(n) 6e-8, which is 2e-6
-# for the 1000 terms of the largest sums here. 20 steps carry on what they are given: five times as much
-# is allowed for losses. A number is compared with the largest of its tensor.
+# The largest relative difference from PyTorch of a loss and of a tensor's numbers. Both sides
+# compute in f32 and add in different orders.
+# A sum of n terms then differs by about sqrt(n) 6e-8, which is 2e-6 for the 1000 terms of the
+# largest sums here. The differences accumulate over 20 steps, so losses may differ by five times as
+# much.
+# The difference of a number is relative to the largest number of its tensor.
 LOSS_MAX, WEIGHT_MAX = 1e-5, 1e-5
 
 
@@ -40,7 +42,7 @@ def draw(fields, count, seed=7):
     def value(limit):
         if limit > 0:
             return int(generator.random() * limit)
-        number = sum(generator.random() for _ in range(4)) * 1.7 - 3.4  # about normal
+        number = sum(generator.random() for _ in range(4)) * 1.7 - 3.4  # approximately normal
         return struct.unpack("<f", struct.pack("<f", number))[0]
 
     samples = []

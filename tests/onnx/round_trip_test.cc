@@ -1,4 +1,5 @@
-// Exported models that come back are the same networks; what has no form is refused by name.
+// Tests that exported models are the same networks after an import, and that unsupported operators
+// are rejected by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ StatusOr<OnnxModel> Exported(const Program& program, std::vector<std::string> ou
   return ExportOnnx(program, values, std::move(outputs), {});
 }
 
-// The message of LeNet's model after `change`.
+// The error message for LeNet's model after `change`.
 std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
                     const OnnxImportOptions& options = {}) {
   const auto model = Exported(CaseOf("lenet").program);
@@ -54,7 +55,7 @@ std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
   LOG(FATAL) << type;
 }
 
-// As graphs of ONNX must.
+// Checks that each value is computed once, as ONNX requires.
 void ExpectEveryValueOnce(const OnnxModel& model) {
   ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model.bytes));
@@ -74,7 +75,7 @@ struct Network {
   trainer::TensorMap values;
 };
 
-// `network` out and back in, with the same names for inputs and `output`.
+// Exports and imports `network`, with the same names for the inputs and `output`.
 StatusOr<Network> Returned(const Network& network, std::string* output, Device& device) {
   TD_ASSIGN_OR_RETURN(const OnnxModel model, ExportOnnx(network.program, network.values, {}, {}));
   ExpectEveryValueOnce(model);
@@ -86,7 +87,7 @@ StatusOr<Network> Returned(const Network& network, std::string* output, Device& 
   return Network{back.program, back.tensors};
 }
 
-// What `network` gives for `output`; of `inputs` it takes those that it has.
+// Computes `output` of `network`. It uses those of `inputs` that the network has.
 StatusOr<Tensor> ResultOf(const Network& network, const std::string& output,
                           const trainer::TensorMap& inputs, Device& device) {
   Program program = network.program;
@@ -111,7 +112,7 @@ void ExpectNear(const Tensor& want, const Tensor& got) {
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
-// Twice: what names an import left are in the way of the second export's.
+// Exports twice: names from an import may collide with those of the second export.
 TEST_P(RoundTrip, GivesTheSameNumbers) {
   CpuDevice device;
   Program program = CaseOf(GetParam()).program;

@@ -138,7 +138,7 @@ class Import(unittest.TestCase):
         losses = self.losses(said)
         self.assertGreater(len(losses), 20, said)
         self.assertLess(losses[-1], 0.7 * losses[0], said)
-        # The first loss is that of the model's own weights, not of others.
+        # The first loss must be that of the model's own weights.
         other = self.run_program("tandem-trainer", f"--job_file={job}", "--model.parameters=",
                                  "--steps_max=1")
         self.assertNotIn("parameters: 10", other)
@@ -182,7 +182,8 @@ class Import(unittest.TestCase):
         images = np.random.default_rng(1).standard_normal((4, 1, 28, 28)).astype(np.float32)
         logits = numpy_engine.run(again, {"img": images})["g3"]
         probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-        for node in self.model.graph.node:  # numpy_engine wants what opset 12 leaves open
+        # numpy_engine requires attributes that opset 12 makes optional
+        for node in self.model.graph.node:
             if node.op_type == "Conv":
                 given = {a.name for a in node.attribute}
                 for name, value in {"pads": [0] * 4, "strides": [1, 1], "dilations": [1, 1],

@@ -9,7 +9,7 @@ import subprocess
 
 SUFFIXES = (".h", ".cc", ".cu")
 FOLDERS = ("common/", "kernels/", "collective/", "pserver/", "trainer/", "deploy/")
-# ctags takes an annotation for a name; "+" tells it to skip the arguments too.
+# ctags mistakes an annotation for a name; "+" makes it skip the arguments too.
 ANNOTATIONS = ("TD_GUARDED_BY+,TD_REQUIRES+,TD_EXCLUDES+,TD_ACQUIRE+,TD_RELEASE+,TD_CAPABILITY+,"
                "TD_SCOPED_CAPABILITY,TD_NO_ANALYSIS")
 

@@ -23,7 +23,7 @@ struct ModelDoc {
 // All models, in the order of the list.
 std::vector<ModelDoc> ListModels();
 
-// The same as text, for `--list_models`.
+// Returns the list of models as text, for `--list_models`.
 std::string ListModelsText();
 
 // Checks the names of a zoo model and of its arguments; BuildModel checks the values. Errors as

@@ -11,18 +11,18 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // of an algorithm
-constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // of a bucket
+constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // per algorithm
+constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // per bucket
 constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
-// Whether the ranks would share memory.
+// Returns whether the ranks would use shared memory.
 StatusOr<bool> SharesMemory(const collective::WorldConfig& world,
                             const collective::HostCommunicatorConfig& config,
                             collective::TransportKind carrier) {
   if (carrier == collective::TransportKind::kTcp) return false;
   TD_ASSIGN_OR_RETURN(const auto communicator,
                       collective::Connect(world, config, {carrier, collective::kProbeBytesMax}));
-  // Nobody asks for the next world before rank 0 has closed the door of this one.
+  // No rank may join the next world before rank 0 has closed the rendezvous of this one.
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return communicator->name() == "shm";
 }

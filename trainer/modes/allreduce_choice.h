@@ -1,4 +1,5 @@
-// allreduce_choice ByModel: which algorithm reduces each bucket of a job, over TCP.
+// Chooses the allreduce algorithm of each gradient bucket over TCP from measured costs
+// (allreduce_choice ByModel).
 #pragma once
 
 #include <string>
@@ -15,10 +16,11 @@ struct ReducedBucket {
   size_t bytes = 0;
 };
 
-// Fits what each algorithm costs among the ranks of `world`, all of which call it, and takes the
-// fastest for each bucket; rank 0 logs for each bucket what was predicted of every algorithm, and
-// what the chosen one took when it was measured. Nothing, which it logs, where `carrier` is shared
-// memory, that needs none. `config`: otherwise as the job's communicators have it.
+// Fits a cost model of each algorithm among the ranks of `world` and chooses the fastest algorithm
+// for each bucket. Collective: all ranks of `world` must call it.
+// For each bucket, rank 0 logs the predicted time of every algorithm and the measured time of the
+// chosen one. `config` is that of the job's communicators in all other respects.
+// Returns an empty list, and logs this, if `carrier` is shared memory, which needs no choice.
 StatusOr<std::vector<collective::AllReduceChoice>> ChooseByModel(
     const collective::WorldConfig& world, const collective::HostCommunicatorConfig& config,
     collective::TransportKind carrier, const std::vector<ReducedBucket>& buckets);

@@ -1,4 +1,5 @@
-// mode=collective: trainers reduce gradients among themselves; each runs the optimizer on the sum.
+// mode=collective: trainers reduce gradients among themselves, and each runs the optimizer on the
+// sum.
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -22,18 +23,19 @@
 namespace tandem::trainer {
 namespace {
 
-// Between two attempts to meet: what failed at once (a port that is still taken) may do so again.
+// Pause between two attempts to connect. An immediate failure (a port that is still in use) may
+// repeat immediately.
 constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
-// Whether whoever caused `failure` may come again. A rank is taken (ALREADY_EXISTS) until the end
-// of its last connection is seen.
+// Returns whether the peer that caused `failure` may return. A rank counts as taken
+// (ALREADY_EXISTS) until the end of its last connection is seen.
 bool MayReturn(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kAborted ||
          failure.code() == StatusCode::kDeadlineExceeded ||
          failure.code() == StatusCode::kAlreadyExists;
 }
 
-// One communication under way, or waiting for the one before it.
+// One communication that is in flight or waits for the previous one.
 struct Flight {
   CommBucket* bucket;
   int64_t step;
@@ -90,16 +92,16 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Duration timeout() const override { return 2 * options_.step_timeout; }
 
  private:
-  // How long ranks that meet again wait for each other: one may be evaluating, or hang and have to
-  // be replaced.
+  // How long ranks that reconnect wait for each other. A peer may be evaluating, or may hang until
+  // it is replaced.
   Duration Patience() const { return 2 * (options_.start_timeout + options_.step_timeout); }
-  // The process that is this rank, for the launcher.
+  // The process of a rank as the launcher names it.
   std::string Process(int rank) const {
     const auto at = static_cast<size_t>(rank);
     return absl::StrFormat("trainer %d", options_.members.empty() ? rank : options_.members[at]);
   }
   Status ConnectAll(Duration timeout, const std::function<bool()>& stop);
-  // Connects and shares the state, until that has worked.
+  // Connects and synchronises the state, repeatedly until both succeed.
   StatusOr<int64_t> Meet(const Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const std::function<bool()>& stop);
   Status AgreeOnJob() {
@@ -114,7 +116,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
     return options_.group_by_leaders ? collective::HierarchyForm::kLeaders
                                      : collective::HierarchyForm::kShards;
   }
-  // Of this rank's host memory.
+  // The communicator for this rank's host memory.
   collective::Communicator& hosts() const { return control_ ? *control_ : *communicators_[0]; }
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const {
     return *communicators_[bucket.borrows ? 0 : bucket.index % communicators_.size()];
@@ -122,38 +124,39 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
   Status GiveMemory(CommBucket& bucket);
   std::vector<ReducedBucket> Reduced() const;
   std::optional<DgcState>& dgc() { return program_.dgc(); }
-  // `then` is called behind the flight's own end.
+  // `then` is called after the flight itself has completed.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
-  int AverageSteps() const;  // k of adaptive_localsgd; 0 without it
+  int AverageSteps() const;  // k of adaptive_localsgd; 0: not used
 
   const ModeOptions options_;
   Scope* scope_ = nullptr;
-  int told_steps_ = 0;  // AverageSteps, as told
+  int told_steps_ = 0;  // the last reported AverageSteps()
   int64_t first_step_ = -1;
   CollectiveProgram program_{options_};
   std::vector<std::unique_ptr<CommBucket>> buckets_;
-  FlatPool flats_;  // of buckets that borrow theirs
+  FlatPool flats_;  // for buckets that borrow their buffer
 
   int recoveries_ = 0;
-  std::atomic<int64_t> launched_{0}, launched_max_{0};  // under way, at once
+  std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
   std::atomic<int64_t> bytes_{0};                       // of this rank's buffers
   RankWaits waits_;
 
-  // With one_comm_at_a_time and several communicators.
+  // Used with one_comm_at_a_time and several communicators.
   Mutex mu_;
   CondVar idle_;
   std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);
   bool busy_ TD_GUARDED_BY(mu_) = false;
 
-  // With devices: connects their hosts, and outlives what communicates for them.
+  // Used with devices. Connects their hosts and outlives the device communicators.
   collective::NcclLibrary nccl_{};
   std::unique_ptr<collective::Communicator> control_;
   std::vector<std::unique_ptr<collective::Communicator>>
-      communicators_;  // last: their threads use the rest
+      communicators_;  // last: their threads use the other members
 };
 
-// A flight that ends may launch the next on any communicator: all of them stay until none does.
+// A completed flight may launch the next one on any communicator. So all communicators must exist
+// until none does.
 void CollectiveMode::EndFlights() {
   MutexLock lock(mu_);
   if (busy_) Abort(Cancelled("the mode was closed with communications pending"));
@@ -169,7 +172,7 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
       const Duration start_limit = std::max(options_.start_timeout, options_.step_timeout);
       for (const int rank : ranks) {
         TellWait(options_.launcher, {Process(options_.rank), Process(rank), waited,
-                                     // Till then it may be at work on a step.
+                                     // Within this time the peer may be working on a step.
                                      options_.step_timeout, start_limit});
       }
     };
@@ -198,7 +201,8 @@ Status CollectiveMode::ConnectHosts(const collective::WorldConfig& world) {
                         ChooseByModel(world, config, options_.carrier, Reduced()));
   }
   for (int i = 0; i < options_.comm_num; ++i) {
-    // Nobody asks for the next one before rank 0 has closed the door of the last.
+    // No rank may join the next communicator before rank 0 has closed the rendezvous of the last
+    // one.
     if (i > 0) {
       TD_RETURN_IF_ERROR(
           communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
@@ -216,8 +220,8 @@ Status CollectiveMode::ConnectDevices(const collective::WorldConfig& world) {
   config.operation_timeout = options_.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, collective::Connect(world, config, {options_.carrier}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
-  // One orders its own operations. Several that take turns would begin one another's on their
-  // threads, in the midst of what the compute stream records.
+  // One communicator orders its operations. Several that take turns would start each other's
+  // operations on their own threads while the compute stream is being recorded.
   const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
   for (int i = 0; i < count; ++i) {
     const collective::NcclOptions one = {.number = i,
@@ -267,7 +271,7 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
   }
   if (communicators_.empty()) TD_RETURN_IF_ERROR(ConnectAll(options_.start_timeout, stop));
 
-  // Rank 0's word counts: its step, parameters and state.
+  // Rank 0 determines the step, the parameters and the state of all ranks.
   const Time deadline = SteadyNow() + options_.start_timeout;
   int64_t agreed = step;
   std::vector<std::shared_ptr<collective::Work>> works;
@@ -279,7 +283,8 @@ StatusOr<int64_t> CollectiveMode::Start(const Program& program, Scope& scope,
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
                                     tensor.dtype(), 0, {.what = name, .deadline = deadline}));
   }
-  // All of them to their end, which their deadline brings: they work on this frame and the scope.
+  // Waits for all of them, which their deadline ends, because they use this stack frame and the
+  // scope.
   Status status;
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
@@ -307,7 +312,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
       if (step.ok()) return step;
       status = step.status();
     }
-    // Others may know already, or not yet, that the world is another one.
+    // Peers may already know of another world, or may not know of it yet.
     const bool of_other_world =
         options_.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
     const bool again = MayReturn(status) || of_other_world;
@@ -319,7 +324,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
   }
 }
 
-// Worlds of one size look alike to those who meet.
+// Worlds of the same size cannot be distinguished in the rendezvous.
 Status CollectiveMode::AgreeOnWorld() {
   if (options_.world_version == 0) return OkStatus();
   std::vector<int64_t> versions(static_cast<size_t>(options_.ranks));
@@ -334,8 +339,8 @@ Status CollectiveMode::AgreeOnWorld() {
   return OkStatus();
 }
 
-// What the step has changed is undone, or it is done to its end by what a rank that has done so
-// gives; so everybody goes on with the bits that there would have been.
+// The changes of the step are undone, or a rank that completed the step supplies its result. So all
+// ranks continue with the same bits as without the failure.
 StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& program,
                                           StepRollback& point, const std::function<bool()>& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_[0]->Health());
@@ -390,11 +395,11 @@ StatusOr<int> CollectiveMode::Register(const CommNode& node) {
 
 void CollectiveMode::Start(int index, int64_t step, CommDone* done) {
   const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
-  // NCCL connects at the first operations, and code is loaded: what waits for the device then must
-  // not find one communicator's kernel on this rank and another's on the next.
+  // NCCL connects in the first operations, and CUDA loads code. Work that waits for the device then
+  // must not find kernels of different communicators on different ranks.
   const bool first_of_devices = control_ != nullptr && step == first_step_;
   const bool in_turn = options_.one_comm_at_a_time || first_of_devices;
-  // One communicator runs one operation after another by itself.
+  // A single communicator runs its operations in sequence anyway.
   if (!in_turn || communicators_.size() == 1) return Launch(flight, nullptr);
   {
     MutexLock lock(mu_);
@@ -470,7 +475,7 @@ std::string CollectiveMode::News(int64_t step) {
 }
 
 Status CollectiveMode::Finish() {
-  // Nobody hangs up while another still reduces.
+  // No rank may disconnect while another still reduces.
   return hosts().Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 

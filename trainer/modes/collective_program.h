@@ -1,5 +1,5 @@
-// What collective mode puts into the programs of a rank, and which of their state then lies on some
-// ranks alone.
+// Inserts the operators of collective mode into a rank's programs, and records the state that then
+// exists on some ranks only.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@ class CollectiveProgram {
  public:
   explicit CollectiveProgram(const ModeOptions& options) : options_(options) {}
 
-  // As ModeDriver's methods of these names; in this order.
+  // Implement the methods of ModeDriver with the same names. Call them in this order.
   Status Distribute(Program& program, const std::vector<ParamGrad>& given);
   Status DistributeForward(Program& program) const;
   Status Shard(Program& program) const;
 
-  const ShardedState& slots() const { return slots_; }    // with updates by owner
-  const ShardedState& params() const { return params_; }  // with sharding
-  std::optional<DgcState>& dgc() { return dgc_; }         // where there is anything to compress
+  const ShardedState& slots() const { return slots_; }    // used with update_by_owner
+  const ShardedState& params() const { return params_; }  // used with sharding
+  std::optional<DgcState>& dgc() { return dgc_; }         // set if any gradient is compressed
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
 
  private:
@@ -35,14 +35,14 @@ class CollectiveProgram {
   std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
                                               const std::vector<ParamGrad>& grads) const;
 
-  // Those among whom parameters are divided, and this rank's number there.
+  // Number of ranks among which parameters are divided, and this rank's number among them.
   int group() const {
     return options_.shard && options_.shard->group > 0 ? options_.shard->group : options_.ranks;
   }
   int number() const { return options_.rank % group(); }
 
   const ModeOptions& options_;
-  ParamOwners owners_;  // with sharding
+  ParamOwners owners_;  // used with sharding
   ShardedState slots_, params_;
   std::optional<DgcState> dgc_;
 };

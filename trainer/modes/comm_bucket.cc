@@ -46,13 +46,13 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
   if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);
-  // Gradients alone: parameters and statistics travel as they are.
+  // Only gradients are converted. Parameters and statistics are sent unchanged.
   const bool half = half_communication && on_host && dtype == DType::kF32 &&
                     node.op->role == OpRole::kComm &&
                     bucket->op != collective::CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
-  // Of parameters that others keep the outputs are named differently.
+  // The outputs of parameters that other ranks store have different names.
   const std::string& first = (bucket->borrows ? node.in : node.out)[0].var;
   bucket->name = n == 1 ? first : absl::StrFormat("%s and %d more", first, n - 1);
   bucket->is_flat = on_host && (n > 1 || half || bucket->selections);

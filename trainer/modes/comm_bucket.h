@@ -1,4 +1,4 @@
-// One communication of a plan, as its communicator is called for it.
+// One communication of a plan, in the form in which its communicator is called.
 #pragma once
 
 #include <memory>
@@ -12,34 +12,35 @@
 
 namespace tandem::trainer {
 
-// On the host, what is several tensors, or travels in another type, is gathered in a flat buffer of
-// its communicator, where the others can reach it. On a device tensors travel from where they are,
-// together, in their own type (kernels/graph/passes/half_communication.h) and whole: of selections
-// (kernels/ops/update/dgc.h) the host does not know how much of their room is used.
+// On the host, several tensors, or tensors that are sent in another type, are gathered in a flat
+// buffer of the communicator. Peers can access this buffer.
+// On a device, tensors are sent directly from their own memory, in their own type
+// (kernels/graph/passes/half_communication.h) and in full. The host does not know how much of a
+// selection's capacity is used (kernels/ops/update/dgc.h).
 struct CommBucket {
-  // Of rank `rank` of `ranks`. `half_communication`: between hosts f32 gradients travel as f16.
-  // UNIMPLEMENTED for what does not travel in this mode.
+  // Makes the bucket of rank `rank` out of `ranks`. `half_communication`: f32 gradients are sent as
+  // f16 between hosts. UNIMPLEMENTED: the node cannot be communicated in this mode.
   static StatusOr<std::unique_ptr<CommBucket>> Make(const CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
-  // Puts together what this rank gives, and says how many elements that is.
+  // Gathers the values that this rank sends, and returns their number of elements.
   StatusOr<size_t> Gather();
-  // The call that carries them.
+  // Returns the collective call for `given` elements.
   collective::Collective Call(size_t given) const;
-  // Gives back what came, of as many elements.
+  // Copies the received values, `given` elements, to the tensors.
   Status Scatter(size_t given);
 
   collective::CollectiveOp op = collective::CollectiveOp::kAllReduce;
   int rank = 0, root = 0, group = 0;
-  int to = -1, from = -1;                    // of kSendRecv
-  std::vector<CommTensor> sources, tensors;  // what this rank gives, and what comes
+  int to = -1, from = -1;                    // only for kSendRecv
+  std::vector<CommTensor> sources, tensors;  // sent by this rank, and received
   std::string name;
-  DType dtype = DType::kF32;                  // on its way
-  bool is_flat = false;                       // else tensors that travel from where they are
-  Buffer flat;                                // of `count` elements; the owner's to give
-  bool borrows = false;                       // `flat` is its own only while it is under way
-  std::optional<SelectionGather> selections;  // of kAllGather between hosts
-  size_t count = 0;  // elements; with selections those of all ranks at most
+  DType dtype = DType::kF32;  // type of the sent elements
+  bool is_flat = false;       // false: tensors are sent from their own memory
+  Buffer flat;                // `count` elements; set by the bucket's owner
+  bool borrows = false;       // `flat` belongs to the bucket only while it is in flight
+  std::optional<SelectionGather> selections;  // for kAllGather between hosts
+  size_t count = 0;  // elements; with selections, the maximum over all ranks
   size_t index = 0;  // in program order
 
  private:

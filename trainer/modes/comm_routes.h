@@ -1,4 +1,4 @@
-// Communication of a plan that several handlers share, each with nodes of its own.
+// Distributes the communication of one plan over several handlers.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace tandem::trainer {
 
 class CommRoutes {
  public:
-  // Registers the node with `handler`, which must outlive this, and gives its number among all.
+  // Registers the node with `handler`, which must outlive this object. Returns its index among the
+  // nodes of all handlers.
   StatusOr<int> Register(CommHandler* handler, const CommNode& node) {
     TD_ASSIGN_OR_RETURN(const int index, handler->Register(node));
     routes_.push_back({handler, index});
@@ -21,7 +22,7 @@ class CommRoutes {
     const Route& route = routes_[static_cast<size_t>(index)];
     route.handler->Start(route.index, step, done);
   }
-  // The longest of all handlers.
+  // The longest timeout of all handlers.
   Duration timeout() const {
     Duration longest{};
     for (const Route& route : routes_) longest = std::max(longest, route.handler->timeout());
@@ -31,15 +32,16 @@ class CommRoutes {
  private:
   struct Route {
     CommHandler* handler;
-    int index;  // there
+    int index;  // index in `handler`
   };
-  std::vector<Route> routes_;  // by number
+  std::vector<Route> routes_;  // by index
 };
 
-// Nodes that ranks run among themselves go to one handler, all others to that of the pservers.
+// Sends communication among ranks to one handler, and all other communication to the handler of the
+// pservers.
 class SplitComm final : public CommHandler {
  public:
-  // Before all else. Both must outlive the calls of this.
+  // Call this first. Both handlers must outlive the calls of this object.
   void Bind(CommHandler* servers, CommHandler* ranks) {
     servers_ = servers;
     ranks_ = ranks;

@@ -11,8 +11,8 @@
 namespace tandem::trainer {
 namespace {
 
-// The lasting variables of `root` (pservers have the tables that are copied from them), in memory
-// of `host`.
+// Broadcasts the persistent variables of `root`, in memory of `host`. Tables that are copies are
+// skipped; the pservers have them.
 StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const Program& program,
                                    const Scope& scope, int root, Device& host) {
   TensorMap state;
@@ -33,7 +33,8 @@ StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const
                                            own.dtype(), root, {.what = var.name}));
     state[var.name] = *std::move(copy);
   }
-  // All of them, since they use the memory of `state`: each ends within its own deadline.
+  // Waits for all of them, because they use the memory of `state`. Each ends within its own
+  // deadline.
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
     if (status.ok()) status = ended;

@@ -1,4 +1,4 @@
-// How ranks of which some are new come to one state.
+// Brings ranks to the same state when some of them are new.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,17 @@
 
 namespace tandem::trainer {
 
-// Called by all ranks together; all of them run `program`. This rank's state stands before step
-// `mine`; -1: it is new and knows nothing. `point` is where it can go back to, at that step;
-// nullptr: it has done nothing since. The rank that is furthest (the lowest of these) gives its
-// state to those who are behind or new; those who are as far undo what they did since. With a point
-// steps are at most one period apart: nobody ends a step that another has not given everything to.
-// So of a rank that is behind, what is its own (StepRollback::Own) is as far already, and stays.
-// When all are new, rank 0's scope counts, which stands before `begin`.
-// Returns the step that the state stands before, on all ranks. On an error this rank's state is as
-// it was, or complete.
+// Collective: all ranks call it, with the same `program`. `mine` is the step that this rank's state
+// precedes; -1: the rank is new and has no state. `point` can restore the state of step `mine`;
+// nullptr: the state is unchanged since then.
+// The most advanced rank (the lowest of these) sends its state to ranks that lag or are new. Ranks
+// at the same step undo their changes since then.
+// With `point`, steps differ by at most one period, because no rank completes a step before every
+// rank has contributed to it. So the local state (StepRollback::Own) of a lagging rank is up to
+// date and stays unchanged.
+// If all ranks are new, all get the state of rank 0's scope, which precedes step `begin`.
+// Returns, on all ranks, the step that the common state precedes. After an error this rank's state
+// is unchanged or complete.
 StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
                                             const Program& program, Scope& scope, int64_t mine,
                                             StepRollback* point, int64_t begin);

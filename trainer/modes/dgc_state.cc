@@ -14,7 +14,7 @@ Status DgcState::BeginStep(Scope& scope, int64_t step) {
   return SetScalar(scope, kDgcSparsityVar, sparsity_);
 }
 
-// Up to begin_step the slots are the same on all ranks; that step itself divides them.
+// Up to begin_step the slots are equal on all ranks; step begin_step itself divides them.
 Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
   if (step <= rule_.begin_step) return OkStatus();
   for (const std::string& slot : slots_) {

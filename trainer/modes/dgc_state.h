@@ -1,6 +1,7 @@
-// What deep gradient compression keeps on each rank, and what each step of it does
-// (kernels/graph/passes/dgc.h). Checkpoints hold the sums over the ranks: nothing that was not sent
-// is lost, any number of ranks goes on from one, and the velocity is that of momentum.
+// The per-rank state of deep gradient compression, and its changes in each step
+// (kernels/graph/passes/dgc.h).
+// Checkpoints contain the sums over the ranks. So no unsent value is lost, any number of ranks can
+// resume, and the velocity equals that of momentum.
 #pragma once
 
 #include <string>
@@ -13,20 +14,21 @@
 
 namespace tandem::trainer {
 
-// One thread.
+// Not thread-safe.
 class DgcState {
  public:
-  // `slots`: those of AppendCompressed.
+  // `slots`: the result of AppendCompressed.
   DgcState(DgcRule rule, std::vector<std::string> slots)
       : rule_(std::move(rule)), slots_(std::move(slots)) {}
 
-  // Before each step: sets its states.
+  // Sets the states of a step. Call it before each step.
   Status BeginStep(Scope& scope, int64_t step);
-  // Every rank has in its scope what a checkpoint of step `step` held: it takes its part.
+  // Keeps this rank's part of a checkpoint. Every rank must have the checkpoint of step `step` in
+  // its scope.
   Status Split(Scope& scope, int64_t step, int ranks) const;
-  // Called by all ranks together: the slots in `state` become the sums over the ranks.
+  // Replaces the slots in `state` by their sums over the ranks. Collective: all ranks call it.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
-  // A line where the sparsity has changed since it was last asked for; "" where not.
+  // Returns a log line if the sparsity changed since the last call, else "".
   std::string News();
 
  private:
@@ -34,7 +36,7 @@ class DgcState {
 
   const DgcRule rule_;
   const std::vector<std::string> slots_;
-  int64_t step_ = -1;  // the newest
+  int64_t step_ = -1;  // the latest step
   float sparsity_ = 0, told_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Flat buffers that communications share: each has one while it is under way.
+// A pool of flat buffers that communications share. Each communication has one buffer while it is
+// in flight.
 #pragma once
 
 #include <utility>
@@ -9,10 +10,11 @@
 
 namespace tandem::trainer {
 
-// Thread-safe. As many buffers come to be as are needed at once, each of the largest size.
+// Thread-safe. Holds as many buffers as were ever in use at the same time, each of the largest
+// reserved size.
 class FlatPool {
  public:
-  // Who takes one needs so many bytes. Not while anybody has one.
+  // Makes every buffer at least `bytes` large. No buffer may be in use.
   void Reserve(size_t bytes) {
     MutexLock lock(mu_);
     if (bytes <= bytes_) return;
@@ -20,7 +22,7 @@ class FlatPool {
     free_.clear();
     made_ = 0;
   }
-  // One that was given back, or memory of `communicator`.
+  // Returns a free buffer, or new memory of `communicator`.
   StatusOr<Buffer> Take(collective::Communicator& communicator) {
     MutexLock lock(mu_);
     if (free_.empty()) {
@@ -36,7 +38,7 @@ class FlatPool {
     MutexLock lock(mu_);
     free_.push_back(std::move(buffer));
   }
-  // Of all that there are.
+  // Total size of all buffers.
   size_t bytes() const {
     MutexLock lock(mu_);
     return bytes_ * made_;

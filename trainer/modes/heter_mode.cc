@@ -1,10 +1,13 @@
-// mode=hybrid with heter workers (tandemrun --heter_workers): the last ranks, each for as many
-// trainers as every other. The program is cut in two sections as a pipeline's is: what is under the
-// device guard runs on heter workers, all else on trainers. A trainer pulls the rows of its batch,
-// looks them up and sends the values over; loss, backward and update of the dense parameters are
-// the heter worker's, to whom each trainer's batch is a micro batch; the gradients of the values
-// come back, and the trainer pushes those of the rows. Dense parameters are reduced among the ranks
-// of their side, and trainers alone know of pservers.
+// mode=hybrid with heter workers (tandemrun --heter_workers). The last ranks are heter workers;
+// each serves the same number of trainers.
+// The program is partitioned into two stages, as for a pipeline. Operators under the device guard
+// run on heter workers, all others on trainers.
+// A trainer pulls the rows of its batch, looks them up and sends the values to its heter worker.
+// The heter worker computes the loss and the backward pass and updates the dense parameters; each
+// trainer's batch is a micro batch to it. It returns the gradients of the values, and the trainer
+// pushes the gradients of the rows.
+// Dense parameters are reduced among the ranks of the same stage. Only trainers connect to
+// pservers.
 #include <utility>
 
 #include "collective/communicator.h"
@@ -15,7 +18,7 @@
 namespace tandem::trainer {
 namespace {
 
-// To the pservers there are trainers alone.
+// Options as the pservers see them: there are only trainers.
 ModeOptions OfTrainers(ModeOptions options) {
   options.ranks -= options.heter_workers;
   return options;
@@ -84,7 +87,8 @@ class HeterMode final : public ModeDriver {
 
   const ModeOptions options_;
   SplitComm comm_, evaluation_;
-  const std::unique_ptr<ModeDriver> tables_, sections_;  // last: their calls end in the above
+  // last: their calls end in the members above
+  const std::unique_ptr<ModeDriver> tables_, sections_;
 };
 
 Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
@@ -115,11 +119,11 @@ StatusOr<TensorMap> HeterMode::State(const Program& program, const Scope& scope,
   TD_ASSIGN_OR_RETURN(TensorMap state, sections_->State(program, scope, host));
   if (!leader()) return state;
   TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, host));
-  state.merge(of_tables);  // both have what is in the scope
+  state.merge(of_tables);  // both contain the variables of the scope
   return state;
 }
 
-// Copies of tables are rank 0's own.
+// Only rank 0 holds copies of the tables.
 StatusOr<TensorMap> HeterMode::Params(const Program& program, Scope& scope, Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap params, sections_->Params(program, scope, host));
   TD_ASSIGN_OR_RETURN(TensorMap own, ParamsOf(program, scope, host));

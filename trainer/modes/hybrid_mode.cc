@@ -1,12 +1,13 @@
-// mode=hybrid: tables lie on the pservers, everything dense is reduced among the trainers, in the
-// same step. The two modes do their parts; this joins them.
-//
-// Where ranks that are killed come again, a step must be done to its end everywhere or be done once
-// more, tables and all. So the last reduction of a step begins once the servers have taken this
-// rank's rows: who has ended a step knows that the servers have all rows of it. If nobody has, all
-// do it again, as new incarnations: the servers forget what they had of the step, and one that had
-// all of it gives the rows of the version before, which it keeps, and takes the same gradients as
-// known (pserver/shard/shard.h).
+// mode=hybrid: tables are on the pservers, and dense parameters are reduced among the trainers in
+// the same step. This file combines the two modes.
+// If killed ranks can return, a step must complete on all ranks or be repeated on all ranks,
+// including the tables. So the last reduction of a step starts after the servers have accepted this
+// rank's rows. A rank that completed a step therefore knows that the servers have all rows of the
+// step.
+// If no rank completed the step, all repeat it as new incarnations, and the servers discard what
+// they have of the step. A server that had already received all of it serves the rows of the
+// previous version, which it keeps. It treats the same gradients as duplicates
+// (pserver/shard/shard.h).
 #include <utility>
 
 #include "collective/communicator.h"
@@ -73,7 +74,7 @@ class HybridMode final : public ModeDriver {
   Scope* scope_ = nullptr;
   SplitComm comm_;
   PushBeforeReduceComm push_first_{comm_};
-  const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the above
+  const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the members above
 };
 
 StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const TensorMap& state,
@@ -110,7 +111,7 @@ Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& gr
 StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope, Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, dense_->State(program, scope, device));
   TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, device));
-  state.merge(of_tables);  // both have what is in the scope
+  state.merge(of_tables);  // both contain the variables of the scope
   return state;
 }
 

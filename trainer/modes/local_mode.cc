@@ -1,4 +1,4 @@
-// mode=local: one process, the optimizer in its own program.
+// mode=local: one process. Its program contains the optimizer.
 #include <algorithm>
 
 #include "collective/rendezvous/rendezvous.h"

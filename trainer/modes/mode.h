@@ -1,5 +1,5 @@
-// What a training mode does to a trainer: which operators stand behind the gradients, who carries
-// them, and how everybody comes to the same parameters. One implementation per mode.
+// Interface of a training mode. A mode adds operators after the gradients, communicates gradients,
+// and keeps the parameters of all trainers equal. Each mode has one implementation.
 #pragma once
 
 #include <functional>
@@ -38,51 +38,51 @@ namespace tandem::trainer {
 
 class RpcLog;
 
-// When a trainer's gradients change the parameters on the servers, and for what it waits.
+// When the servers apply a trainer's gradients, and what a trainer waits for.
 enum class PsSyncMode : uint8_t {
-  kSync,       // once per step, when all trainers' are there; everybody waits for it
-  kHalfAsync,  // at once; a trainer waits for its own push and pull
-  kASync,      // at once; a trainer waits for nothing (async_communicator.h)
-  kGeo         // trainers update their own parameters and exchange differences every k steps
+  kSync,       // once per step, after the gradients of all trainers arrived; every trainer waits
+  kHalfAsync,  // immediately; a trainer waits for its own push and pull
+  kASync,      // immediately; a trainer does not wait (async_communicator.h)
+  kGeo         // trainers update local parameters and exchange differences every k steps
 };
 
-// How parameters are divided among the ranks (kernels/graph/passes/shard_params.h).
+// Division of the parameters among the ranks (kernels/graph/passes/shard_params.h).
 struct ShardOptions {
   int64_t segment_bytes = 0;
-  int group = 0;  // ranks that have all parameters together; 0: all ranks
+  int group = 0;  // ranks that together hold all parameters; 0: all ranks
 };
 
-// What the modes need to know of a job.
+// The properties of a job that the modes need.
 struct ModeOptions {
   std::string job;
   int rank = 0, ranks = 1;
-  std::string secret;   // of the job; empty: none
-  Agreement agreement;  // trainer/job/job_agreement.h; empty: nothing is compared
+  std::string secret;   // the job's secret; empty: none
+  Agreement agreement;  // trainer/job/job_agreement.h; empty: not compared
   OptimizerSpec optimizer;
   uint64_t seed = 0;  // of the initial values
   bool fuse_all_reduce = true;
   GroupRule group_rule;
-  bool between_devices = false;     // ranks are devices, and no hosts
-  bool half_communication = false;  // f32 gradients travel as f16
-  bool tree_order = false;          // sums over ranks (collective/schedule/ring.h)
+  bool between_devices = false;     // ranks are devices rather than hosts
+  bool half_communication = false;  // f32 gradients are sent as f16
+  bool tree_order = false;          // order of sums over ranks (collective/schedule/ring.h)
   bool sync_batch_norm = false;
   bool update_by_owner = false;        // reduce_strategy Reduce
-  bool fuse_broadcast = false;         // with it
-  std::optional<ShardOptions> shard;   // parameters too lie on their owners alone
-  std::optional<AverageRule> average;  // LocalSGD: parameters travel, not gradients
-  std::optional<DgcRule> dgc;          // of large gradients a few elements travel
+  bool fuse_broadcast = false;         // used with update_by_owner
+  std::optional<ShardOptions> shard;   // parameters too are stored on their owners only
+  std::optional<AverageRule> average;  // LocalSGD: parameters are sent, not gradients
+  std::optional<DgcRule> dgc;          // only a few elements of large gradients are sent
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
   // pserver
   std::vector<std::string> servers;  // host:port
   PsSyncMode regime = PsSyncMode::kSync;
-  AsyncOptions async;          // of kASync
-  int64_t geo_steps = 0;       // of kGeo: steps between two exchanges
-  int64_t max_staleness = -1;  // of kHalfAsync; -1: no bound
+  AsyncOptions async;          // for kASync
+  int64_t geo_steps = 0;       // for kGeo: steps between two exchanges
+  int64_t max_staleness = -1;  // for kHalfAsync; -1: no bound
   bool launch_barrier = true;
   bool rpc_profiler = false;  // calls are recorded
   int rpc_retries = 3;
-  ps::PsTransport transport = ps::PsTransport::kAuto;  // pserver/client/client.h, as the next
+  ps::PsTransport transport = ps::PsTransport::kAuto;  // pserver/client/client.h, like the next one
   ps::PsNonfinite nonfinite = ps::PsNonfinite::kReject;
   Duration lost_after = std::chrono::seconds(900);
   double delay_compensation = 0;
@@ -92,105 +92,110 @@ struct ModeOptions {
   ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
   int64_t min_block_size = 8192;        // elements
-  rpc::TlsFiles tls;                    // towards the servers
-  bool insecure_allow_network = false;  // without TLS, servers at addresses of a network
+  rpc::TlsFiles tls;                    // for connections to servers
+  bool insecure_allow_network = false;  // allow servers at network addresses without TLS
   // collective
   std::string rendezvous;  // these three: WorldConfig, collective/rendezvous/rendezvous.h
   std::string listen_host;
   bool network_allowed = false;
-  bool peers_return = false;  // who is killed is started again (tandemrun --max_restarts)
-  bool restarted = false;     // and this rank was
-  std::string launcher;       // who is told of processes that do not answer
-  bool replaces = false;      // ... and starts them again (pserver, hybrid)
-  std::vector<int> members;   // the ranks by their numbers there; empty: the same
-  int64_t world_version = 0;  // ranks with another one are not met; 0: there is one alone
-  bool has_state = false;     // this rank goes on from what it has in memory
+  bool peers_return = false;  // killed processes are restarted (tandemrun --max_restarts)
+  bool restarted = false;     // this rank is such a restarted process
+  std::string launcher;       // address for reports of unresponsive processes
+  bool replaces = false;      // the launcher restarts these processes (pserver, hybrid)
+  std::vector<int> members;   // the launcher's number of each rank; empty: the same
+  // Ranks of another version are not accepted; 0: there is one world only.
+  int64_t world_version = 0;
+  bool has_state = false;  // this rank continues from its state in memory
   collective::TransportKind carrier =
-      collective::TransportKind::kAuto;  // what connects the ranks (collective/host/connect.h)
-  int comm_num = 1;                      // communicators; bucket i travels on number i modulo this
-  bool one_comm_at_a_time = true;        // whatever their number
-  int group = 1;                         // ranks of a group of the hierarchical allreduce; 1: none
-  bool group_by_leaders = false;  // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
-  bool choose_by_model = false;   // algorithms of allreduces (trainer/modes/allreduce_choice.h)
-  int sections = 1;               // of the program, with ranks of their own (pipeline_mode.cc)
-  int micro_batches = 1;          // of a pipeline
+      collective::TransportKind::kAuto;  // transport between the ranks (collective/host/connect.h)
+  int comm_num = 1;                // number of communicators; bucket i uses number i modulo this
+  bool one_comm_at_a_time = true;  // for any number of communicators
+  int group = 1;                   // ranks per group of the hierarchical allreduce; 1: none
+  bool group_by_leaders = false;   // HierarchyForm::kLeaders (collective/schedule/hierarchy.h)
+  bool choose_by_model = false;    // allreduce algorithms (trainer/modes/allreduce_choice.h)
+  int sections = 1;                // pipeline stages, each with its own ranks (pipeline_mode.cc)
+  int micro_batches = 1;           // per batch of a pipeline
   // hybrid
-  int heter_workers = 0;     // the last of the ranks (heter_mode.cc)
-  std::string device_guard;  // "cpu" or "gpu": what they run
+  int heter_workers = 0;     // the last ranks are heter workers (heter_mode.cc)
+  std::string device_guard;  // "cpu" or "gpu": the operators of this device run on heter workers
 };
 
-// One thread, except that communication ends on threads of the mode's own.
+// Not thread-safe, except that communication ends on the mode's own threads.
 class ModeDriver {
  public:
   virtual ~ModeDriver() = default;
-  // Says of the operators of the model which ranks run them (op_device), before all passes.
+  // Assigns the model's operators to ranks (op_device). Runs before all passes.
   virtual Status PlaceOperators(Program&) { return OkStatus(); }
-  // Inserts communication and optimizer operators behind the gradients.
+  // Inserts communication and optimizer operators after the gradients.
   virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
-  // The same for the forward program that is evaluated.
+  // Does the same for the forward program of evaluations.
   virtual Status DistributeForward(Program&) { return OkStatus(); }
-  // Behind all passes: parameters that other ranks keep leave the training program.
+  // Removes parameters that other ranks store from the training program. Runs after all passes.
   virtual Status Shard(Program&) { return OkStatus(); }
-  // Runs the communication operators of training, and those of evaluation; nullptr when there are
-  // none.
+  // Runs the communication operators of training and evaluation. nullptr: there are none.
   virtual CommHandler* comm() { return nullptr; }
   virtual CommHandler* evaluation_comm() { return nullptr; }
-  // So many ranks, one behind the other, work on the same piece of the batch.
+  // Number of consecutive ranks that work on the same part of the batch.
   virtual int sections() const { return 1; }
-  // Parts of this rank's batch in which its program computes it.
+  // Number of parts in which the program computes this rank's batch.
   virtual int micro_batches() const { return 1; }
-  // Whether this rank takes part in evaluations, as rank 0 does; and what it then runs of the
-  // forward program, which is bound to its batch.
+  // Whether this rank takes part in evaluations, as rank 0 does. Evaluated() returns the part of
+  // the forward program that it runs, which is bound to the rank's batch.
   virtual bool evaluates() const { return params_are_spread(); }
   virtual StatusOr<Program> Evaluated(const Program& forward) { return forward; }
-  // Whether that is the communication of rank 0's program and no more.
+  // Whether this rank only performs the communication of rank 0's program in evaluations.
   virtual bool serves() const { return true; }
-  // Connects to the others and makes everybody's parameters equal. `scope` holds initial values, or
-  // those of a checkpoint of step `step`; `state` that checkpoint's optimizer slots, where the mode
-  // keeps them elsewhere than in the scope; with sections its parameters too. Returns the step to
-  // begin with. Waits for others only until `stop` says so (CANCELLED). In pserver mode it may be
-  // called again once a step was broken off: as a new incarnation, for which the servers take that
-  // step as not begun.
+  // Connects to the peers and makes the parameters of all trainers equal. `scope` contains initial
+  // values, or the values of a checkpoint of step `step`.
+  // `state` contains the checkpoint's optimizer slots if the mode stores them outside the scope;
+  // with pipeline stages it contains the parameters too. Returns the first step to run. CANCELLED:
+  // `stop` returned true while it waited for peers.
+  // In pserver mode it can be called again after an aborted step. The trainer is then a new
+  // incarnation, and the servers treat that step as not begun.
   virtual StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
                                   int64_t step, const std::function<bool()>& stop) = 0;
-  // When a step or Finish failed with `why`: waits until those who were lost have come again, and
-  // brings everybody to the same state, this rank's being undone to `point` if need be. Returns the
-  // step to go on with; `why` where that is no help, or once `stop` says so.
+  // Recovers after a step or Finish failed with `why`. Waits until the lost peers are back and
+  // brings all ranks to the same state; this rank's state is rolled back to `point` if necessary.
+  // Returns the step to continue with. Returns `why` if recovery is impossible or `stop` returns
+  // true.
   virtual StatusOr<int64_t> Recover(const Status& why, const Program&, StepRollback&,
                                     const std::function<bool()>&) {
     return why;
   }
-  // Seconds that each rank has waited for the others, by rank, as the ranks told each other last;
-  // empty: they have not. From any thread.
+  // Seconds that each rank has waited for its peers, by rank, as of the last exchange; empty: no
+  // exchange yet. Thread-safe.
   virtual std::vector<double> WaitedSeconds() const { return {}; }
-  // Before each step: its number and learning rate.
+  // Receives the number and the learning rate of each step before it begins.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
-  // Whether the mode has a use for the data of the next step; then it is told before each step what
-  // the reader knows of it.
+  // Whether the mode uses data of the next step. If so, Foresee gets the reader's hint before each
+  // step.
   virtual bool looks_ahead() const { return false; }
   virtual void Foresee(const NextBatchHint&) {}
-  // Whether optimizer state is spread over the ranks. Then all of them call State, and all stop,
-  // behind the same step: they call Stopping behind each.
+  // Whether optimizer state is divided among the ranks. If so, all ranks call State, call Stopping
+  // after each step, and stop after the same step.
   virtual bool state_is_spread() const { return false; }
-  // Whether parameters are. Then all ranks call Params and Tell, and take part in evaluations.
+  // Whether parameters are divided among the ranks. If so, all ranks call Params and Tell, and take
+  // part in evaluations.
   virtual bool params_are_spread() const { return false; }
-  // Whether to stop now: `mine` says whether this rank was asked to. With spread state, whether any
-  // rank was.
+  // Returns whether to stop now. `mine`: this rank was asked to stop. With divided state it returns
+  // whether any rank was asked.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
-  // Brings parameters that are kept elsewhere into the scope, as they are behind the last step.
-  // State and Finish do so too.
+  // Copies parameters that are stored elsewhere into the scope, as of the last step. State and
+  // Finish do the same.
   virtual Status Gather() { return OkStatus(); }
-  // Optimizer slots and statistics by variable name, for a checkpoint; new memory from `device`.
+  // Returns optimizer slots and statistics by variable name for a checkpoint, in new memory of
+  // `device`.
   virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
-  // The parameters by name, as ParamsOf; where they are spread on rank 0 alone, in new memory.
+  // Returns the parameters by name, like ParamsOf(). If parameters are divided, they are complete
+  // on rank 0 only, in new memory.
   virtual StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host);
-  // With spread parameters: rank 0's `value` on every rank.
+  // Returns rank 0's `value` on every rank if parameters are divided.
   virtual StatusOr<int64_t> Tell(int64_t value) { return value; }
-  // Writes what checkpoints hold beside that (trainer/ps/table_file.h): rows of tables that are in
-  // no scope, as they are behind the last step. Empty when there are none.
+  // Returns a function that writes the other part of a checkpoint (trainer/ps/table_file.h): rows
+  // of tables outside the scope, as of the last step. Empty: there are none.
   virtual std::function<Status(const std::string& path)> table_writer() { return nullptr; }
-  // Before Start with a checkpoint: its file of rows, "" when it has none. FAILED_PRECONDITION when
-  // that does not fit to where the mode has its tables.
+  // Receives the checkpoint's file of rows before Start; "": it has none. FAILED_PRECONDITION: the
+  // file does not fit to where the mode stores its tables.
   virtual Status TakeTables(const std::string& path) {
     if (path.empty()) return OkStatus();
     return FailedPrecondition(
@@ -199,89 +204,94 @@ class ModeDriver {
         "--servers=N, or begin again with another checkpoint.dir",
         path);
   }
-  // The calls to pservers, where the job wants them recorded; else nullptr.
+  // The recorded calls to pservers; nullptr: the job does not record them.
   virtual const RpcLog* rpc_log() const { return nullptr; }
-  // Everybody has finished. Called once, after the last step; an error before it: Abort.
+  // Waits until all trainers have finished. Call it once, after the last step. After an error call
+  // Abort instead.
   virtual Status Finish() = 0;
-  // What the mode counted (trainer/session/run_counts.h), by name. Behind Finish.
+  // Adds the mode's counters by name (trainer/session/run_counts.h). Call it after Finish.
   virtual void AddCounts(std::map<std::string, double>*) const {}
-  // Behind each run of steps, of which `step` was the last: a line for people about what the mode
-  // has decided since it was last asked; "" for nothing.
+  // Returns a log line about decisions of the mode since the last call; "": none. Called after each
+  // run of steps, the last of which was `step`.
   virtual std::string News(int64_t) { return ""; }
-  // The scope's device is about to go: what the mode has there goes first. Called once, last.
+  // Releases the mode's resources on the scope's device, which is about to be destroyed. Called
+  // once, as the last method.
   virtual void ReleaseDeviceResources() {}
-  // Tells the others that this trainer gives up, and why (CANCELLED: it was asked to). Blocks for
-  // one call at most.
+  // Reports to the peers that this trainer gives up, and why (CANCELLED: it was asked to stop).
+  // Blocks for one call at most.
   virtual void Abort(const Status& why) = 0;
 };
 
 std::unique_ptr<ModeDriver> MakeLocalMode(const ModeOptions& options);
-// Over `communicators`, of which there are options.comm_num; none: connected in Start, over NCCL
-// where the scope is a device's.
+// Makes collective mode over `communicators` (options.comm_num). If empty, Start connects them; it
+// uses NCCL if the scope is on a device.
 std::unique_ptr<ModeDriver> MakeCollectiveMode(
     const ModeOptions& options,
     std::vector<std::unique_ptr<collective::Communicator>> communicators);
-// Collective mode with sections. INVALID_ARGUMENT when the ranks do not fit to them.
+// Makes collective mode with pipeline stages. INVALID_ARGUMENT: the number of ranks does not fit.
 StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& options);
 std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
-// Places that meet before each push (use_thread_barrier): `places` is the collective mode among
-// them, `servers` the pserver mode of the first one; the others have none. `options`: of the place.
+// Makes the mode of use_thread_barrier, in which the replicas of one process synchronise before
+// each push. `places` is the collective mode among them. `servers` is the pserver mode of the first
+// replica; the others have none. `options` are those of this replica.
 std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
                                             std::unique_ptr<ModeDriver> places,
                                             std::unique_ptr<ModeDriver> servers);
-// Tables as in pserver mode, everything else as in collective mode.
+// Makes hybrid mode: tables as in pserver mode, everything else as in collective mode.
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options);
-// The same with heter workers, each for equally many trainers.
+// Makes hybrid mode with heter workers, each for the same number of trainers.
 StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options);
 
 // ---- Shared by the modes that communicate ------------------------------------------------------
 
-// DensifyAll; rank 0 says so in the log where that changes anything.
+// Calls DensifyAll. Rank 0 logs a line if it changes anything.
 StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
                                                   const std::vector<ParamGrad>& grads,
                                                   const ModeOptions& options);
 
-// What travels in one collective each: groups, or with fuse_all_reduce off each gradient alone.
+// Divides the gradients into groups, one per collective call. With fuse_all_reduce off each
+// gradient is its own group.
 std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
                                                      const std::vector<ParamGrad>& grads,
                                                      const ModeOptions& options);
 
-// A peer that was there and is gone is worth a restart of the job: ABORTED (exit code 200), unlike
-// a service that never answered (UNAVAILABLE). Any other status as it is.
+// Converts the loss of a connected peer to ABORTED (exit code 200), because a restart of the job
+// can help. A service that never replied stays UNAVAILABLE. Other statuses are unchanged.
 Status AsLostPeer(const Status& status);
 
-// This rank in the world of the job, which is met within start_timeout.
+// Returns this rank's place in the world of the job. The rendezvous ends within start_timeout.
 collective::WorldConfig WorldOf(const ModeOptions& options, const std::function<bool()>& stop);
 
-// Whether any rank says `mine`. Within `patience`.
+// Returns whether `mine` is true on any rank. Ends within `patience`.
 StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience);
 
-// Whether tables on pservers and dense parameters on ranks stand before the same step, or the
-// tables before the next. In sync mode the servers' version is the step that is next.
+// Checks that the tables on pservers and the dense parameters on ranks precede the same step, or
+// that the tables are one step ahead. In sync mode the servers' version is the next step.
 Status CheckTogether(PsSyncMode regime, int64_t of_tables, int64_t of_dense);
 
-// UNIMPLEMENTED naming a table with table_rules: this mode keeps tables whole.
+// UNIMPLEMENTED (names the table): a table has table_rules, but this mode stores tables whole.
 Status RefuseTableRules(const Program& program);
 
 // ---- Shared by the modes that update parameters in the trainer itself ---------------------------
 
-// Sets a state of one f32, where the program has it.
+// Sets a state variable of one f32 if the program has it.
 Status SetScalar(Scope& scope, const char* var, float value);
-// The value of `tensor`, one f32 of the scope's device.
+// Returns the value of `tensor`, one f32 on the scope's device.
 StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor);
-// The value of a plan's variable of one f32.
+// Returns the value of a plan's variable of one f32.
 StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var);
 inline Status SetLearningRate(Scope& scope, float learning_rate) {
   return SetScalar(scope, kLearningRateVar, learning_rate);
 }
-// The parameters of `program`: those on the CPU share the scope's memory, others are copied into
-// memory of `host`.
+// Returns the parameters of `program`. Parameters on the CPU share the scope's memory; others are
+// copied to memory of `host`.
 StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);
 
-// Copies a checkpoint's tensors into the scope; what it does not have is left out: slots that the
-// mode keeps elsewhere. FAILED_PRECONDITION naming `dir` when a description differs.
+// Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped:
+// the mode stores these slots elsewhere. FAILED_PRECONDITION (names `dir`): a tensor has another
+// shape or type.
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
-// Copies, in memory of `host`, of every kState variable that is saved, but the learning rate.
+// Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
 
 }  // namespace tandem::trainer

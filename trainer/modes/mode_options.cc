@@ -46,7 +46,7 @@ ps::PsNonfinite NonfiniteOf(RuntimeFlags::NonfiniteGradients policy) {
   return ps::PsNonfinite::kReject;
 }
 
-// How servers treat pushes and trainers.
+// Sets how servers treat pushes and trainers.
 void SetTreatment(const DistributedStrategy& strategy, ModeOptions* options) {
   const RuntimeFlags& flags = strategy.runtime_flags();
   const A_SyncConfigs& async = strategy.a_sync_configs();
@@ -58,7 +58,7 @@ void SetTreatment(const DistributedStrategy& strategy, ModeOptions* options) {
   options->row_cache_versions = flags.row_cache_versions();
 }
 
-// The regime of pserver mode, and its details.
+// Sets the regime of pserver mode and its parameters.
 void SetRegime(const DistributedStrategy& strategy, ModeOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
   if (strategy.a_sync()) {

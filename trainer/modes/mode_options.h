@@ -1,4 +1,4 @@
-// From a job and a rank's place in it to the mode in which it trains.
+// Chooses and configures the training mode for a job and a rank.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// What the modes need of the job. `secret`: of the job, which its processes show one another.
+// Returns the properties of the job that the modes need. `secret`: the job's secret, which its
+// processes prove to each other.
 StatusOr<ModeOptions> ModeOptionsOf(const JobConfig& config, const RankInfo& rank,
                                     const std::string& secret);
 
-// The mode named by the job. INVALID_ARGUMENT when `options` lack what it needs: servers, a
-// rendezvous.
+// Makes the mode that the job names. INVALID_ARGUMENT: `options` lack servers or a rendezvous.
 StatusOr<std::unique_ptr<ModeDriver>> MakeMode(const JobConfig& config, const ModeOptions& options);
 
 }  // namespace tandem::trainer

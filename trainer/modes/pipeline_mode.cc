@@ -1,7 +1,9 @@
-// mode=collective with pipeline: rank r of sections S runs section r % S of replica r / S. What a
-// rank does is in its program (kernels/graph/passes/micro_batches.h); here is who carries it:
-// values go to later sections over one communicator, gradients to earlier ones over another, so
-// that neither waits for the other, and the ranks of a section reduce their gradients over a third.
+// mode=collective with pipeline: with S stages, rank r runs stage r % S of replica r / S. The
+// rank's program contains its work (kernels/graph/passes/micro_batches.h); this file does the
+// communication.
+// Values are sent to later stages over one communicator and gradients to earlier stages over
+// another, so that neither waits for the other. The ranks of a stage reduce their gradients over a
+// third.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -61,11 +63,11 @@ class PipelineMode final : public ModeDriver, public CommHandler {
 
  private:
   bool leader() const { return options_.rank == 0; }
-  // Sections are kinds of ranks: trainers first, then heter workers.
+  // Stages are kinds of ranks: first trainers, then heter workers.
   bool kinds() const { return options_.heter_workers > 0; }
   int trainers() const { return options_.ranks - options_.heter_workers; }
   PipelineRank RankOf(int rank) const;
-  std::vector<int> Replicas() const;  // the ranks of this one's section
+  std::vector<int> Replicas() const;  // the ranks of this rank's stage
   int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
   std::vector<collective::Communicator*> All() const;
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const;
@@ -77,16 +79,16 @@ class PipelineMode final : public ModeDriver, public CommHandler {
 
   const ModeOptions options_;
   const PipelineRank rank_;
-  StagedComm staged_{*this};  // a heter worker may be on a device
+  StagedComm staged_{*this};  // used because a heter worker may be on a device
   Scope* scope_ = nullptr;
   ShardedState params_, state_;
-  TensorMap last_params_;  // of rank 0, behind Finish
+  TensorMap last_params_;  // on rank 0, after Finish
   bool finished_ = false;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
   std::atomic<int64_t> bytes_{0};  // of this rank's tensors
   RankWaits waits_;
 
-  // Last: their threads use the rest. What there is nobody for is not there.
+  // Last members: their threads use the other members. A communicator without peers is null.
   std::unique_ptr<collective::Communicator> world_, forward_, backward_, replicas_;
 };
 
@@ -146,10 +148,10 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   return OkStatus();
 }
 
-// Who has what of the whole program: the first replica's ranks are the owners.
+// Records the owners of the whole program's state: they are the ranks of the first replica.
 Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads) {
   TD_ASSIGN_OR_RETURN(const Sections cut, CutSections(whole));
-  std::set<std::string> tables;  // of rows that lie on pservers (heter_mode.cc)
+  std::set<std::string> tables;  // with rows on pservers (heter_mode.cc)
   for (const Op& op : whole.ops) {
     if (op.type == "lookup_table_sparse_grad") tables.insert(op.inputs[1].front());
   }
@@ -180,7 +182,8 @@ Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
   config.operation_timeout = options_.step_timeout;
   const auto connect =
       [&](std::vector<int> members) -> StatusOr<std::unique_ptr<collective::Communicator>> {
-    // Nobody asks for the next one before rank 0 has closed the door of the last.
+    // No rank may join the next communicator before rank 0 has closed the rendezvous of the last
+    // one.
     if (world_ != nullptr) {
       TD_RETURN_IF_ERROR(world_->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
@@ -221,7 +224,7 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
   return OkStatus();
 }
 
-// All ranks have the same initial values; what a checkpoint says rank 0 gives the others.
+// All ranks have the same initial values. Rank 0 sends the values of a checkpoint to the others.
 StatusOr<int64_t> PipelineMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                       int64_t step, const std::function<bool()>& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
@@ -262,14 +265,14 @@ Status PipelineMode::Finish() {
   CpuDevice host;
   TD_ASSIGN_OR_RETURN(last_params_, Gather(params_, {}, *scope_, host));
   finished_ = true;
-  // Nobody hangs up while another still reduces.
+  // No rank may disconnect while another still reduces.
   return world_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
 StatusOr<int> PipelineMode::Register(const CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket, CommBucket::Make(node, options_.rank, options_.ranks,
                                                     options_.half_communication));
-  // What is a micro batch to a heter worker is all of it to the trainer at the other end.
+  // A micro batch of a heter worker is the whole batch of the trainer at the other end.
   if (rank_.rank_each) bucket->name = WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));

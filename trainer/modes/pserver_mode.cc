@@ -1,4 +1,5 @@
-// mode=pserver: gradients go to the pservers, which run the optimizer; parameters come back.
+// mode=pserver: trainers push gradients to the pservers, which run the optimizer, and pull
+// parameters.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -67,8 +68,8 @@ class PserverMode final : public ModeDriver, public CommHandler {
   }
   std::string News(int64_t) override { return stale_.TakeWarning(); }
   const RpcLog* rpc_log() const override { return options_.rpc_profiler ? &calls_ : nullptr; }
-  // A trainer that was asked to stop says so; of one that fails the servers notice the silence and
-  // name it to the others.
+  // A trainer that was asked to stop reports it. If a trainer fails, the servers notice that it is
+  // unresponsive and name it to the others.
   void Abort(const Status& why) override {
     if (why.code() == StatusCode::kCancelled && client_) (void)client_->Complete();
   }
@@ -84,7 +85,7 @@ class PserverMode final : public ModeDriver, public CommHandler {
   Status CountSlices(const std::vector<ps::PsVariable>& variables);
   StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
   std::vector<ps::PsTensor> View(ValueSets& values) const;
-  // AsyncCommunicator::Exchange
+  // Implements AsyncCommunicator::Exchange.
   StatusOr<uint64_t> Exchange(const GradientSet* push, ValueSets* pull);
   Status SendAndReceive();
   void GeoExchange(CommDone* done);
@@ -98,31 +99,31 @@ class PserverMode final : public ModeDriver, public CommHandler {
   PrefetchHandler evaluation_;
   StagedComm staged_{*this}, staged_evaluation_{evaluation_};
   UpdateScope reach_ = UpdateScope::kElement;
-  std::vector<std::string> params_;  // trained ones but tables, in the order of the program
+  std::vector<std::string> params_;  // trained parameters except tables, in program order
   PsTables tables_;
-  std::string table_file_;  // of the checkpoint to go on from
-  // The nodes of the plan, by index; the pulls of all tables go out with the last of them.
+  std::string table_file_;  // of the checkpoint to resume from
+  // The nodes of the plan, by index. The pulls of all tables are sent with the last of them.
   enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
   std::vector<Node> nodes_;
   std::vector<CommDone*> pulling_;
-  NextBatchHint next_;           // Foresee's
-  std::vector<RowSet> pushing_;  // what the push_rows of this step gave, to go with push_pull
-  // The push_pull or geo_exchange of the plan.
+  NextBatchHint next_;           // set by Foresee
+  std::vector<RowSet> pushing_;  // rows of this step's push_rows, sent with push_pull
+  // The push_pull or geo_exchange node of the plan.
   std::vector<ps::PsConstTensor> gradients_;
   std::vector<ps::PsTensor> tensors_;
   Scope* scope_ = nullptr;
   int64_t step_ = 0;
   float learning_rate_ = 0;
-  uint64_t behind_ = 0;                        // sync: the version behind the last step
-  GeoParameters geo_params_;                   // of geo
+  uint64_t behind_ = 0;                        // sync: the version after the last step
+  GeoParameters geo_params_;                   // for geo
   int64_t geo_pending_ = 0;                    // steps since the last exchange
-  std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages to the servers, one for all of them
-  int64_t slices_ = 0, largest_share_ = 0;     // of all servers; elements of the fullest
+  std::atomic<int64_t> pushes_{0}, pulls_{0};  // messages; one to all servers counts once
+  int64_t slices_ = 0, largest_share_ = 0;     // over all servers; elements on the largest server
   RpcLog calls_{options_.rpc_profiler};
-  ServerWaits waits_;  // of rank 0, which tells people
+  ServerWaits waits_;  // on rank 0, which reports them
   StaleGradients stale_{options_.optimizer};
-  std::unique_ptr<ps::PsClient> client_;  // its destructor waits for calls into the above
-  std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all of the above
+  std::unique_ptr<ps::PsClient> client_;  // its destructor waits for calls into the members above
+  std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all members above
 };
 
 Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& given) {
@@ -148,13 +149,13 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
     return AppendGeoExchange(program, params_);
   }
   TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads, DensifyGradients(program, dense, options_));
-  for (ParamGrad& pair : grads) {  // pservers keep f32
+  for (ParamGrad& pair : grads) {  // pservers store f32
     TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
   }
   return AppendPushPull(program, grads);
 }
 
-// Evaluation sees the rows behind the last step (sync), or as they are.
+// Evaluation reads the rows as of the last step (sync), or the current rows.
 Status PserverMode::DistributeForward(Program& program) {
   if (geo()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const auto tables, DistributedTables(program));
@@ -235,7 +236,7 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.delay_compensation = options_.delay_compensation;
   ps.row_cache_bytes = static_cast<size_t>(options_.row_cache_bytes);
   ps.row_cache_versions = static_cast<uint64_t>(options_.row_cache_versions);
-  // An update that needs the norm of its parameter needs it whole, on one server.
+  // An update that uses the norm of its parameter needs the whole parameter on one server.
   const bool whole = reach_ != UpdateScope::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
       << "slice_var_up has no effect: the update by " << options_.optimizer.type
@@ -263,11 +264,12 @@ Status PserverMode::CountSlices(const std::vector<ps::PsVariable>& variables) {
 StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step, const std::function<bool()>& stop) {
   scope_ = &scope;
-  pulling_.clear();  // of a step that was broken off
+  pulling_.clear();  // left by an aborted step
   pushing_.clear();
   tables_.DropAhead();
-  TD_RETURN_IF_ERROR(RefuseTableRules(program));  // tables on servers alone have none left
-  const ShortTimeSlice short_slice;               // for the threads that gRPC starts
+  // Tables that are on servers only have no rules in the program any more.
+  TD_RETURN_IF_ERROR(RefuseTableRules(program));
+  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
   ps::PsOptions ps = ClientOptions();
   ps.stop = stop;
   TD_ASSIGN_OR_RETURN(client_, ps::PsClient::Connect(options_.servers, ps));
@@ -281,7 +283,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
     tensors.push_back({name, tensor.span<float>().data(), tensor.numel()});
   }
   TD_RETURN_IF_ERROR(CountSlices(variables));
-  ps::PsOptimizer optimizer;  // geo: sgd, which adds differences up
+  ps::PsOptimizer optimizer;  // geo: sgd, which adds the differences
   std::vector<ps::PsSlot> slots;
   if (!geo()) {
     TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.optimizer));
@@ -307,7 +309,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   };
   TD_ASSIGN_OR_RETURN(behind_,
                       client_->InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
-  TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));  // where they are copies
+  TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));  // where tables are copies
   std::vector<int64_t> sizes;
   for (const ps::PsTensor& t : tensors_) sizes.push_back(t.numel);
   for (const ps::PsTensor& t : tensors_)
@@ -318,7 +320,8 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
     communicator_ =
         std::make_unique<AsyncCommunicator>(options_.async, sizes, stale_.Watch(exchange, behind_));
   }
-  // Elsewhere the version counts pushes of all trainers; the step is the trainer's own.
+  // In the other regimes the version counts the pushes of all trainers, and the step is local to
+  // the trainer.
   return sync() ? static_cast<int64_t>(behind_) : step;
 }
 
@@ -338,7 +341,7 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
   const bool dense = push != nullptr && push->dense_steps > 0;
   auto gradients = dense ? gradients_ : std::vector<ps::PsConstTensor>();
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
-  if (tensors_.empty()) pull = nullptr;  // tables alone
+  if (tensors_.empty()) pull = nullptr;  // tables only
   const std::vector<ps::PsConstRows> rows =
       push == nullptr ? std::vector<ps::PsConstRows>() : tables_.View(push->rows);
   pushes_ += push != nullptr ? 1 : 0;
@@ -353,7 +356,7 @@ StatusOr<uint64_t> PserverMode::Exchange(const GradientSet* push, ValueSets* pul
   } else {
     client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived, rows);
   }
-  TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the client's own deadlines end it
+  TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the client's own deadlines end the wait
   return result;
 }
 
@@ -390,7 +393,7 @@ void PserverMode::Start(int index, int64_t, CommDone* done) {
   }
 }
 
-// Steps that everybody must have pushed when this trainer has pushed `done`.
+// Number of steps that every trainer must have pushed when this trainer has pushed `done`.
 uint64_t PserverMode::StepBound(uint64_t done) const {
   const int64_t bound = options_.regime == PsSyncMode::kHalfAsync ? options_.max_staleness : -1;
   if (bound < 0) return 0;
@@ -413,10 +416,10 @@ void PserverMode::StartPullRows(CommDone* done) {
       complete(version.status());
     });
   }
-  tables_.Foresee(std::exchange(next_, {}));  // meanwhile
+  tables_.Foresee(std::exchange(next_, {}));  // during the exchange
 }
 
-// The gradient is copied, and travels with the dense ones: one message to each server for a step.
+// The gradient is copied and sent with the dense ones, in one message per server and step.
 void PserverMode::StartPushRows(CommDone* done) {
   StatusOr<RowSet> rows = tables_.CopyGradient(pushing_.size());
   if (!rows.ok()) return done->Complete(rows.status());

@@ -1,5 +1,5 @@
-// The order of communication in a step that tables on pservers and reductions among the trainers
-// share, where ranks that are lost come again (trainer/modes/hybrid_mode.cc).
+// Orders the communication of a step that uses both pserver tables and reductions among trainers,
+// if lost ranks can return (trainer/modes/hybrid_mode.cc).
 #pragma once
 
 #include <memory>
@@ -10,9 +10,10 @@
 
 namespace tandem::trainer {
 
-// Carries communication on to another handler, but the last reduction of each step only once the
-// last push of rows has ended well: so when it ends anywhere, every rank's rows are taken. After a
-// failure it begins no last reduction, and fails one that waits, until Reset.
+// Forwards communication to another handler. It delays the last reduction of each step until the
+// last push of rows has succeeded. So once that reduction ends on any rank, the servers have the
+// rows of every rank.
+// After a failure it starts no last reduction and fails a delayed one, until Reset.
 class PushBeforeReduceComm final : public CommHandler {
  public:
   // `next` must outlive this.
@@ -22,11 +23,12 @@ class PushBeforeReduceComm final : public CommHandler {
   void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return next_.timeout(); }
 
-  // Behind a step that was broken off, and all of its communication.
+  // Prepares for the next attempt. Call it after an aborted step, when all of its communication has
+  // ended.
   void Reset() TD_EXCLUDES(mu_);
 
  private:
-  // Of one node: looked at, before the plan's own is completed.
+  // Observes the completion of one node before it completes the plan's own CommDone.
   class Watched final : public CommDone {
    public:
     Watched(PushBeforeReduceComm* owner, int index) : owner_(owner), index_(index) {}
@@ -52,7 +54,7 @@ class PushBeforeReduceComm final : public CommHandler {
   void Ended(int index, const Status& status) TD_EXCLUDES(mu_);
 
   CommHandler& next_;
-  std::vector<std::unique_ptr<Watched>> watched_;  // by number of node
+  std::vector<std::unique_ptr<Watched>> watched_;  // by index of the node
   int last_push_ = -1, last_reduction_ = -1;
   Mutex mu_;
   bool pushed_ TD_GUARDED_BY(mu_) = false;  // in this step

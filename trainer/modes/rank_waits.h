@@ -1,5 +1,5 @@
-// How long each rank of a job has waited for the others, which all ranks tell each other now and
-// then: who hardly waits is who is waited for.
+// Measures how long each rank of a job has waited for its peers. Ranks exchange these times
+// periodically. A rank that hardly waits is a straggler.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,24 @@
 
 namespace tandem::trainer {
 
-// Thread-safe, but BeginStep, which is the step's thread's. Outlives the communicators.
+// Thread-safe, except BeginStep, which only the step's thread may call. Must outlive the
+// communicators.
 class RankWaits {
  public:
   static constexpr int64_t kStepsEach = 50;  // between two exchanges
 
-  // A communication of this rank begins, or has ended. Of several at once the time counts once:
-  // from the moment when this rank has something to give until it has all that it waits for.
+  // Mark the begin and the end of one communication of this rank. Time with several communications
+  // in flight counts once: from the first begin to the last end.
   void Began() TD_EXCLUDES(mu_);
   void Ended() TD_EXCLUDES(mu_);
 
-  // Before each step, on all ranks: every kStepsEach-th starts an exchange over `hosts`, before
-  // which the last one must end, within `patience`. Fails for its deadline alone.
+  // Call before each step on all ranks. Every kStepsEach-th call starts an exchange over `hosts`.
+  // The previous exchange must end first, within `patience`; otherwise it fails with the exchange's
+  // deadline error.
   Status BeginStep(int64_t step, collective::Communicator& hosts, Duration patience)
       TD_EXCLUDES(mu_);
 
-  // By rank, as of the last exchange; empty: there was none.
+  // Seconds by rank as of the last exchange; empty: no exchange yet.
   std::vector<double> Seconds() const TD_EXCLUDES(mu_);
 
  private:
@@ -35,12 +37,12 @@ class RankWaits {
 
   mutable Mutex mu_;
   int under_way_ TD_GUARDED_BY(mu_) = 0;
-  Time began_ TD_GUARDED_BY(mu_);  // the first of those under way
+  Time began_ TD_GUARDED_BY(mu_);  // begin of the first communication in flight
   Duration waited_ TD_GUARDED_BY(mu_) = Duration::zero();
   std::vector<double> told_ TD_GUARDED_BY(mu_);
 
-  // Of the exchange under way.
-  int64_t mine_ = 0;  // microseconds, like the others'
+  // State of the exchange in flight.
+  int64_t mine_ = 0;  // microseconds, like those of the peers
   std::vector<int64_t> all_;
   std::shared_ptr<collective::Work> exchange_;
 };

@@ -7,7 +7,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Words that a selection with room for `room` uses.
+// Number of used words of a selection with capacity `room`.
 StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::string& what) {
   const int64_t k = selection[0];
   if (k >= 0 && static_cast<size_t>(SelectionWords(k)) <= room) {

@@ -1,5 +1,6 @@
-// Between the tensors of a c_allgather_selected and the flat buffer of its all-gather: of every
-// selection (kernels/ops/update/dgc.h) the words that it uses, one behind the other.
+// Copies between the tensors of a c_allgather_selected and the flat buffer of its all-gather. The
+// buffer contains only the used words of each selection (kernels/ops/update/dgc.h), one after
+// another.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace tandem::trainer {
 
 class SelectionGather {
  public:
-  // Of `rank` among `ranks`. The tensors' memory must outlive this.
+  // For rank `rank` out of `ranks`. The tensors' memory must outlive this object.
   SelectionGather(std::vector<CommTensor> selections, std::vector<CommTensor> gathered, int rank,
                   int ranks)
       : selections_(std::move(selections)),
@@ -19,13 +20,13 @@ class SelectionGather {
         rank_(static_cast<size_t>(rank)),
         ranks_(static_cast<size_t>(ranks)) {}
 
-  // Words that a rank gives at most.
+  // The maximum number of words per rank.
   size_t words_max() const;
-  // Writes this rank's words to their place among those of all; returns how many a rank gives.
-  // INVALID_ARGUMENT for a selection that says more than it has room for.
+  // Writes this rank's words to their offset in `all`, and returns the number of words per rank.
+  // INVALID_ARGUMENT: a selection claims more words than its capacity.
   StatusOr<size_t> Pack(int32_t* all) const;
-  // From all ranks' words to the tensors; `words`: those of one rank. INVALID_ARGUMENT when the
-  // selections of a rank do not add up to them.
+  // Copies the words of all ranks to the tensors; `words` is the number per rank. INVALID_ARGUMENT:
+  // the selections of a rank do not add up to `words`.
   Status Unpack(const int32_t* all, size_t words) const;
 
  private:

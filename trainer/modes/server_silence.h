@@ -1,5 +1,5 @@
-// What a trainer does about pservers that do not answer: it tells the launcher, which kills and
-// starts such a server again, and waits for that.
+// Handles unresponsive pservers in a trainer: the trainer reports them to the launcher, which kills
+// and restarts such a server, and waits for the restart.
 #pragma once
 
 #include "pserver/client/client.h"
@@ -7,10 +7,11 @@
 
 namespace tandem::trainer {
 
-// Sets what the client needs for it.
+// Sets the client options that this needs.
 void TellOfSilence(const ModeOptions& options, ps::PsOptions& ps);
 
-// After all deadlines of the client, whose errors name the server that does not answer.
+// Returns a timeout longer than all deadlines of the client, because the client's errors name the
+// unresponsive server.
 Duration PserverTimeout(const ModeOptions& options);
 
 }  // namespace tandem::trainer

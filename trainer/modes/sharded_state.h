@@ -1,6 +1,6 @@
-// State that not all ranks have: optimizer slots on their parameter's owner (reduce_strategy
-// Reduce, sharding), parameters likewise (sharding), and whatever belongs to a section of a
-// pipeline. Checkpoints hold it whole, so any mode and number of ranks can go on from one.
+// State that is not on all ranks: optimizer slots on their parameter's owner (reduce_strategy
+// Reduce, sharding), sharded parameters, and the state of one pipeline stage. Checkpoints contain
+// it in full, so any mode and any number of ranks can resume from one.
 #pragma once
 
 #include <map>
@@ -18,33 +18,33 @@ namespace tandem::trainer {
 
 class ShardedState {
  public:
-  // The slots of an optimizer for `grads`, of which owners[i] keeps those of grads[i]. Of every
-  // `group` ranks one is the owner; all have the same.
+  // Describes the slots of an optimizer for `grads`; rank owners[i] holds the slots of grads[i].
+  // Each group of `group` ranks has one owner per slot, with the same values in all groups.
   static StatusOr<ShardedState> Make(const Program& program, const OptimizerSpec& optimizer,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners, int group);
 
-  // The parameters themselves.
+  // Describes the parameters themselves.
   static ShardedState OfParams(const Program& program, const std::map<std::string, int>& owners,
                                int group);
 
-  // One more variable.
+  // Adds one variable.
   void Add(const std::string& var, const TensorDesc& desc, int owner) {
     slots_.push_back({var, desc, owner});
   }
 
-  // Instead of that: every `same` ranks, one behind the other, have the same, and the first of them
-  // is the owner.
+  // Replaces the groups: each run of `same` consecutive ranks has the same state, and its first
+  // rank is the owner.
   void SetRuns(int same) { runs_ = same; }
 
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;
 
-  // Both are called by all ranks together and move each slot in one broadcast.
-  // What rank 0's `state` holds goes to the owners' scopes; other slots stay as they are.
+  // Both methods below are collective and move each slot in one broadcast.
+  // Copies the slots in rank 0's `state` to the owners' scopes. Other slots are unchanged.
   Status Scatter(collective::Communicator& communicator, const TensorMap& state, Scope& scope,
                  Time deadline) const;
-  // Rank 0's `state` gets all slots, in memory of `host`; others hold one at a time.
+  // Copies all slots to rank 0's `state`, in memory of `host`. Other ranks hold one slot at a time.
   Status Gather(collective::Communicator& communicator, const Scope& scope, Device& host,
                 TensorMap* state, Time deadline) const;
 
@@ -54,7 +54,7 @@ class ShardedState {
     TensorDesc desc;
     int owner = 0;
   };
-  // Of the ranks that have what `rank` has, the owner.
+  // Returns the owner among the ranks with the same state as `rank`.
   int OwnerFor(int rank) const { return runs_ > 0 ? rank - rank % runs_ : rank % group_; }
 
   std::vector<Slot> slots_;

@@ -5,7 +5,7 @@
 
 namespace tandem::trainer {
 
-// Points `tensors` to host memory: that of `shared` for the same tensor, else new.
+// Points `tensors` to host memory: that of `shared` for the same tensor, otherwise new memory.
 StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<CommTensor>& tensors,
                                                           const std::vector<Copy>& shared) {
   std::vector<Copy> copies;
@@ -51,7 +51,7 @@ void StagedComm::Start(int index, int64_t step, CommDone* done) {
   Node& node = *nodes_[static_cast<size_t>(index)];
   if (node.device == nullptr) return inner_.Start(node.inner, step, done);
   node.done = done;
-  // A handler may leave values as they are: the first time it must find them.
+  // A handler may leave values unchanged, so the host copy must contain them the first time.
   for (auto* copies : {&node.out, &node.in}) {
     if (copies == &node.out && std::exchange(node.begun, true)) continue;
     for (const Copy& copy : *copies) {

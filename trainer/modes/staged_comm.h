@@ -1,4 +1,4 @@
-// Communication of tensors wherever they are, by a handler that knows host memory alone.
+// Lets a handler that can access only host memory communicate tensors on any device.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace tandem::trainer {
 
-// Nodes in host memory are the handler's own affair. Of others, what goes out is copied to host
-// memory when it is started, what came in to the device when it has ended: from the handler's
-// thread, on the compute stream, behind whatever was put there before.
+// Passes nodes in host memory to the handler unchanged. For other nodes it copies sent values to
+// host memory when the node starts, and received values to the device when it ends.
+// The second copy runs on the handler's thread and on the compute stream, after earlier work of
+// that stream.
 class StagedComm final : public CommHandler {
  public:
   explicit StagedComm(CommHandler& inner) : inner_(inner) {}  // must outlive this
 
-  // UNIMPLEMENTED for pull_rows on a device, which writes a few rows of a whole table.
+  // UNIMPLEMENTED: pull_rows on a device, because it writes only some rows of a table.
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
@@ -26,14 +27,14 @@ class StagedComm final : public CommHandler {
     Buffer here;
     size_t bytes;
   };
-  // Ends with the inner communication.
+  // Completes together with the inner communication.
   struct Node final : CommDone {
     void Complete(Status status) override;
 
     Device* device = nullptr;  // null: nothing to copy
     int inner = 0;
     std::vector<Copy> in, out;
-    bool begun = false;  // `out` holds what the device has
+    bool begun = false;  // `out` contains the device's values
     CommDone* done = nullptr;
   };
   StatusOr<std::vector<Copy>> Stage(std::vector<CommTensor>& tensors,

@@ -16,7 +16,7 @@ double Number(const OptimizerSpec& optimizer, const char* name, double otherwise
   return value == nullptr ? otherwise : *value;
 }
 
-// The share of the last update that an optimizer keeps for the next one; "" for none.
+// Describes the share of the last update that an optimizer keeps for the next one; "": none.
 std::string MomentumOf(const OptimizerSpec& optimizer) {
   const std::string& type = optimizer.type;
   if (type == "momentum" || type == "lars_momentum" || type == "rmsprop") {

@@ -1,4 +1,5 @@
-// What a trainer goes back to when a step was broken off because a peer was lost.
+// Restores the state of a training step that failed because a peer was lost, so that the step can
+// be repeated.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +14,26 @@
 
 namespace tandem::trainer {
 
-// The lasting state as it was before a step, kept by copying what the step changes before it is
-// certain to be done (kernels/exec/commit.h): little, in most programs. One thread.
+// Keeps the persistent state from before a step. It copies only what the step changes before it is
+// certain to complete (kernels/exec/commit.h), which is little in most programs. Not thread-safe.
 class StepRollback {
  public:
-  // `scope` is that of `program`, with every lasting variable, and must outlive this. Steps are
-  // undone `period` at a time: where gradients are added up over several steps, the sums are each
-  // rank's alone. Of a period that takes several `runs` of the program everything is kept that
-  // they write. The plan of `program` has PlanOptions::commit.
+  // `scope` is that of `program`, contains every persistent variable, and must outlive this object.
+  // The plan of `program` must have PlanOptions::commit.
+  // Steps are undone `period` at a time: if gradients are accumulated over several steps, the sums
+  // exist on each rank only. If a period has several `runs` of the program, all variables that they
+  // write are copied.
   static StatusOr<StepRollback> Make(const Program& program, Scope& scope, int64_t period,
                                      int64_t runs, Device& host);
 
-  // Before each step; steps inside a period keep nothing.
+  // Call before each step. Steps inside a period copy nothing.
   Status BeforeStep(int64_t step);
-  // The step that the state which was kept stands before; -1: no state worth anything yet.
+  // The step that the saved state precedes; -1: no usable state yet.
   int64_t step() const { return step_; }
-  // Undoes what was done since BeforeStep(step()), where that was not done to its end.
+  // Undoes the changes since BeforeStep(step()) that were not completed.
   Status Restore();
-  // Whether `var` is this rank's own: what a step makes of it follows from the rank's samples alone
-  // (running statistics; Commit::own).
+  // Whether `var` is local to this rank: its value depends only on this rank's samples (running
+  // statistics; Commit::own).
   bool Own(const std::string& var) const { return own_.contains(var); }
 
  private:

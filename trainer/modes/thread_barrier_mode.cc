@@ -1,6 +1,6 @@
-// mode=pserver with use_thread_barrier: the places of one worker are one trainer to the pservers.
-// Gradients are added up in memory at the first place, which alone pushes and pulls, and goes on to
-// broadcast what came back.
+// mode=pserver with use_thread_barrier: the replicas of one process are one trainer to the
+// pservers. Gradients are summed in memory at the first replica. Only this replica pushes and
+// pulls; it then broadcasts the pulled values.
 #include "absl/strings/str_format.h"
 #include "collective/communicator.h"
 #include "kernels/graph/passes/update_by_owner.h"
@@ -75,8 +75,9 @@ class ThreadBarrierMode final : public ModeDriver, public CommHandler {
 
  private:
   const ModeOptions options_;
-  const std::unique_ptr<ModeDriver> places_;   // collective, among the places
-  const std::unique_ptr<ModeDriver> servers_;  // pserver, of the first place; elsewhere nullptr
+  const std::unique_ptr<ModeDriver> places_;  // collective mode among the replicas
+  // Pserver mode of the first replica; nullptr on the others.
+  const std::unique_ptr<ModeDriver> servers_;
   CommRoutes routes_;
 };
 

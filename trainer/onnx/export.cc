@@ -27,7 +27,7 @@ bool AnyWritten(const Op& op, const Names& names) {
   return found;
 }
 
-// What flows into a slot named Label, and all that is computed of it.
+// Returns the inputs of slots named Label, and all values that are computed from them.
 Names BehindLabels(const Program& program) {
   Names labels;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
@@ -46,7 +46,7 @@ Names BehindLabels(const Program& program) {
   return labels;
 }
 
-// See ExportOnnx.
+// Returns the default outputs (ExportOnnx).
 std::vector<std::string> DefaultOutputs(const Program& program) {
   const Names behind = BehindLabels(program);
   Names read;
@@ -57,7 +57,7 @@ std::vector<std::string> DefaultOutputs(const Program& program) {
   }
   std::vector<std::string> outputs;
   for (const Op& op : program.ops) {
-    // What an operator writes beside its result (statistics, a mask) is none.
+    // Further outputs of an operator (statistics, a mask) do not count.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
       if (program.FindVar(name)->kind != VarKind::kTemp || behind.contains(name)) continue;
@@ -81,7 +81,7 @@ Status CheckOutputs(const Program& program, const std::vector<std::string>& outp
   return OkStatus();
 }
 
-// The operators that `outputs` need, in order.
+// Returns the operators that `outputs` need, in order.
 std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::string>& outputs) {
   Names needed(outputs.begin(), outputs.end());
   std::vector<const Op*> ops;
@@ -94,7 +94,7 @@ std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::str
   return ops;
 }
 
-// Descriptions of inputs and outputs, where sizes that depend on the batch have names.
+// Writes the descriptions of inputs and outputs, with names for sizes that depend on the batch.
 class ValueInfo {
  public:
   static StatusOr<ValueInfo> Make(const Program& program) {
@@ -145,7 +145,7 @@ Status WriteOps(const Program& program, const std::vector<const Op*>& ops, OnnxG
 
 void WriteHead(const Program& program, const trainer::StringMap& metadata,
                ::onnx::ModelProto* model) {
-  model->set_ir_version(7);  // the one of opset 12
+  model->set_ir_version(7);  // the version of opset 12
   model->set_producer_name("tandem");
   ::onnx::OperatorSetIdProto* opset = model->add_opset_import();
   opset->set_domain("");

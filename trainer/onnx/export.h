@@ -1,5 +1,5 @@
-// Programs as ONNX models, in their inference form: opset 12, which older engines (OpenCV 4.6) read
-// too. Format: https://onnx.ai/onnx/repo-docs/IR.html, Operators.html.
+// Exports the inference form of programs as ONNX models. The opset is 12, so that older engines
+// (OpenCV 4.6) can read the models. Format: https://onnx.ai/onnx/repo-docs/IR.html, Operators.html.
 #pragma once
 
 #include <string>
@@ -17,13 +17,15 @@ struct OnnxModel {
   std::vector<std::string> inputs, outputs;  // names of variables of the program
 };
 
-// The part of the forward program `program` that computes `outputs`, as ForTest makes it, with
-// dropout left out and the values of `tensors` as weights. The batch is a dimension without a size,
-// "batch". No `outputs`: whatever loss and metrics take from what needs no label (the logits of a
-// classifier); in a program without labels, all that no operator reads.
-// NOT_FOUND for an output that is no variable, and a parameter that `tensors` lacks;
-// FAILED_PRECONDITION for a tensor of another shape; UNIMPLEMENTED naming an operator that has no
-// form in ONNX, and where it stands; RESOURCE_EXHAUSTED above ONNX's 2 GiB.
+// Exports the part of the forward program `program` that computes `outputs`, in the form of ForTest
+// and without dropout. The weights are the values of `tensors`. The batch is a dimension without a
+// fixed size, named "batch".
+// If `outputs` is empty, the outputs are the values that loss and metrics read and that do not
+// depend on a label (the logits of a classifier). In a program without labels they are all values
+// that no operator reads.
+// NOT_FOUND: an output is not a variable, or `tensors` lacks a parameter. FAILED_PRECONDITION: a
+// tensor has another shape. UNIMPLEMENTED (names the operator and its position): it has no ONNX
+// form. RESOURCE_EXHAUSTED: the model exceeds ONNX's limit of 2 GiB.
 StatusOr<OnnxModel> ExportOnnx(const Program& program, const trainer::TensorMap& tensors,
                                std::vector<std::string> outputs,
                                const trainer::StringMap& metadata);

@@ -39,12 +39,12 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
       TD_ASSIGN_OR_RETURN(place.offset, NumberOf(entry));
     } else if (entry.key() == "length") {
       TD_ASSIGN_OR_RETURN(place.length, NumberOf(entry));
-    }  // a checksum is not checked
+    }  // the checksum is not checked
   }
   return place;
 }
 
-// A name of a file in the folder itself, whatever the system makes of it.
+// Accepts only the name of a file in the directory itself, without the separator of any system.
 Status CheckName(const std::string& name) {
   const bool plain = !name.empty() && name.size() <= kNameBytesMax && name != "." && name != ".." &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
@@ -60,7 +60,8 @@ Status CheckName(const std::string& name) {
 StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name) {
   if (const auto it = files_.find(name); it != files_.end()) return &it->second;
   const std::string path = folder_ + "/" + name;
-  // A pipe must not hold the open up; what is no regular file is refused below.
+  // Non-blocking, so that opening a pipe does not hang. Files that are not regular are rejected
+  // below.
   File file;
   file.fd = Fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.fd.valid()) {

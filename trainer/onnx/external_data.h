@@ -1,6 +1,7 @@
-// Numbers of an ONNX model that lie in files beside it ("external data"), as PyTorch's exporter
-// writes them. A model names the file, and is not trusted: a plain name in the model's own folder
-// is read, of a regular file, no link.
+// Reads the tensors of an ONNX model that are stored in separate files ("external data"), as
+// PyTorch's exporter writes them.
+// The model names the file and is not trusted. Only plain names in the model's own directory are
+// read, and only regular files, not links.
 #pragma once
 
 #include <map>
@@ -18,21 +19,21 @@ namespace tandem::onnx {
 
 class OnnxExternalData {
  public:
-  // `folder`: of the model; empty: the model has no files beside it, and every Read is refused.
+  // `folder`: the model's directory; empty: the model has no separate files, and every Find fails.
   explicit OnnxExternalData(std::string folder) : folder_(std::move(folder)) {}
 
   class Range;
-  // Where the numbers of `tensor` lie, which needs `bytes` of them: it is checked that they are
-  // there, before the caller takes memory for them. UNIMPLEMENTED without a folder,
-  // INVALID_ARGUMENT for a name that may not be read, NOT_FOUND or DATA_LOSS for a file that lacks
-  // the numbers. All tensors together have at most the bytes that the file has.
+  // Finds the `bytes` bytes of `tensor` and checks that the file contains them, before the caller
+  // allocates memory for them. All tensors together may not use more bytes than the file has.
+  // UNIMPLEMENTED: there is no directory. INVALID_ARGUMENT: the name must not be read. NOT_FOUND or
+  // DATA_LOSS: the file lacks the bytes.
   StatusOr<Range> Find(const ::onnx::TensorProto& tensor, uint64_t bytes);
 
  private:
   struct File {
     Fd fd;
-    uint64_t bytes = 0;       // of the file
-    uint64_t bytes_left = 0;  // that no tensor was given yet
+    uint64_t bytes = 0;       // size of the file
+    uint64_t bytes_left = 0;  // not yet assigned to a tensor
   };
   StatusOr<File*> Open(const std::string& name);
 
@@ -40,7 +41,7 @@ class OnnxExternalData {
   std::map<std::string, File> files_;
 };
 
-// Valid while the OnnxExternalData lives.
+// Valid as long as the OnnxExternalData exists.
 class OnnxExternalData::Range {
  public:
   Range(int fd, std::string path, uint64_t offset)

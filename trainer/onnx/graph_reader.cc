@@ -12,11 +12,11 @@
 namespace tandem::onnx {
 namespace {
 
-constexpr int64_t kBatch = 2, kOtherBatch = 3;  // while the program is made
+constexpr int64_t kBatch = 2, kOtherBatch = 3;  // batch sizes while the program is built
 constexpr size_t kListMax = 4096;
-constexpr float kMaskMin = 1e9f;  // numbers that are larger hide what they are added to
+constexpr float kMaskMin = 1e9f;  // numbers at least this large mask the numbers they are added to
 
-// Of zeros and numbers that hide what they are added to, infinities or about as large.
+// Whether the tensor contains a mask number: an infinity, or a number of at least kMaskMin.
 bool IsMask(const Tensor& tensor) {
   const auto numbers = tensor.span<float>();
   return std::any_of(numbers.begin(), numbers.end(),
@@ -108,7 +108,7 @@ Status OnnxGraphReader::AddVar(tandem::Var var) {
   return other_.AddVar(std::move(var));
 }
 
-// Whether `op` reads numbers that were kept for the batch that the model was saved for.
+// Whether `op` reads numbers that were stored for the batch size for which the model was saved.
 bool OnnxGraphReader::ReadsFixedBatch(const Op& op) const {
   bool reads = false;
   ForEachRead(op, [&](const std::string& name) {
@@ -187,7 +187,7 @@ Status OnnxGraphReader::Reshape(const std::string& var, const std::vector<int64_
   TD_ASSIGN_OR_RETURN(const std::optional<OnnxBatchAxis> batch, BatchOf(var));
   std::vector<int64_t> dims = sizes;
   int at = -1;
-  int64_t behind = 1;  // elements of the dimensions after `at`
+  int64_t behind = 1;  // number of elements in the dimensions after `at`
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (IsOnnxBatch(sizes[i]) && at < 0) {
       at = static_cast<int>(i);
@@ -220,7 +220,8 @@ Status OnnxGraphReader::Reshape(const std::string& var, const std::vector<int64_
   return OkStatus();
 }
 
-// What an operator gives lies as what it reads, where both have a dimension of as many batches.
+// Copies the sample layout of an operator's inputs to its outputs, if both have a dimension with
+// the same number of batches.
 void OnnxGraphReader::CarryPieces(const Op& op) {
   std::map<int64_t, int64_t> pieces;  // by number of batches
   ForEachRead(op, [&](const std::string& var) {
@@ -271,7 +272,8 @@ StatusOr<std::string> OnnxGraphReader::Declare(const std::string& value, VarKind
     return Unimplemented("\"%s\" holds whole numbers, which an operator cannot take here", value);
   }
   const std::string name = NewVar(value);
-  // Values are those of `tensor`; without them training starts as it does elsewhere.
+  // The values are those of `tensor`. If they are not used, training initialises the parameter as
+  // usual.
   Init init = {Init::kConstant, 0.0f};
   if (tensor.shape().rank() >= 2) init = {Init::kXavierUniform};
   TD_RETURN_IF_ERROR(AddVar({.name = name, .kind = kind, .desc = tensor.desc(), .init = init}));

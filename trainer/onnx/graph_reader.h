@@ -1,6 +1,6 @@
-// A program while it is made of an ONNX graph: which of the graph's values are variables, and which
-// are numbers that are known. It is made for two sizes of the batch at once, which tell what
-// depends on the batch.
+// Builds a program from an ONNX graph. It records which of the graph's values are variables and
+// which are known numbers. The program is built for two batch sizes at the same time, to detect
+// what depends on the batch.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ class ValueInfoProto;
 
 namespace tandem::onnx {
 
-// In lists of sizes that are known while a model is read, kOnnxBatch + k is the size of k batches.
+// In lists of known sizes, kOnnxBatch + k stands for k times the batch size.
 inline constexpr int64_t kOnnxBatch = INT64_MIN / 2, kOnnxBatchesMax = int64_t{1} << 40;
 inline bool IsOnnxBatch(int64_t size) {
   return size > kOnnxBatch && size <= kOnnxBatch + kOnnxBatchesMax;
@@ -31,65 +31,68 @@ inline bool IsOnnxBatch(int64_t size) {
 // The dimension of a variable that depends on the batch.
 struct OnnxBatchAxis {
   int axis = 0;
-  int64_t times = 1;   // its size in batches
-  int64_t stride = 1;  // elements from a sample to the next one
+  int64_t times = 1;   // size of the dimension in batches
+  int64_t stride = 1;  // elements between a sample and the next one
 };
 
 class OnnxGraphReader {
  public:
-  // `external` and `out` must outlive this.
+  // `external` and `out` must outlive this object.
   OnnxGraphReader(int64_t opset, OnnxExternalData& external, Device& host, OnnxImport* out)
       : opset_(opset), external_(external), host_(host), out_(*out) {}
 
   int64_t opset() const { return opset_; }
-  // Numbers of value `value`. `trained`: when they are used as a variable, it is a parameter.
+  // Adds a known tensor as value `value`. `trained`: it becomes a parameter if it is used as a
+  // variable.
   Status AddConstant(const std::string& value, const ::onnx::TensorProto& tensor, bool trained);
   Status AddInput(const ::onnx::ValueInfoProto& input, const std::string& var);
 
-  // Whole numbers that were computed while the model was read.
+  // Adds integers that were computed while the model was read.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
-  // The same of any numbers, which are not trained.
+  // Adds known numbers of any type, which are not trained.
   void AddKnown(const std::string& value, Tensor tensor);
   StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) const;
-  // Declares a variable; one with batch_leading has any first dimension.
+  // Declares a variable. With batch_leading, its first dimension may have any size.
   Status AddVar(tandem::Var var);
-  // Whether the first dimension of `var` is the batch, and not a multiple of it.
+  // Whether the first dimension of `var` is exactly the batch, and not a multiple of it.
   bool HasBatch(const std::string& var) const;
-  // nullopt: `var` does not depend on the batch. UNIMPLEMENTED when several dimensions do, or one
-  // that is no multiple of the batch.
+  // Returns the batch dimension; nullopt: `var` does not depend on the batch. UNIMPLEMENTED:
+  // several dimensions depend on it, or one that is not a multiple of the batch.
   StatusOr<std::optional<OnnxBatchAxis>> BatchOf(const std::string& var) const;
-  // The shape of `var`, with kOnnxBatch.
+  // Returns the shape of `var`, with kOnnxBatch for the batch.
   StatusOr<std::vector<int64_t>> Sizes(const std::string& var) const;
-  // Appends a reshape of `var` to `sizes`, which have kOnnxBatch where they depend on the batch.
-  // UNIMPLEMENTED where a sample would not stay in one piece.
+  // Appends a reshape of `var` to `sizes`, which contain kOnnxBatch where they depend on the batch.
+  // UNIMPLEMENTED: the elements of a sample would not stay contiguous.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
-  // The batch size that the model was saved for; 0: any.
+  // The batch size for which the model was saved; 0: any.
   int64_t fixed_batch() const { return fixed_batch_; }
 
-  // nullptr: it is computed, or unknown.
+  // Returns the known numbers of `value`; nullptr: it is computed or unknown.
   const Tensor* Constant(const std::string& value) const;
-  // A known float that is no parameter: one without dimensions, or of a Constant node. nullptr for
-  // any other.
+  // Returns a known float that is not a parameter: one without dimensions, or one of a Constant
+  // node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
-  // Known numbers that are no parameter; nullptr for any other.
+  // Returns known numbers that are not a parameter; nullptr: any other value.
   const Tensor* Untrained(const std::string& value) const;
-  // The variable that holds `value`. INVALID_ARGUMENT when nothing gave it before.
+  // Returns the variable that holds `value`. INVALID_ARGUMENT: no earlier node computes it.
   StatusOr<std::string> Var(const std::string& value);
-  // The same for what is kept, but not trained.
+  // Like Var, for a value that is saved but not trained.
   StatusOr<std::string> State(const std::string& value);
-  // A matrix, `transposed`: [n,k] of `value` [k,n]. Numbers are transposed now.
+  // Returns a matrix variable. If `transposed`, it is [n,k] for `value` [k,n]; known numbers are
+  // transposed immediately.
   StatusOr<std::string> Matrix(const std::string& value, bool transposed);
-  // Declares part `index` along the first dimension of numbers that are known as those of a value,
-  // which it returns.
+  // Declares part `index` of known numbers along the first dimension as a new value, and returns
+  // the value's name.
   StatusOr<std::string> Part(const std::string& value, int64_t index);
-  // A column of ones, [batch, 1], for what is repeated for each sample.
+  // Returns a column of ones, [batch, 1], with which values can be repeated for each sample.
   StatusOr<std::string> Ones();
   void Bind(const std::string& value, const std::string& var) { vars_[value] = var; }
   const TensorDesc& Desc(const std::string& var) const { return out_.program.FindVar(var)->desc; }
 
-  // A name for a variable: `base` as far as names of variables go.
+  // Returns an unused variable name, derived from `base`.
   std::string NewVar(const std::string& base) const;
-  // Appends an operator; the result gets the name `out`, what else it writes is named after it.
+  // Appends an operator. Its result gets the name `out`; the names of its other outputs are derived
+  // from it.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
                 AttrMap attrs, const std::string& out);
   Status Append(Op op);
@@ -99,8 +102,9 @@ class OnnxGraphReader {
   struct Known {
     Tensor tensor;
     bool trained;
-    // All numbers are equal. PyTorch's exporter keeps one initializer of parameters that are equal,
-    // as those of fresh normalisations are: each use of such a one is a variable.
+    // All numbers are equal. PyTorch's exporter stores equal parameters, such as those of untrained
+    // normalisations, as one initializer. So each use of such an initializer becomes a separate
+    // variable.
     bool uniform;
   };
 
@@ -113,18 +117,18 @@ class OnnxGraphReader {
   OnnxExternalData& external_;
   Device& host_;
   OnnxImport& out_;
-  Program other_;  // out_.program for another batch
+  Program other_;  // out_.program for the other batch size
   int64_t fixed_batch_ = 0;
   std::map<std::string, Known, std::less<>> known_;
-  std::map<std::string, std::string> vars_;  // of values
+  std::map<std::string, std::string> vars_;  // by value
   std::set<std::string> turned_;             // values whose variable is transposed
-  // Of dimensions of several batches: how many of their elements in a row are one sample's. 1
-  // unless it is here.
+  // For dimensions of several batches: the number of consecutive elements that belong to one
+  // sample. 1 if not listed.
   std::map<std::string, int64_t> pieces_;
   std::string ones_, first_input_;
 };
 
-// A node on its way into the program. Attributes that nobody asked for are found out in the end.
+// A node while it is read. AllRead() reports attributes that were not read.
 class OnnxNode {
  public:
   OnnxNode(const ::onnx::NodeProto& node, OnnxGraphReader& graph) : node_(node), graph_(graph) {}
@@ -135,17 +139,17 @@ class OnnxNode {
   bool has(size_t input) const;
   const std::string& value(size_t input) const;
 
-  // The variable of an input. INVALID_ARGUMENT where the node has none.
+  // Returns the variable of an input. INVALID_ARGUMENT: the node lacks the input.
   StatusOr<std::string> in(size_t input) const;
-  // Whole numbers that the graph must know. UNIMPLEMENTED where they are computed.
+  // Returns integers that must be known. UNIMPLEMENTED: the model computes them.
   StatusOr<std::vector<int64_t>> ConstantInts(size_t input) const;
-  // The same of sizes, of which some may be kOnnxBatch.
+  // Like ConstantInts, for sizes that may contain kOnnxBatch.
   StatusOr<std::vector<int64_t>> ConstantSizes(size_t input) const;
-  // ConstantSizes as a list; nullopt for anything else.
+  // Like ConstantSizes, for a list; nullopt: the input is not a known list.
   std::optional<std::vector<int64_t>> Known(size_t input) const;
-  // The node's result is a list that is known.
+  // Sets the node's result to a known list.
   Status Know(const std::vector<int64_t>& list) const { return graph_.AddInts(out(), list); }
-  // OnnxGraphReader::Scalar of an input that may be absent.
+  // Calls OnnxGraphReader::Scalar for an input that may be absent.
   const float* Scalar(size_t input) const;
 
   int64_t Int(const char* name, int64_t fallback) const;
@@ -153,34 +157,34 @@ class OnnxNode {
   std::string Text(const char* name, const std::string& fallback) const;
   std::vector<int64_t> Ints(const char* name, std::vector<int64_t> fallback) const;
   const ::onnx::AttributeProto* Attr(const char* name) const;
-  // UNIMPLEMENTED unless the attribute is absent or this.
+  // UNIMPLEMENTED: the attribute is present and has another value.
   Status Only(const char* name, int64_t value) const;
-  // Axes that are an attribute up to opset `last`, an input behind it. Made non-negative for a
-  // tensor of `rank`. INVALID_ARGUMENT for one out of range.
+  // Returns axes that are an attribute up to opset `last` and an input in later opsets. The axes
+  // are made non-negative for a tensor of rank `rank`. INVALID_ARGUMENT: an axis is out of range.
   StatusOr<std::vector<int64_t>> Axes(int64_t last, int rank) const;
-  // A dimension of a tensor of `rank`.
+  // Makes the axis of a tensor of rank `rank` non-negative.
   StatusOr<int64_t> Axis(int64_t axis, int rank) const;
 
   const std::string& name() const;
   const std::string& out() const;
   size_t outputs() const;
   const std::string& out(size_t output) const;
-  // The node's result is `value`.
+  // Sets the node's result to `value`.
   void Know(Tensor value) const { graph_.AddKnown(out(), std::move(value)); }
-  // The node's result is `var`.
+  // Sets the node's result to `var`.
   Status Is(const std::string& var) const;
-  // The node's result is `var` with other sizes.
+  // Sets the node's result to `var` with other sizes.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes) const;
   StatusOr<std::string> TempReshape(const std::string& var,
                                     const std::vector<int64_t>& sizes) const;
-  // The last operator of the node.
+  // Appends the last operator of the node.
   Status Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
               AttrMap attrs = {}) const;
-  // One before; its variable.
+  // Appends an earlier operator and returns its variable.
   StatusOr<std::string> Temp(const std::string& type, std::vector<std::vector<std::string>> inputs,
                              AttrMap attrs = {}) const;
 
-  // UNIMPLEMENTED for attributes that were not asked for.
+  // UNIMPLEMENTED: the node has attributes that were not read.
   Status AllRead() const;
 
  private:

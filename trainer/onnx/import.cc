@@ -27,7 +27,7 @@ StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   return DataLoss("this is no ONNX model: it names no opset");
 }
 
-// Inputs that are data: older models name initializers too.
+// Returns the inputs that are data. Older models list initializers as inputs too.
 std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
@@ -38,9 +38,9 @@ std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& 
   return inputs;
 }
 
-// Initializers of which the node that reads them tells whether they are trained.
+// Initializers for which the reading node determines whether they are trained.
 struct Roles {
-  std::set<std::string> slopes;    // of PRelu, which may be a single number
+  std::set<std::string> slopes;    // of PRelu; may be a single number
   std::set<std::string> channels;  // scale and bias of InstanceNormalization
 };
 
@@ -56,8 +56,9 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
   return roles;
 }
 
-// PyTorch notes its parameters. Single numbers that are none are factors and the like. It writes a
-// group normalisation as one of instances with a scale and a bias that it makes up.
+// Whether an initializer is a parameter. PyTorch's metadata lists the parameters. Other single
+// numbers are factors and the like. PyTorch exports a group normalisation as an instance
+// normalisation with an artificial scale and bias.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
                const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
@@ -78,7 +79,7 @@ Status AddInitializers(const ::onnx::GraphProto& graph, OnnxGraphReader* reader)
   return OkStatus();
 }
 
-// What the exporter did, which the user may not know.
+// Adds messages about changes by the exporter that the user may not know.
 void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) {
   const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
   if (folded == 0) return;
@@ -126,7 +127,7 @@ StatusOr<std::string> OutputOf(const ::onnx::GraphProto& graph, const std::strin
                   OrDidYouMean(wanted, names), all);
 }
 
-// The node at the end that the loss brings itself; nullptr: there is none.
+// Returns the final node that the loss already includes; nullptr: there is none.
 const ::onnx::NodeProto* LastActivation(const ::onnx::GraphProto& graph, const std::string& output,
                                         Loss loss) {
   for (const auto& node : graph.node()) {
@@ -144,7 +145,7 @@ bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
   });
 }
 
-// `last`: it is LastActivation.
+// `last`: the node is LastActivation.
 Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
                 OnnxGraphReader* reader) {
   if (proto.output_size() == 0) return InvalidArgument("it has no output");
@@ -159,7 +160,7 @@ Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto,
   return node.AllRead();
 }
 
-// All but those that are `gone`.
+// Reads all nodes except those in `gone`.
 Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::NodeProto*>& gone,
                  const ::onnx::NodeProto* last, OnnxGraphReader* reader) {
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -173,7 +174,7 @@ Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::N
   return OkStatus();
 }
 
-// One for each element of `shape`, of which the first dimension is that of `logits`.
+// Adds a label with one number per element of `shape`. Its first dimension is that of `logits`.
 Status AddLabel(const std::string& logits, const Shape& shape, OnnxGraphReader* reader) {
   TD_RETURN_IF_ERROR(reader->BatchOf(logits).status());
   if (!reader->HasBatch(logits)) {
@@ -192,7 +193,7 @@ Status MeanLoss(const std::string& rows, Program* program, OnnxGraphReader* read
   return reader->Append("mean", {{rows}}, {}, program->loss);
 }
 
-// Logits [..., classes] as rows, labels as a column.
+// Adds the loss, with logits [..., classes] as rows and labels as a column.
 Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader, Program* program) {
   const Shape shape = reader->Desc(logits).shape;
   if (shape.rank() < 2) {

@@ -1,4 +1,4 @@
-// ONNX models as forward programs that can be trained. Opsets 7 to 21.
+// Imports ONNX models as forward programs that can be trained. Opsets 7 to 21.
 #pragma once
 
 #include <map>
@@ -14,30 +14,32 @@ namespace tandem::onnx {
 inline constexpr int kOnnxOpsetMin = 7, kOnnxOpsetMax = 21;
 
 struct OnnxImportOptions {
-  // Inputs of the model, to data variables. An only input of four dimensions is "img" unless given.
+  // Maps inputs of the model to data variables. A single input with four dimensions is "img" by
+  // default.
   std::map<std::string, std::string> rename;
-  std::string output;  // of the model; empty: its only one
-  std::string folder;  // of the model, where files with its numbers are; empty: there are none
-  // What is trained. Softmax: the output [batch, ..., classes] are logits of the i64 variable
-  // "label" [batch, ...], [batch, 1] when that is all; a softmax at the end is left out. Sigmoid:
-  // the same, label shaped as the output.
+  std::string output;  // output of the model to use; empty: its only one
+  std::string folder;  // directory of the model's data files; empty: there are none
+  // The loss of the training program.
+  // kSoftmax: the output [batch, ..., classes] contains logits of the i64 variable "label" [batch,
+  // ...], which is [batch, 1] if there are no other dimensions. A final softmax is removed.
+  // kSigmoid: likewise, with a label that has the shape of the output.
   enum class Loss { kSoftmax, kSigmoid, kNone };
   Loss loss = Loss::kSoftmax;
 };
 
 struct OnnxImport {
-  Program program;                 // bound to some batch
+  Program program;                 // built for some batch size
   trainer::TensorMap tensors;      // values of its parameters and states
-  std::vector<std::string> notes;  // what the user should know
+  std::vector<std::string> notes;  // messages for the user
 };
 
-// Reads a serialized ModelProto; `name` begins every message, `host` gives memory for tensors.
-// Trained become initializers that are finite floats; running statistics, what Constant nodes hold
-// and what PyTorch notes as a buffer become states. The first dimension of every input is the
-// batch, which may have any size. DATA_LOSS for bytes that are no such model, or tensors that do
-// not have the bytes that their shape needs; UNIMPLEMENTED naming node, operator and attribute that
-// have no counterpart; INVALID_ARGUMENT for a graph that is wrong in itself or options that do not
-// fit.
+// Imports a serialized ModelProto. `name` is the prefix of every message, and `host` allocates the
+// tensors. The first dimension of every input is the batch, which may have any size.
+// Initializers of finite floats become parameters. Running statistics, contents of Constant nodes
+// and buffers according to PyTorch's metadata become states.
+// DATA_LOSS: the bytes are not a model, or tensors lack bytes that their shape needs. UNIMPLEMENTED
+// (names node, operator and attribute): Tandem has no counterpart. INVALID_ARGUMENT: the graph is
+// inconsistent, or the options do not fit.
 StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
                                 const OnnxImportOptions& options, Device& host);
 

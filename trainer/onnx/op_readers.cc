@@ -43,7 +43,7 @@ Status Pow(const OnnxNode& n) {
   return n.Done("elementwise_mul", {{square}, {x}});
 }
 
-// What FusePatterns has left.
+// An Erf that FusePatterns has not replaced.
 Status Erf(const OnnxNode&) {
   return Unimplemented("other than in a gelu, x * 0.5 * (1 + Erf(x / sqrt 2))");
 }
@@ -157,7 +157,7 @@ Status Gelu(const OnnxNode& n) {
   return n.Done("gelu", {{x}}, {{"approximate", n.Text("approximate", "none") == "tanh"}});
 }
 
-// Nodes whose work depends on numbers that are computed.
+// Whether the work of a node depends on computed numbers.
 bool IsControl(std::string_view type) {
   static constexpr std::string_view kTypes[] = {"If", "Loop", "NonZero", "Range", "Scan"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes) ||

@@ -1,4 +1,4 @@
-// Activations that Tandem has no operator for, as operators that it has.
+// Activations that Tandem has no operator for, composed of other operators.
 #include <limits>
 
 #include "trainer/onnx/op_readers.h"
@@ -8,12 +8,12 @@ namespace {
 
 constexpr double kLargest = std::numeric_limits<float>::max();
 
-// The part of X at and below 0; X at 0 belongs to it, as it does in PyTorch's gradients.
+// Returns min(X, 0). X = 0 belongs to this part, as in PyTorch's gradients.
 StatusOr<std::string> Below(const OnnxNode& n, const std::string& x) {
   return n.Temp("clip", {{x}}, {{"min", -kLargest}, {"max", 0.0}});
 }
 
-// relu(X) times `scale`, plus `below`.
+// Sets the result to relu(X) times `scale`, plus `below`.
 Status GiveSum(const OnnxNode& n, const std::string& x, double scale, const std::string& below) {
   TD_ASSIGN_OR_RETURN(std::string above, n.Temp("relu", {{x}}));
   if (scale != 1) {
@@ -38,8 +38,8 @@ Status PRelu(const OnnxNode& n) {
   return GiveSum(n, x, 1, below);
 }
 
-// above max(X, 0) + below (exp(min(X, 0) rate) - 1). With t = tanh(y / 2) the latter is 2 t / (1 -
-// t): for y <= 0 neither of the differences loses digits.
+// Computes above max(X, 0) + below (exp(min(X, 0) rate) - 1). With t = tanh(y / 2) the second
+// factor is 2 t / (1 - t). For y <= 0 no digits are lost in either difference.
 Status Exponential(const OnnxNode& n, double above, double below, double rate) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, Below(n, x));
@@ -65,7 +65,7 @@ Status Celu(const OnnxNode& n) {
   return Exponential(n, 1, alpha, 1 / alpha);
 }
 
-// log(1 + exp(X)) is the cross entropy of sigmoid(X) with the label 0.
+// log(1 + exp(X)) equals the cross entropy of sigmoid(X) with label 0.
 Status Softplus(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string zeros, n.Temp("clip", {{x}}, {{"min", 0.0}, {"max", 0.0}}));

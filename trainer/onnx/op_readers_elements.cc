@@ -1,4 +1,4 @@
-// Nodes that work element by element. Truth values are numbers, 0 and 1.
+// Reads elementwise nodes. Truth values are the numbers 0 and 1.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,10 +13,10 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr double kLargest = std::numeric_limits<float>::max();
-constexpr float kHides = 1e9f;  // what is added to such a number is gone
+constexpr float kHides = 1e9f;  // a number of this size masks the numbers it is added to
 
-// Where Y, without its dimensions of size 1 at either end, meets X; the last dimensions of both
-// meet. -1: it does not.
+// Returns the dimension of X at which Y, without its outer dimensions of size 1, is aligned; the
+// last dimensions of both are aligned. -1: the shapes do not fit.
 int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
   const auto dims = y.dims();
   size_t begin = 0, end = dims.size();
@@ -40,7 +40,7 @@ StatusOr<std::string> State(const OnnxNode& n, const char* name, const Shape& sh
   return n.graph().Var(known);
 }
 
-// An operator whose result has the name of the node's.
+// Appends an operator; its result has the name of the node's result.
 StatusOr<std::string> Named(const OnnxNode& n, const std::string& type, const std::string& x,
                             const std::string& y, AttrMap attrs = {}) {
   const std::string out = n.graph().NewVar(n.out());
@@ -48,7 +48,8 @@ StatusOr<std::string> Named(const OnnxNode& n, const std::string& type, const st
   return out;
 }
 
-// X as a column, times a row of the numbers of Y, or plus Y's only number: a product of matrices.
+// Computes X, as a column, times a row of the numbers of Y, or X plus Y's only number, as a matrix
+// product.
 StatusOr<std::string> AsProduct(const OnnxNode& n, const std::string& type, const std::string& x,
                                 std::string y) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
@@ -99,7 +100,7 @@ StatusOr<std::string> Broadcast(const OnnxNode& n, const std::string& type, cons
   return Named(n, type, x, y, {{"axis", int64_t{axis}}});
 }
 
-// X op a number that is known, or the other way round, as scale X + bias. False: it is none.
+// Expresses X op a known number, in either order, as scale X + bias. False: that is not possible.
 bool AsScale(const OnnxNode& n, const std::string& type, size_t* x, double* scale, double* bias) {
   const float* right = n.Scalar(1);
   const float* left = n.Scalar(0);
@@ -115,7 +116,7 @@ bool AsScale(const OnnxNode& n, const std::string& type, size_t* x, double* scal
   return type != "elementwise_max";
 }
 
-// Lists of sizes, one of them perhaps a single one.
+// Computes a list of sizes from two lists, one of which may be a single number.
 Status KnownSizes(const OnnxNode& n, char op, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
@@ -160,7 +161,7 @@ Status Arithmetic(const OnnxNode& n) {
 constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
                kDiv[] = "elementwise_div";
 
-// The larger, or the smaller, of numbers; of which one is known.
+// Computes the maximum or minimum of numbers, one of which is known.
 Status Bound(const OnnxNode& n, bool max) {
   if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
   for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -193,7 +194,7 @@ Status Clip(const OnnxNode& n) {
 
 enum class Order : uint8_t { kEqual, kGreater, kLess };
 
-// Whole numbers, up to 2^24, become floats. `fraction` is set where they are floats already.
+// Converts integers up to 2^24 to floats. Sets `fraction` if they are floats already.
 StatusOr<std::string> Numbers(const OnnxNode& n, size_t input, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
   if (n.graph().Desc(x).dtype == DType::kF32) {
@@ -203,7 +204,7 @@ StatusOr<std::string> Numbers(const OnnxNode& n, size_t input, bool* fraction) {
   return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
 }
 
-// Input `i` as a number that is known; nullopt: it is none.
+// Returns input `i` as a known number; nullopt: it is not known.
 StatusOr<std::optional<double>> KnownNumber(const OnnxNode& n, size_t i) {
   if (const float* number = n.Scalar(i)) return *number;
   const auto known = n.Known(i);
@@ -212,7 +213,7 @@ StatusOr<std::optional<double>> KnownNumber(const OnnxNode& n, size_t i) {
   return static_cast<double>((*known)[0]);
 }
 
-// The first input less the second one.
+// Returns the first input minus the second.
 StatusOr<std::string> Difference(const OnnxNode& n, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const auto a, KnownNumber(n, 0));
   TD_ASSIGN_OR_RETURN(const auto b, KnownNumber(n, 1));
@@ -225,8 +226,9 @@ StatusOr<std::string> Difference(const OnnxNode& n, bool* fraction) {
   return OnnxElementwise(n, "elementwise_sub", x, y);
 }
 
-// How numbers are ordered: a clip of their difference. The least difference of floats becomes
-// larger than 1 and no difference less than 0, where a clip has no gradient.
+// Compares numbers by a clip of their difference. The smallest positive difference of floats is
+// scaled to more than 1. A difference of 0 or less becomes less than 0, where a clip has no
+// gradient.
 StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
   bool fraction = false;
   TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
@@ -250,7 +252,7 @@ Status Negated(const OnnxNode& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
-// Of lists of sizes. A batch equals no number.
+// Compares lists of sizes. A batch equals no number.
 std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
@@ -273,7 +275,7 @@ Status KnowTruths(const OnnxNode& n, std::span<const float> truths) {
   return OkStatus();
 }
 
-// `negated`: the truth is that of the opposite.
+// `negated`: the result is inverted.
 template <Order kOrder, bool kNegated>
 Status Compare(const OnnxNode& n) {
   const auto fn = [](std::span<const float> v) -> float {
@@ -302,7 +304,7 @@ Status Not(const OnnxNode& n) {
   return Negated(n, x);
 }
 
-// Of truth values: both, or any.
+// Combines truth values with AND or OR.
 template <bool kBoth>
 Status Join(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
@@ -316,7 +318,7 @@ Status Join(const OnnxNode& n) {
   return n.Is(out);
 }
 
-// `number` where the condition is `wanted`, else 0, as a variable.
+// Returns a variable: `number` where the condition is `wanted`, else 0.
 StatusOr<std::string> NumberWhere(const OnnxNode& n, bool wanted, float number) {
   if (const Tensor* known = n.graph().Untrained(n.value(0)); known != nullptr) {
     TD_ASSIGN_OR_RETURN(Tensor mask, n.graph().NewTensor(DType::kF32, known->shape()));
@@ -333,7 +335,7 @@ StatusOr<std::string> NumberWhere(const OnnxNode& n, bool wanted, float number) 
                 {{"scale", wanted ? finite : -finite}, {"bias", wanted ? 0.0 : finite}});
 }
 
-// Input `i` where the condition is `wanted`, else 0.
+// Returns input `i` where the condition is `wanted`, else 0.
 StatusOr<std::string> ValueWhere(const OnnxNode& n, size_t i, bool wanted) {
   if (const float* number = n.Scalar(i)) return NumberWhere(n, wanted, *number);
   TD_ASSIGN_OR_RETURN(const std::string value, n.in(i));
@@ -341,7 +343,8 @@ StatusOr<std::string> ValueWhere(const OnnxNode& n, size_t i, bool wanted) {
   return OnnxElementwise(n, "elementwise_mul", value, truth);
 }
 
-// Of lists of sizes, as exporters compute the shape of an Expand. False: they are none.
+// Chooses from lists of sizes, as exporters do to compute the shape of an Expand. False: the inputs
+// are not such lists.
 bool KnownWhere(const OnnxNode& n, Ints* chosen) {
   const Tensor* truths = n.graph().Untrained(n.value(0));
   const auto a = n.Known(1), b = n.Known(2);
@@ -356,8 +359,8 @@ bool KnownWhere(const OnnxNode& n, Ints* chosen) {
   return true;
 }
 
-// A sum of what each side gives. A number that hides what it is added to is added alone: 0 times
-// an infinity is none.
+// Adds the chosen values of both sides. A mask number is added by itself, because 0 times infinity
+// is not a number.
 Status Where(const OnnxNode& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2)) return InvalidArgument("it needs three inputs");
   if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);

@@ -1,5 +1,4 @@
-// Windows over images: convolutions and poolings. A row [n, c, w] is read as an image
-// [n, c, 1, w] of one line.
+// Reads convolutions and poolings. A row [n, c, w] is treated as an image [n, c, 1, w] of one line.
 #include <algorithm>
 #include <limits>
 
@@ -13,18 +12,18 @@ using Slots = std::vector<std::vector<std::string>>;
 
 constexpr double kLargest = std::numeric_limits<float>::max();
 constexpr int64_t kWindowMax = int64_t{1} << 30;
-constexpr int64_t kNumbersMax = int64_t{1} << 24;  // that are made here
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit for numbers created here
 
 // A window over the two dimensions of an image.
 struct Window {
-  bool row = false;  // the node's X has one dimension
+  bool row = false;  // X of the node has one dimension
   Ints kernel, strides, dilations, begins, ends;
 
-  // Both sides have as many pads.
+  // Whether the pads at both sides are equal.
   bool even() const { return begins == ends; }
 };
 
-// X with two dimensions. `row`: it had one.
+// Returns X with two dimensions. `row`: it had one.
 StatusOr<std::string> AsImage(const OnnxNode& n, const std::string& x, bool* row) {
   const int rank = n.graph().Desc(x).shape.rank();
   *row = rank == 3;
@@ -44,7 +43,7 @@ StatusOr<std::string> AsImage(const OnnxNode& n, const std::string& x, bool* row
   return n.TempReshape(x, sizes);
 }
 
-// The node's last operator; its result is a row again where X was one.
+// Appends the node's last operator. Its result is a row again if X was one.
 Status Give(const OnnxNode& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
   if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
   TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
@@ -53,7 +52,8 @@ Status Give(const OnnxNode& n, bool row, const std::string& type, Slots inputs, 
   return n.Reshape(image, sizes);
 }
 
-// The numbers of an attribute, of a row those of an image of one line. `sides`: 1, or 2 for pads.
+// Returns the numbers of an attribute; for a row, those of an image of one line. `sides`: 1, or 2
+// for pads.
 StatusOr<Ints> Pair(const OnnxNode& n, bool row, const char* name, int64_t fallback,
                     size_t sides = 1) {
   Ints given = n.Ints(name, Ints((row ? 1 : 2) * sides, fallback));
@@ -69,7 +69,7 @@ StatusOr<Ints> Pair(const OnnxNode& n, bool row, const char* name, int64_t fallb
   return given;
 }
 
-// ONNX's pads are all beginnings, then all ends.
+// ONNX's pads are all beginnings, followed by all ends.
 StatusOr<Window> WindowOf(const OnnxNode& n, bool row, const Ints& kernel) {
   Window w{.row = row, .kernel = kernel};
   TD_ASSIGN_OR_RETURN(w.strides, Pair(n, row, "strides", 1));
@@ -90,7 +90,7 @@ StatusOr<Window> WindowOf(const OnnxNode& n, bool row, const Ints& kernel) {
   return w;
 }
 
-// The filter with two dimensions, and its window.
+// Returns the filter with two dimensions, and its window.
 StatusOr<Window> FilterOf(const OnnxNode& n, bool row, std::string* filter) {
   TD_ASSIGN_OR_RETURN(*filter, n.in(1));
   if (row) {
@@ -110,8 +110,8 @@ StatusOr<Window> FilterOf(const OnnxNode& n, bool row, std::string* filter) {
   return WindowOf(n, row, kernel);
 }
 
-// `count` lines of `number` along dimension `axis`, of the sizes that `x` has in the others. X
-// times 0 has no gradient.
+// Returns `count` lines of `number` along dimension `axis`, with the sizes of `x` in the other
+// dimensions. X times 0 has no gradient.
 StatusOr<std::string> Lines(const OnnxNode& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
   if (count > n.graph().Desc(x).shape[static_cast<int>(axis)]) {
@@ -124,7 +124,7 @@ StatusOr<std::string> Lines(const OnnxNode& n, const std::string& x, int64_t axi
   return n.Temp("scale", {{some}}, {{"scale", 0.0}, {"bias", number}});
 }
 
-// The image with the window's pads as lines of `number`; then the window has none.
+// Returns the image with the window's pads added as lines of `number`. The window then has no pads.
 StatusOr<std::string> Padded(const OnnxNode& n, std::string x, Window* w, double number) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     const auto axis = static_cast<int64_t>(d + 2);
@@ -185,16 +185,17 @@ Status ConvTranspose(const OnnxNode& n) {
   return Give(n, row, "elementwise_add", {{x}, {bias}}, {{"axis", int64_t{1}}});
 }
 
-// Windows over `size` lines along dimension `d`.
+// Number of windows over `size` lines along dimension `d`.
 int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
   return (size + w.begins[d] + w.ends[d] - w.kernel[d]) / w.strides[d] + 1;
 }
 
-// Pads at the end, so that one more window fits where lines are left over. A window begins in the
-// image or in the pads before it.
+// Increases the pads at the end so that one more window fits if lines are left over. A window must
+// begin in the image or in the pads before it.
 void RoundUp(Window* w, const Ints& sizes) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
-    const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];  // of one more
+    // Begin of the additional window.
+    const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];
     const int64_t room = sizes[d] + w->begins[d] + w->ends[d];
     if (begin < sizes[d] + w->begins[d] && begin + w->kernel[d] > room) {
       w->ends[d] += begin + w->kernel[d] - room;
@@ -202,8 +203,8 @@ void RoundUp(Window* w, const Ints& sizes) {
   }
 }
 
-// What the mean over all of a window is multiplied by to be that over the lines that count: those
-// between `first` and `last` of dimension `d`.
+// Factors from the mean over a full window to the mean over the lines that count: those between
+// `first` and `last` of dimension `d`.
 std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first, int64_t last) {
   std::vector<float> shares;
   for (int64_t i = 0; i < WindowsOf(w, d, size); ++i) {
@@ -214,7 +215,7 @@ std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first
   return shares;
 }
 
-// A mean where pads differ from side to side. `ends`: the pads that the node names.
+// Computes a mean with different pads per side. `ends`: the pads that the node names.
 Status UnevenMean(const OnnxNode& n, std::string x, Window w, const Ints& ends, bool with_pads) {
   const Shape shape = n.graph().Desc(x).shape;
   const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);

@@ -1,4 +1,4 @@
-// Nodes that give numbers which are mostly known while a model is read: constants, masks, types.
+// Reads nodes whose results are usually known while the model is read: constants, masks, types.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;  // of what is computed here
+constexpr int64_t kElementsMax = int64_t{1} << 24;  // limit for the numbers computed here
 
 StatusOr<Tensor> NewFloats(const OnnxNode& n, const Shape& shape) {
   if (shape.numel() > kElementsMax) {
@@ -19,7 +19,7 @@ StatusOr<Tensor> NewFloats(const OnnxNode& n, const Shape& shape) {
   return n.graph().NewTensor(DType::kF32, shape);
 }
 
-// The shape of numbers of both shapes, dimensions of size 1 repeated.
+// Returns the shape after broadcasting both shapes; dimensions of size 1 are repeated.
 StatusOr<Shape> Joint(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
@@ -41,7 +41,7 @@ float NumberAt(const Tensor& tensor, int64_t i) {
   return static_cast<float>(tensor.span<int32_t>()[at]);
 }
 
-// The element of `from` for element `i` of `shape`, to which it is repeated.
+// Returns the element of `from` that element `i` of the broadcast shape `shape` repeats.
 int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
   int64_t at = 0, step = 1;
   for (int d = shape.rank(); d-- > 0; i /= shape[d]) {
@@ -79,7 +79,7 @@ Status Constant(const OnnxNode& n) {
   return OkStatus();
 }
 
-// `x`, of sizes 1 where `sizes` has others, repeated: ones as a column, times it as a row.
+// Repeats `x` where its size is 1 and `sizes` differ: a column of ones times `x` as a row.
 Status Repeat(const OnnxNode& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
@@ -116,7 +116,7 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   return ParseShape(dims);
 }
 
-// Known numbers with the sizes `sizes`.
+// Broadcasts known numbers to the sizes `sizes`.
 Status KnownExpand(const OnnxNode& n, const Tensor& from, const Ints& sizes) {
   TD_ASSIGN_OR_RETURN(const Shape wanted, ShapeWithout(sizes));
   TD_ASSIGN_OR_RETURN(const Shape shape, Joint(from.shape(), wanted));
@@ -136,7 +136,8 @@ Status KnownExpand(const OnnxNode& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
-// A list of sizes to a list of `wanted` sizes: it is that long, or one number is repeated.
+// Broadcasts a list of sizes to `wanted` entries: it has this length, or its single number is
+// repeated.
 Status KnownListExpand(const OnnxNode& n, Ints list, int64_t wanted) {
   if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
     list.resize(static_cast<size_t>(wanted), list[0]);
@@ -191,7 +192,7 @@ Status ConstantOfShape(const OnnxNode& n) {
   return KnownExpand(n, number, sizes);
 }
 
-// The triangle of the last two dimensions, ones there and zeros elsewhere.
+// Creates the triangle of the last two dimensions: ones inside and zeros outside.
 Status Trilu(const OnnxNode& n) {
   int64_t shift = 0;
   if (n.has(1)) {
@@ -268,7 +269,7 @@ Status CastTo(const OnnxNode& n, int64_t to) {
 }
 
 Status Cast(const OnnxNode& n) {
-  n.Int("saturate", 1);  // of 8-bit types
+  n.Int("saturate", 1);  // only for 8-bit types
   return CastTo(n, n.Int("to", 0));
 }
 

@@ -1,4 +1,4 @@
-// Normalisations, with running statistics and over the numbers of each sample.
+// Reads normalisations, with running statistics or over the numbers of each sample.
 #include <algorithm>
 
 #include "trainer/onnx/op_readers.h"
@@ -50,7 +50,7 @@ Status LayerNorm(const OnnxNode& n) {
                 {{"begin_norm_axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}});
 }
 
-// Input `i` is known, is not trained, and holds `number` alone, so that it changes nothing.
+// Whether input `i` is known, is not trained, and contains only `number`, so that it has no effect.
 bool IsNeutral(const OnnxNode& n, size_t i, float number) {
   const Tensor* known = n.has(i) ? n.graph().Untrained(n.value(i)) : nullptr;
   if (known == nullptr || known->dtype() != DType::kF32) return false;
@@ -58,7 +58,8 @@ bool IsNeutral(const OnnxNode& n, size_t i, float number) {
   return std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == number; });
 }
 
-// X times the scale of its channel (input 1), plus their bias (input 2).
+// Sets the result to X times the scale of its channel (input 1), plus the bias of the channel
+// (input 2).
 Status GiveChannels(const OnnxNode& n, std::string x) {
   const AttrMap channels = {{"axis", int64_t{1}}};
   if (!IsNeutral(n, 1, 1)) {
@@ -70,13 +71,13 @@ Status GiveChannels(const OnnxNode& n, std::string x) {
   return n.Done("elementwise_add", {{x}, {bias}}, channels);
 }
 
-// X [n, groups, ...] with mean 0 and variance 1 in each group of each sample.
+// Normalises X [n, groups, ...] to mean 0 and variance 1 in each group of each sample.
 StatusOr<std::string> NormalRows(const OnnxNode& n, const std::string& x) {
   return n.Temp("layer_norm", {{x}, {}, {}},
                 {{"begin_norm_axis", int64_t{2}}, {"epsilon", n.Float("epsilon", 1e-5)}});
 }
 
-// That X is [n, channels, ...], with one number of inputs 1 and 2 for each channel.
+// Checks that X is [n, channels, ...] and inputs 1 and 2 have one number per channel.
 Status CheckChannels(const OnnxNode& n, const Shape& x) {
   if (x.rank() < 3) return InvalidArgument("X is %s, expected [n, channels, ...]", ToString(x));
   for (const size_t i : {size_t{1}, size_t{2}}) {
@@ -115,8 +116,8 @@ Status GroupNorm(const OnnxNode& n) {
   return GiveChannels(n, rows);
 }
 
-// X / sqrt(mean(X X) + epsilon). The mean of X and -X together is 0, and their variance the mean
-// square of X: half of a layer normalisation of both.
+// Computes X / sqrt(mean(X X) + epsilon). X and -X together have mean 0, and their variance is the
+// mean square of X. So the result is half of a layer normalisation of both.
 Status RmsNorm(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckOnnxLastAxis(n, x, -1));

@@ -1,4 +1,4 @@
-// Recurrent layers, as the operators of their steps: LSTM and GRU.
+// Reads the recurrent layers LSTM and GRU as the operators of their steps.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -11,20 +11,21 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kStepsMax = 512;  // each has its operators in the program
+constexpr int64_t kStepsMax = 512;  // each step has its own operators in the program
 
 Names Optional(const std::string& var) { return var.empty() ? Names{} : Names{var}; }
 
-// What both layers have: X [steps, batch, width], in one direction or two.
+// The common properties of both layers: X is [steps, batch, width], in one or two directions.
 struct Layer {
   std::string x;
   int64_t steps = 0, width = 0, hidden = 0, gates = 0;
   bool reverse = false, both = false;
-  bool resets_state = false;  // a GRU's reset gate is for the state, and not for its product with R
+  // The reset gate of a GRU applies to the state, not to its product with R.
+  bool resets_state = false;
   int directions() const { return both ? 2 : 1; }
 };
 
-// Attributes and inputs that say what the standard layer is.
+// Checks the attributes and inputs that must have the values of the standard layer.
 Status CheckStandard(const OnnxNode& n, const Layer& layer) {
   TD_RETURN_IF_ERROR(n.Only("layout", 0));
   if (n.has(4)) return Unimplemented("lengths of the sequences (input 4)");
@@ -72,7 +73,7 @@ StatusOr<Layer> LayerOf(const OnnxNode& n, int64_t gates) {
   return layer;
 }
 
-// Appends a layer's operators. The first error ends it: what comes after does nothing.
+// Appends a layer's operators. After the first error all further calls do nothing.
 class Unrolled {
  public:
   Unrolled(const OnnxNode& n, Layer layer) : n_(n), graph_(n.graph()), layer_(std::move(layer)) {}
@@ -81,12 +82,12 @@ class Unrolled {
 
  private:
   // The parts of W, R and B for one direction: W [width, gates * hidden], R [hidden, gates *
-  // hidden], each row of B; "" where there is no B. With resets_state the columns of R and B for
-  // the hidden gate are apart.
+  // hidden], and each row of B; "" if there is no B. With resets_state the columns of R and B for
+  // the hidden gate are separate.
   struct Weights {
     std::string w, r, bias_w, bias_r, r_hidden, bias_hidden;
   };
-  // What is carried from step to step; an LSTM alone has a cell.
+  // The values passed from step to step. Only an LSTM has a cell.
   struct State {
     std::string h, cell;
   };
@@ -132,11 +133,11 @@ class Unrolled {
   OnnxGraphReader& graph_;
   const Layer layer_;
   Status status_;
-  std::string at_ = "layer";      // where the operators are, for their names
-  Names all_, last_, last_cell_;  // what the directions give
+  std::string at_ = "layer";      // prefix of the operators' names
+  Names all_, last_, last_cell_;  // results of the directions
 };
 
-// Equal parts, or those of `sizes`.
+// Splits into equal parts, or into parts of `sizes`.
 Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const Ints& sizes) {
   Names parts;
   for (int64_t i = 0; i < count; ++i) {
@@ -150,7 +151,7 @@ Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const I
   return parts;
 }
 
-// A value: that of input `input` for one direction.
+// Returns the part of input `input` for one direction.
 std::string Unrolled::Part(size_t input, int direction, const Ints& dims) {
   const Tensor* whole = n_.has(input) ? graph_.Constant(n_.value(input)) : nullptr;
   Ints wanted = {layer_.directions()};
@@ -190,7 +191,7 @@ Unrolled::Weights Unrolled::WeightsOf(int direction) {
   return weights;
 }
 
-// [batch, hidden] of one number.
+// Returns [batch, hidden] filled with one number.
 std::string Unrolled::Filled(float number) {
   auto row = graph_.NewTensor(DType::kF32, {1, layer_.hidden});
   if (!row.ok()) return Keep(row.status());
@@ -201,7 +202,7 @@ std::string Unrolled::Filled(float number) {
   return Op("fc", {{ones}, {Keep(graph_.Var(value))}, {}});
 }
 
-// Input `input`, [directions, batch, hidden], or zeros.
+// Returns input `input`, [directions, batch, hidden], or zeros.
 std::string Unrolled::FirstState(size_t input, int direction) {
   if (!n_.has(input)) return Filled(0);
   if (const Tensor* known = graph_.Constant(n_.value(input)); known != nullptr) {

@@ -1,4 +1,4 @@
-// Resize: along each dimension that changes, the product with a matrix that is known.
+// Reads Resize as a product with a known matrix along each dimension that changes.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kNumbersMax = int64_t{1} << 24;  // of a matrix
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit per matrix
 
 Status Form(const char* what) {
   return Unimplemented(
@@ -18,13 +18,13 @@ Status Form(const char* what) {
       what);
 }
 
-// How the lines of a dimension become others.
+// The change of the number of lines of one dimension.
 struct Change {
   int64_t from = 1, to = 1;
   double factor = 1;
 };
 
-// Where a new line lies among the old ones.
+// Returns the position of a new line among the old ones.
 double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
   const auto at = static_cast<double>(line);
   if (mode == "asymmetric") return at / c.factor;
@@ -35,8 +35,8 @@ double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
   return (at + 0.5) / c.factor - 0.5;
 }
 
-// [from, to]: what each old line gives to each new one. A whole factor is known to be one with
-// nearest lines, of which each is then repeated.
+// Fills the matrix [from, to] with the weight of each old line in each new one. With nearest lines
+// the factor is known to be an integer, so each line is repeated.
 void Fill(const Change& c, const std::string& mode, bool linear, std::span<float> matrix) {
   std::fill(matrix.begin(), matrix.end(), 0.0f);
   const auto last = static_cast<double>(c.from - 1);
@@ -53,7 +53,7 @@ void Fill(const Change& c, const std::string& mode, bool linear, std::span<float
   }
 }
 
-// The node says it for each dimension of X: as factors, or as sizes.
+// Returns the changes of the dimensions of X, which the node gives as factors or as sizes.
 StatusOr<std::vector<Change>> ChangesOf(const OnnxNode& n, const Shape& x) {
   const Tensor* factors = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
   const bool sized = factors == nullptr || factors->numel() == 0;
@@ -81,7 +81,7 @@ StatusOr<std::vector<Change>> ChangesOf(const OnnxNode& n, const Shape& x) {
   return changes;
 }
 
-// `x` with the lines of dimension `axis` as they become.
+// Resizes `x` along dimension `axis`.
 StatusOr<std::string> Along(const OnnxNode& n, std::string x, int axis, const Change& c,
                             const std::string& mode, bool linear) {
   TD_ASSIGN_OR_RETURN(Tensor matrix, n.graph().NewTensor(DType::kF32, {c.from, c.to}));
@@ -105,7 +105,7 @@ StatusOr<std::string> Along(const OnnxNode& n, std::string x, int axis, const Ch
   return turned ? n.Temp("transpose", {{x}}, {{"axis", turn}}) : x;
 }
 
-// Nearest lines are read where all ways to round agree.
+// Nearest lines are supported only if all ways of rounding agree.
 Status CheckNearest(const OnnxNode& n, const std::string& mode, const Change& c) {
   const std::string rounding = n.Text("nearest_mode", "round_prefer_floor");
   const bool agrees = mode == "asymmetric" ? rounding == "floor"

@@ -1,5 +1,5 @@
-// Nodes that change shapes, and those that compute shapes: lists of whole numbers that are known
-// while a model is read, with kOnnxBatch for the batch.
+// Reads nodes that change shapes, and nodes that compute shapes. The latter are lists of integers
+// that are known while the model is read, with kOnnxBatch for the batch.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -12,9 +12,9 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-constexpr size_t kPartsMax = 64;  // of elements in a row that a Gather takes
+constexpr size_t kPartsMax = 64;  // limit for runs of elements that a Gather selects
 
-// A list stays the list that it is, whatever dimensions of size 1 it has.
+// A list stays the same, regardless of added dimensions of size 1.
 Status PropagateConstant(const OnnxNode& n, const Ints& known) {
   n.Ints("axes", {});
   return n.Know(known);
@@ -152,7 +152,7 @@ StatusOr<Cuts> CutsOf(const OnnxNode& n) {
   return InvalidArgument("axes, starts and ends are not of the same length");
 }
 
-// Of a list that is known.
+// Slices a known list.
 Status KnownSlice(const OnnxNode& n, const Ints& list, const Cuts& cuts) {
   if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
     return InvalidArgument("a list has one dimension");
@@ -175,11 +175,11 @@ Status Slice(const OnnxNode& n) {
   for (size_t i = 0; i < cuts.axes.size(); ++i) {
     TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(cuts.axes[i], shape.rank()));
     if (batch && axis == batch->axis) {
-      if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // all of it
+      if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // the whole dimension
       return Unimplemented("a window of the batch [TD1214]");
     }
     left.axes.push_back(axis);
-    // The operator counts from the end what is below 0; ONNX means the beginning here.
+    // The operator counts negative values from the end. Here ONNX means the beginning.
     left.starts.push_back(std::max(cuts.starts[i], -shape[static_cast<int>(axis)]));
     left.ends.push_back(std::max(cuts.ends[i], -shape[static_cast<int>(axis)]));
   }
@@ -188,7 +188,7 @@ Status Slice(const OnnxNode& n) {
                 {{"axes", left.axes}, {"starts", left.starts}, {"ends", left.ends}});
 }
 
-// Elements of a list that is known.
+// Selects elements of a known list.
 Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
   TD_RETURN_IF_ERROR(n.Only("axis", 0));
   Ints elements;
@@ -199,7 +199,8 @@ Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
   return n.Know(elements);
 }
 
-// Elements `at` of `x` along a dimension, which goes where `at` is one number.
+// Selects elements `at` of `x` along a dimension. If `at` is a single number, the dimension is
+// removed.
 Status Choose(const OnnxNode& n, const std::string& x, const Ints& at, bool one) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
   TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), static_cast<int>(sizes.size())));

@@ -9,7 +9,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
 
-// An operator on its way into the graph.
+// An operator while it is written to the graph.
 class Node {
  public:
   Node(const Op& op, const OpView& view, OnnxGraphWriter& graph)
@@ -34,7 +34,7 @@ class Node {
     }
     return values;
   }
-  // The last node of the operator.
+  // Adds the last node of the operator.
   Status Done(const char* type, const Strings& inputs, const AttrMap& attrs = {}) const {
     graph_.Node(type, inputs, {out()}, attrs);
     return OkStatus();
@@ -55,10 +55,10 @@ Ints Range(int64_t from, int64_t to) {
   return axes;
 }
 
-// ONNX's pads: all beginnings, then all ends.
+// ONNX's pads: all beginnings, followed by all ends.
 Ints Pads(const Ints& p) { return {p[0], p[1], p[0], p[1]}; }
 
-// Of the layout n,c,h,w alone; programs have others behind passes only.
+// Only the layout n,c,h,w is supported; programs have another one only after passes.
 Status NeedPlain(const Node& n, const char* attr) {
   const auto layout = n.attr<std::string>(attr);
   return layout == "NCHW" ? OkStatus() : Unimplemented("images with the layout %s", layout);
@@ -71,7 +71,7 @@ Status Plain(const Node& n) {
 }
 constexpr char kRelu[] = "Relu", kSigmoid[] = "Sigmoid", kTanh[] = "Tanh";
 
-// Y meets a run of X's dimensions; in ONNX the last ones always meet.
+// Y is aligned with a contiguous part of X's dimensions. ONNX always aligns the last dimensions.
 template <const char* kType>
 Status Elementwise(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
@@ -206,7 +206,7 @@ Status BatchNorm(const Node& n) {
   return n.Done("BatchNormalization", inputs, {{"epsilon", n.attr<double>("epsilon")}});
 }
 
-// An operator of its own only since opset 17.
+// A separate operator only since opset 17.
 Status LayerNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);

@@ -1,4 +1,4 @@
-// Operators as nodes of ONNX.
+// Converts operators to ONNX nodes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tandem::onnx {
 
-// Adds the nodes that compute what `op` of `program` does. UNIMPLEMENTED with the reason where ONNX
-// has no form of it.
+// Adds the nodes that compute `op` of `program`. UNIMPLEMENTED (with the reason): ONNX has no form
+// of it.
 Status WriteOnnxOp(const Program& program, const Op& op, OnnxGraphWriter& graph);
 
 }  // namespace tandem::onnx

@@ -16,7 +16,7 @@ namespace {
 using Node = ::onnx::NodeProto;
 using Nodes = std::vector<Node*>;
 
-// The only number of a tensor, if it has one.
+// Returns the number of a tensor that has exactly one.
 std::optional<double> NumberOf(const ::onnx::TensorProto& tensor) {
   for (const int64_t size : tensor.dims()) {
     if (size != 1) return std::nullopt;
@@ -73,12 +73,13 @@ class Fuser {
   }
 
  private:
-  // Who gives `value`; nullptr unless it is a node of this type.
+  // Returns the node that computes `value`; nullptr: it is not of type `type`.
   Node* Maker(const std::string& value, const char* type) const {
     const auto it = makers_.find(value);
     return it != makers_.end() && it->second->op_type() == type ? it->second : nullptr;
   }
-  // Who alone reads what `node` gives.
+  // Returns the only reader of the node's result; nullptr: there are several, or it is not of type
+  // `type`.
   Node* OnlyReader(const Node& node, const char* type) const {
     const auto it = readers_.find(node.output(0));
     const bool one = it != readers_.end() && it->second.size() == 1 && it->second[0] != nullptr;
@@ -100,13 +101,13 @@ class Fuser {
     const auto it = initializers_.find(value);
     return it != initializers_.end() && it->second->dims_size() == 1 && it->second->dims(0) > 1;
   }
-  // Of a node with two inputs, one of which is `value`, the other one; "" otherwise.
+  // Returns the other input of a node with two inputs, one of which is `value`; "": there is none.
   static std::string Other(const Node& node, const std::string& value) {
     if (node.input_size() != 2) return "";
     if (node.input(0) == value) return node.input(1);
     return node.input(1) == value ? node.input(0) : "";
   }
-  // The input of which `node` gives the product with `factor`; "": none.
+  // Returns x if `node` computes x times `factor`; else "".
   std::string Scaled(const Node& node, double factor) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -114,7 +115,7 @@ class Fuser {
     if (node.op_type() != "Mul") return "";
     return Is(b, factor) ? a : Is(a, factor) ? b : "";
   }
-  // The same of the node that gives `value`, which is told.
+  // Like Scaled, for the node that computes `value`, which is added to `nodes`.
   std::string ScaledIn(const std::string& value, double factor, Nodes* nodes) const {
     const auto it = makers_.find(value);
     const std::string x = it == makers_.end() ? "" : Scaled(*it->second, factor);
@@ -147,7 +148,7 @@ class Fuser {
     Become(at, "Gelu", {x}, nodes);
   }
 
-  // The dimension of a ReduceMean over one that stays, with size 1.
+  // Returns the dimension of a ReduceMean over one dimension that keeps it with size 1.
   std::optional<int64_t> AxisOf(const Node& mean) const {
     const auto *axes = AttrOf(mean, "axes"), *keep = AttrOf(mean, "keepdims");
     if (keep != nullptr && keep->i() != 1) return std::nullopt;
@@ -156,7 +157,7 @@ class Fuser {
     const auto number = mean.input_size() == 2 ? Number(mean.input(1)) : std::nullopt;
     return number ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
   }
-  // What `node` gives the square of; "": it gives none.
+  // Returns x if `node` computes the square of x; else "".
   std::string Root(const Node& node) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -186,7 +187,8 @@ class Fuser {
     return Deviation{c, *axis, *epsilon, {square->second, variance, add, root}};
   }
 
-  // The node that gives c / Sqrt(...), or c times its Reciprocal, which is told; nullptr: none.
+  // Returns the node that computes c / Sqrt(...), or c times its Reciprocal, and adds it to
+  // `deviation`; nullptr: there is none.
   Node* QuotientOf(const Node& root, Deviation* deviation) const {
     Node* reciprocal = OnlyReader(root, "Reciprocal");
     if (reciprocal == nullptr) {
@@ -225,7 +227,8 @@ class Fuser {
     attr->set_f(static_cast<float>(deviation->epsilon));
   }
 
-  // `at` and `nodes` give X normalised; scale and bias may follow. The node that becomes all of it.
+  // `at` and `nodes` compute the normalised X. Adds a scale and a bias that follow, and returns the
+  // node that replaces all of them.
   Node* LayerNorm(Node* at, const std::string& x, Nodes nodes) {
     std::vector<std::string> inputs = {x};
     for (const char* type : {"Mul", "Add"}) {
@@ -240,8 +243,8 @@ class Fuser {
     return at;
   }
 
-  // `last` gives at once what it gives with `nodes`, which are in order and go where nobody else
-  // reads what they give.
+  // Makes `last` compute the result of the pattern directly. Its `nodes`, in order, are removed if
+  // no other node reads their results.
   void Become(Node* last, const char* type, const std::vector<std::string>& inputs, Nodes nodes) {
     for (const std::string& value : last->input()) std::erase(readers_[value], last);
     last->set_op_type(type);
@@ -259,7 +262,7 @@ class Fuser {
   }
 
   ::onnx::GraphProto& graph_;
-  std::map<std::string, Node*> makers_;   // by what they give alone
+  std::map<std::string, Node*> makers_;   // by their only output
   std::map<std::string, Nodes> readers_;  // nullptr: an output of the graph
   std::map<std::string, const ::onnx::TensorProto*> initializers_;
   std::set<const Node*> gone_;

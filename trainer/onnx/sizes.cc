@@ -14,7 +14,7 @@ std::optional<int64_t> Batches(int64_t times) {
   return kOnnxBatch + times;
 }
 
-// number * batch^batches.
+// The value number * batch^batches.
 struct Product {
   int64_t number = 1;
   int batches = 0;
@@ -47,7 +47,7 @@ std::string TextOf(const Ints& dims) {
          "]";
 }
 
-// Computes the -1, with `whole` elements in all.
+// Computes the -1 from `whole`, the total number of elements.
 Status FillOpen(const Product& whole, Ints& dims) {
   const auto open = std::find(dims.begin(), dims.end(), -1);
   if (open == dims.end()) return OkStatus();
@@ -69,8 +69,8 @@ Status FillOpen(const Product& whole, Ints& dims) {
   return OkStatus();
 }
 
-// Which of `dims`, sizes at the batch `fixed`, holds the batch, of which a sample is `stride`
-// elements away from the next one.
+// Marks the one of `dims`, sizes at the batch size `fixed`, that is the batch: its samples are
+// `stride` elements apart.
 Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
   Ints places, exact;
   int64_t behind = 1;
@@ -102,7 +102,7 @@ std::optional<int64_t> OnnxSizeOf(char op, int64_t a, int64_t b) {
   const bool batch_a = IsOnnxBatch(a), batch_b = IsOnnxBatch(b);
   const int64_t x = batch_a ? a - kOnnxBatch : a, y = batch_b ? b - kOnnxBatch : b;
   const bool sum = op == '+' || op == '-';
-  if (sum && batch_a != batch_b) {  // a batch and nothing
+  if (sum && batch_a != batch_b) {  // valid only if the number is 0
     if (batch_a && y == 0) return a;
     return batch_b && x == 0 && op == '+' ? std::optional(b) : std::nullopt;
   }

@@ -16,7 +16,7 @@ bool CopyField(const Field& field, const Tensor& out) {
   return true;
 }
 
-// False: the message does not have as many numbers as `out`.
+// Copies the numbers. False: the message has another number of them than `out`.
 bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   if (proto.has_raw_data()) {
     if (proto.raw_data().size() != out.bytes()) return false;
@@ -28,7 +28,7 @@ bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   return CopyField<int32_t>(proto.int32_data(), out);
 }
 
-// Truth values, a byte each, as 0 and 1. False: there are not as many as `out` has elements.
+// Copies truth values, one byte each, as 0 and 1. False: their number differs from that of `out`.
 bool CopyTruths(std::string_view bytes, const Tensor& out) {
   if (static_cast<int64_t>(bytes.size()) != out.numel()) return false;
   std::transform(bytes.begin(), bytes.end(), out.span<float>().begin(),

@@ -1,4 +1,4 @@
-// Tensors of an ONNX model.
+// Reads the tensors of an ONNX model.
 #pragma once
 
 #include "common/tensor/tensor.h"
@@ -6,11 +6,11 @@
 
 namespace tandem::onnx {
 
-// The type in which elements of ONNX's type `type` are kept: FLOAT, INT64 and INT32 as they are,
-// BOOL as f32, 0 and 1. UNIMPLEMENTED for others.
+// Returns the type that stores elements of ONNX's type `type`: FLOAT, INT64 and INT32 are
+// unchanged, BOOL becomes f32 with 0 and 1. UNIMPLEMENTED: any other type.
 StatusOr<DType> OnnxElementType(int type);
 
-// DATA_LOSS where numbers are missing, before memory is taken for them.
+// DATA_LOSS: numbers are missing. This is checked before memory is allocated.
 StatusOr<Tensor> ReadOnnxTensor(const ::onnx::TensorProto& proto, OnnxExternalData& external,
                                 Device& host);
 

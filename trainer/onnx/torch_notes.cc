@@ -11,10 +11,10 @@
 namespace tandem::onnx {
 namespace {
 
-// Fields metadata_props, which Debian's copy of the format is too old for.
+// Fields metadata_props. Debian's copy of the format is too old to have them.
 constexpr int kOfNode = 9, kOfGraph = 16;
 
-// `unknown`: fields of a message, as they are in the file.
+// Reads a note from `unknown`, the unknown fields of a message in wire format.
 std::string NoteOf(const std::string& unknown, int field, std::string_view key) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(unknown.data()),
@@ -36,7 +36,8 @@ std::string NoteOf(const std::string& unknown, int field, std::string_view key) 
 
 }  // namespace
 
-// Lines as "p_fc_weight: PARAMETER target='fc.weight'" and "b_mask: BUFFER target='mask' ...".
+// Parses lines such as "p_fc_weight: PARAMETER target='fc.weight'" and "b_mask: BUFFER
+// target='mask' ...".
 TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph) {
   TorchSignature signature;
   const std::string text =

@@ -1,4 +1,4 @@
-// What PyTorch's exporter notes in a model beside the graph ("metadata").
+// Reads the metadata that PyTorch's exporter adds to a model.
 #pragma once
 
 #include <set>
@@ -11,14 +11,14 @@ class NodeProto;
 
 namespace tandem::onnx {
 
-// Names of the network's own tensors, in the signature of its torch.export program.
+// Names of the network's own tensors, from the signature of its torch.export program.
 struct TorchSignature {
-  bool known = false;  // the model has one
+  bool known = false;  // the model contains a signature
   std::set<std::string> parameters, buffers;
 };
 TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph);
 
-// Whether the exporter has made a batch normalisation part of `node`, a convolution or product.
+// Whether the exporter merged a batch normalisation into `node`, a convolution or product.
 bool HasFoldedBatchNorm(const ::onnx::NodeProto& node);
 
 }  // namespace tandem::onnx

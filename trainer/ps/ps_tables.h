@@ -47,7 +47,7 @@ class PsTables {
   void Foresee(const NextBatchHint& next);
   // Prefetches the rows of the last Foresee, if there are any, at version `version`.
   void AskAhead(ps::PsClient& client, uint64_t version);
-  // As RowPrefetcher::Give.
+  // Like RowPrefetcher::Give.
   bool GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
   // Copies the gradient of the last Batch for the table with push_rows number `i`.

@@ -40,7 +40,7 @@ class Dataset {
   // error the contents of `out` are undefined.
   virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
 
-  // The same for one epoch, for datasets with samples that change between epochs.
+  // Like Fill, for one epoch of datasets with samples that change between epochs.
   virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
                            std::span<void* const> out) const {
     return Fill(ids, out);

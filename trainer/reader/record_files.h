@@ -41,7 +41,7 @@ using ReadRecordFile =
 // Other errors: as `read`.
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read);
 
-// The same for text files, with ReadLines().
+// Like RecordSplit and ReadRecordFiles, for text files, which ReadLines() reads.
 struct LineRecords {
   std::vector<LinePiece> pieces;
   RecordSplit split;

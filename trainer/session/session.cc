@@ -37,7 +37,7 @@ class Session::Impl {
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
   bool superseded() const { return options_.superseded && options_.superseded(); }
-  // `saves`: this trainer writes a checkpoint of that step where there is a folder for it.
+  // `saves`: this trainer writes a checkpoint of that step if the job has a checkpoint directory.
   Status Stopped(int64_t steps, bool saves) const {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {

@@ -62,7 +62,7 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
 // Whether the server failed to reply because it was drained, which is no error.
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 
-// As FindJob, and requires pservers and a known job name.
+// Like FindJob, but requires pservers and a known job name.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
 // Adds the event if the user named the job by its log directory; on failure prints a warning on

@@ -31,7 +31,7 @@ Line Gradient(const Line& at) {
   return {sum.weight / static_cast<float>(count), sum.bias / static_cast<float>(count)};
 }
 
-// Sends the gradient of a step and waits for what it makes of the parameters.
+// Sends the gradient of a step and waits for the updated parameters.
 StatusOr<uint64_t> Step(PsClient& client, uint64_t step, const Line& gradient, Line* line) {
   std::promise<StatusOr<uint64_t>> done;
   client.PushPull(step, /*learning_rate=*/0.5f,

@@ -357,7 +357,7 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
 }
 
 StatusOr<std::string> DnnPlan::text() const {
-  // A call with no room returns the size.
+  // A call with a capacity of 0 returns the size.
   const auto get = [this](int64_t room, int64_t* count, char* text) {
     return DnnStatus(cudnnBackendGetAttribute(parts_.front().get(),
                                               CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,

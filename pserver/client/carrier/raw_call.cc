@@ -11,7 +11,8 @@ namespace {
 
 // Maximum of lost sessions per call. More losses have another cause than a restart of the server.
 constexpr int kSessionsLostMax = 4;
-// Of a request on a new connection; a server takes 1 MiB of all strangers at one address.
+// Limit for a request on a new connection. A server accepts 1 MiB from all strangers at one
+// address.
 constexpr size_t kUnknownBytesMax = 64 << 10;
 constexpr Duration kIntroductionMax = std::chrono::seconds(1);
 

@@ -75,7 +75,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // By which the answer must be there. An introduction takes 1 s at most, so that calls that wait
   // for it keep to their own deadlines.
   Time Until() const;
-  // The attempt, or its introduction, ended with `status`; `why`: what the caller is told.
+  // The attempt, or its introduction, ended with `status`. `why`: the status for the caller.
   void Failed(const grpc::Status& status, const Status& why);
   void Send();
   void OpenSession();

@@ -24,9 +24,9 @@ class ShmRpcConnection {
   // Returns OK once there is a connection, otherwise the status of the newest attempt. Waits for
   // one attempt; if the server does not reply, waits for further attempts until `until`.
   Status WaitForFirst(Time until);
-  // As ShmRpcClient::Allocate. Null also if there is no connection.
+  // Like ShmRpcClient::Allocate. Also returns null if there is no connection.
   Buffer Allocate(size_t bytes);
-  // As ShmRpcClient::Call. False also if there is no connection.
+  // Like ShmRpcClient::Call. Also returns false if there is no connection.
   bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
             shm_rpc::ShmRpcClient::Reply reply);
 

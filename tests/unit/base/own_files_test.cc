@@ -147,7 +147,7 @@ TEST_F(OwnFiles, ASocketIsCalledInAFolderThatOthersDoNotWrite) {
   if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   EXPECT_EQ(chown(own.c_str(), kNobody, kNobody), 0);
   EXPECT_THAT(said(own + "/s"), HasSubstr("own belongs to user nobody (65534), expected root"));
-  // As /tmp is.
+  // A directory with the mode of /tmp.
   const std::string common = Folder("common", 01777), socket = common + "/s";
   EXPECT_EQ(said(socket), "");
   std::ofstream(socket) << "";

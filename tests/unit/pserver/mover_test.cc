@@ -54,7 +54,7 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto early = Freeze(*a, {5}, 1);
   ASSERT_TRUE(early.ok()) << early.status();
   ASSERT_TRUE(b->OfferBuckets("job", *early).ok());
-  // Until no server can release to it what was offered before.
+  // Runs until no server can release to it the buckets that were offered before.
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
     if (call == 4) {
       EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());

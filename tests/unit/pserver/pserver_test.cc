@@ -294,7 +294,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 1 (" + absent + ") ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
 
-  // A client that is told to stop meanwhile does so.
+  // A client that is requested to stop meanwhile stops.
   options.start_timeout = std::chrono::minutes(2);
   options.stop = [] { return true; };
   const Time begin = SteadyNow();

@@ -257,7 +257,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   Step(*a, 0, Ids());
   Step(*alone, 0, Ids());
   Step(*b, 0, {});
-  // A call that waits there for the next step cannot succeed, and is told so.
+  // A call that waits there for the next step cannot succeed, and fails with this reason.
   StatusOr<PullResult> waiting = Internal("not answered");
   PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   query.min_version = 2;

@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 constexpr Duration kLong = std::chrono::seconds(60);
 
-// Answers every GetStatus with the caller's name, as the gRPC server knows it.
+// Replies to every GetStatus with the caller's name as the gRPC server knows it.
 class Names final : public ParameterServer::Service {
  public:
   grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
@@ -41,7 +41,7 @@ class Names final : public ParameterServer::Service {
   std::shared_ptr<Admissions> admissions;
 };
 
-// The caller's name, or "" and why there is no answer.
+// Returns the caller's name, or "" and the reason for the failure.
 std::string Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout = kLong) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -70,7 +70,7 @@ Fd Dial(int port, const char* bytes = "") {
   return fd;
 }
 
-// True once the server has closed the connection, whatever it said before.
+// True once the server has closed the connection, regardless of earlier bytes.
 bool Closed(const Fd& fd, Duration timeout = kLong) {
   const Time end = SteadyNow() + timeout;
   char bytes[256];
@@ -126,8 +126,8 @@ TEST_F(AcceptorTest, OtherProtocolsAreTurnedAwayAtOnceAndTheSilentSoon) {
   EXPECT_NE(Ask(ChannelTo(*server_)), "");
 }
 
-// A flood of idle connections fits into what is theirs: files can be opened, the job's caller is
-// answered, and a new one too.
+// A flood of idle connections stays within the strangers' limits. Files can still be opened, and
+// existing and new callers of the job get replies.
 TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   AdmissionLimits limits;
   limits.connections_max = 40;
@@ -149,11 +149,11 @@ TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   EXPECT_NE(Ask(trusted), "");
 }
 
-// Both ends of every connection lie in this process, so the limit is reached twice as fast.
+// This process holds both ends of every connection, so it reaches the limit twice as fast.
 TEST_F(AcceptorTest, AServerWithoutDescriptorsRecoversAndDoesNotSpin) {
   Serve();
   ASSERT_NE(Ask(ChannelTo(*server_)), "");
-  // Sockets for the crowd are made before the limit, so that connecting needs none.
+  // The clients' sockets are created before the limit is set, so that connecting needs no new ones.
   std::vector<Fd> crowd(60);
   for (Fd& fd : crowd) fd.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   rlimit before{};
@@ -197,7 +197,7 @@ TEST(LimitsTest, HalfOfTheDescriptorsIsForOthers) {
   EXPECT_EQ(limits.strangers_per_source_max, 25u);
 }
 
-// ---- Where is listened --------------------------------------------------------------------------
+// ---- Listening addresses -----------------------------------------------------------------------
 
 TEST(ListenTest, AllAddressesOrNone) {
   const auto both = ListenOnAll({"127.0.0.1", "::1"}, 0);
@@ -208,7 +208,7 @@ TEST(ListenTest, AllAddressesOrNone) {
   const auto refused = ListenOnAll({"127.0.0.1", "::1"}, thief->port);
   EXPECT_TRUE(absl::IsAlreadyExists(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[::1]:"));
-  // Every address of the machine is its IPv4 addresses, too.
+  // Listening on every address of the machine includes its IPv4 addresses.
   const auto other = ListenOnAll({"127.0.0.1"}, 0);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(absl::IsAlreadyExists(ListenOn({"::", other->port}).status()));
@@ -248,7 +248,7 @@ sockaddr_un UnixAddress(const std::string& path) {
   return address;
 }
 
-// Runs as another user; exits 0 when the server hangs up, 1 when it does not.
+// Runs as another user. Exits with 0 if the server closes the connection, else with 1.
 int DialAsNobody(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {

@@ -13,7 +13,7 @@
 namespace tandem::rpc {
 namespace {
 
-// Callers with a socket each, whose other end the server would have.
+// Callers with one socket each. The server would own the other end.
 class AdmissionsTest : public testing::Test {
  protected:
   void Limit(const AdmissionLimits& limits) { admissions_ = std::make_shared<Admissions>(limits); }
@@ -25,7 +25,7 @@ class AdmissionsTest : public testing::Test {
     near_[peer] = Fd(ends[1]);
     return admissions_->Admit(ends[1], peer, source, now_);
   }
-  // Whether the server shut the caller's connection down.
+  // Whether the server has shut down the caller's connection.
   bool Ended(const std::string& peer) {
     char byte;
     return recv(far_[peer].get(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -68,7 +68,7 @@ TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
   EXPECT_FALSE(Ended("b") || Ended("d"));
 }
 
-// The socket of an ended connection is open until gRPC closes it.
+// The socket of an ended connection stays open until gRPC closes it.
 TEST_F(AdmissionsTest, ConnectionsThatAreEndingAreBoundedToo) {
   Limit({.connections_max = 8, .callers_prove = true});
   int refused = 0;
@@ -99,7 +99,7 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_TRUE(admissions_->MayBegin(*callers[1], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_TRUE(admissions_->MayBegin(*Arrive("other", "10.0.0.2"), now_));
-  admissions_->Prove(*callers[0], Standing::kTrusted);  // and has cost nothing
+  admissions_->Prove(*callers[0], Standing::kTrusted);  // and it cost nothing
   EXPECT_TRUE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[3], now_));
   now_ += std::chrono::milliseconds(250);
@@ -107,7 +107,7 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_FALSE(admissions_->MayBegin(*callers[4], now_));
 }
 
-// A source whose connections used up the budget begins the next one later.
+// If the connections of a source used up the budget, its next connection is delayed.
 TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
   Limit({.begun_burst = 8, .begun_per_second = 4, .callers_prove = true});
   const auto begin = [this](const std::string& peer, const std::string& source) {
@@ -141,8 +141,8 @@ TEST_F(AdmissionsTest, AStrangerThatLeavesPaysForWhatItTook) {
   const std::string some = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame;
   ASSERT_TRUE(honest->Decrypted(some) && half->Decrypted(some));
   admissions_->Prove(*honest, Standing::kTrusted);
-  near_.erase("honest");  // has cost nothing
-  near_.erase("half");    // has cost 1 + 7 x 0.265
+  near_.erase("honest");  // it cost nothing
+  near_.erase("half");    // it cost 1 + 7 x 0.265
   for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(admissions_->MayBegin(*Arrive(std::to_string(i), "10.0.0.1"), now_)) << i;
   }

@@ -1,5 +1,5 @@
-// What one connection of a stranger can cost a server: the attacks of CVE-2023-33953 and
-// CVE-2023-44487, in the clear and with an observer's certificate.
+// Tests the cost of one stranger's connection to a server under the attacks of CVE-2023-33953 and
+// CVE-2023-44487, without TLS and with an observer's certificate.
 #include <arpa/inet.h>
 #include <grpcpp/channel.h>
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ std::string Text(const std::string& name, const std::string& value) {
          static_cast<char>(value.size()) + value;
 }
 
-// A header whose value is said to be `length` bytes long.
+// A header that claims a value of `length` bytes.
 std::string LongText(uint64_t length) {
   std::string text = std::string(1, '\0') + "\1a" + "\x7f";
   for (length -= 127; length >= 128; length >>= 7) text += static_cast<char>(length | 128);
@@ -58,7 +58,7 @@ std::string RequestHeaders() {
          Text("content-type", "application/grpc") + Text("te", "trailers");
 }
 
-// A client that speaks bytes; ends when the server does.
+// A client that sends raw bytes and ends when the server closes the connection.
 class Attacker {
  public:
   Attacker(int port, const TlsFiles* tls) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -95,7 +95,8 @@ class Attacker {
     }
     return true;
   }
-  // Sends pieces until the server hangs up. The megabytes that it took; `max`: it took all.
+  // Sends pieces until the server closes the connection. Returns the megabytes that the server
+  // accepted; `max`: all of them.
   size_t SendUntilEnded(const std::function<std::string()>& next, size_t max) {
     size_t sent = 0;
     while (sent < max << 20) {
@@ -113,7 +114,7 @@ class Attacker {
 };
 
 class Greets final : public ParameterServer::Service {
-  // Callers with metadata "proof" are the job's.
+  // Callers with metadata "proof" belong to the job.
   grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
                          StatusReply*) override {
     const auto& metadata = context->client_metadata();
@@ -213,7 +214,7 @@ TEST_P(FrameGuardTest, RapidReset) {
   ExpectUnharmed();
 }
 
-// The budget is that of an address: other connections bring no further share.
+// The budget belongs to an address, so further connections add nothing to it.
 TEST_P(FrameGuardTest, CallsOfStrangers) {
   Attacker first = Attack(), second = Attack();
   const std::string headers = RequestHeaders();
@@ -236,7 +237,7 @@ TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
   const std::string piece = Frame(0, 0, 1, std::string(16'384, 'x'));
   for (const auto& attacker : attackers) {
     attacker->Send(Frame(1, 4, 1, RequestHeaders()));
-    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));  // 16 MiB are to come
+    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));  // announces 16 MiB
   }
   for (int i = 0; i < 64; ++i) {
     for (const auto& attacker : attackers) (void)attacker->Send(piece);

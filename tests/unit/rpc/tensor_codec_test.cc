@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Random messages and random cuts of received bytes. The seed is fixed: a failure comes back.
+// Random messages, and received bytes split at random. The seed is fixed, so a failure is
+// reproducible.
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
@@ -63,7 +64,7 @@ class Random {
     }
     return push;
   }
-  // The bytes cut at random places, empty pieces among them.
+  // Splits the bytes at random places; some pieces are empty.
   std::vector<std::span<const std::byte>> Cut(const std::string& bytes) {
     std::vector<std::span<const std::byte>> pieces;
     const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -263,7 +264,7 @@ TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
   push.slices.clear();
   {
     const grpc::ByteBuffer buffer = ToByteBuffer(std::move(message));
-    EXPECT_EQ(content.use_count(), 2);  // the buffer holds it
+    EXPECT_EQ(content.use_count(), 2);  // the buffer holds a reference
     const ReceivedMessage received(buffer);
     const StatusOr<codec::CodedPush> decoded = codec::DecodePush(received.fragments());
     ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -340,7 +341,7 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
         bad[static_cast<size_t>(random.Int(0, bad.size() - 1))] =
             static_cast<char>(random.Int(0, 255));
       }
-      // Exact memory, so that a sanitizer sees one byte too many.
+      // A buffer of the exact size, so that a sanitizer detects a read past its end.
       const std::vector<char> exact(bad.begin(), bad.end());
       const std::string copy(exact.begin(), exact.end());
       const auto pieces = random.Cut(copy);

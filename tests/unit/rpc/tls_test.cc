@@ -1,5 +1,5 @@
-// Who gets in with TLS on both sides and who does not, what is said to those who do not, and
-// certificates that are renewed while programs run.
+// Tests mutual TLS: accepted and rejected peers, the error messages of the rejected ones, and the
+// renewal of certificates while programs run.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 
 const std::string kServerUri = "spiffe://tandem/job/j/role/pserver";
 
-// What the health service says: the bytes of a HealthCheckResponse.
+// Returns the reply of the health service: the bytes of a HealthCheckResponse.
 StatusOr<std::string> Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(channel);
   grpc::ClientContext context;
@@ -94,7 +94,7 @@ TEST_F(TlsTest, HealthFollowsServing) {
   EXPECT_EQ(*ask(), "\x08\x02");
 }
 
-// Each refused connection fails, and the probe says why.
+// Each rejected connection fails, and the probe reports the cause.
 TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
   const TestAuthority ours(dir_ + "/ours", "ours"), theirs(dir_ + "/theirs", "theirs");
   const TlsFiles server_files = ours.Issue("j", PeerRole::kPserver);
@@ -131,7 +131,7 @@ TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
     EXPECT_NE(why.code(), StatusCode::kUnavailable) << c.name;
     EXPECT_THAT(std::string(why.message()), HasSubstr(c.said)) << c.name;
   }
-  // The one that does speak TLS to a server that does not.
+  // A client with TLS and a server without TLS.
   const auto plain = Serve({});
   EXPECT_FALSE(Health(plain->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(plain->endpoint(), client, kServerUri).message()),
@@ -149,7 +149,7 @@ TEST_F(TlsTest, AServerMustHaveTheNameThatWasDialledAndBeAServer) {
   EXPECT_FALSE(Health(elsewhere->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(elsewhere->endpoint(), client, "").message()),
               HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1 [TD6006]"));
-  // A trainer's certificate with the right host does not make a server.
+  // A trainer's certificate with the right host name is not valid for a server.
   const auto trainer = Serve(ours.Issue("impostor", {{"j", PeerRole::kTrainer}, {"127.0.0.1"}}));
   EXPECT_FALSE(Health(trainer->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(trainer->endpoint(), client, "").message()),
@@ -162,16 +162,17 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
   const TlsFiles old = ours.IssueExpired("old", "j", PeerRole::kTrainer);
   const auto server = Serve(ours.Issue("j", PeerRole::kPserver));
   const Endpoint& at = server->endpoint();
-  // Its owner is told before it dials ...
+  // The owner of the certificate gets an error before it dials ...
   const auto own = Health(at, old, kShort);
   EXPECT_EQ(own.status().code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(own.status().message()), HasSubstr("old/tls.crt: expired on "));
-  // ... and the server does not take it from those who dial all the same.
+  // ... and the server rejects it from clients that dial nevertheless.
   grpc::SslCredentialsOptions raw{*ReadPem(old.ca), *ReadPem(old.key), *ReadPem(old.cert)};
   EXPECT_FALSE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kShort).ok());
   raw = {*ReadPem(client.ca), *ReadPem(client.key), *ReadPem(client.cert)};
   EXPECT_TRUE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kLong).ok());
-  // A server does not start with one, nor is believed when its own has expired since.
+  // A server does not start with such a certificate. Clients reject a running server if its
+  // certificate has expired.
   ServerOptions options;
   options.tls = ours.IssueExpired("old-server", "j", PeerRole::kPserver);
   EXPECT_THAT(std::string(RpcServer::Start(options, {}).status().message()),
@@ -184,7 +185,7 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
               HasSubstr("certificate has expired [TD6005]; hint: renew it"));
 }
 
-// The whole authority is replaced below a running server and a running client.
+// The authority is replaced while a server and a client are running.
 TEST_F(TlsTest, RenewedFilesAreTakenUpWithoutARestart) {
   const TestAuthority before(dir_, "before"), after(dir_, "after");
   const TlsFiles server_files = before.Issue("j", PeerRole::kPserver);
@@ -231,7 +232,7 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
               HasSubstr("is for role admin of job \"j\", but this is a pserver of job \"k\""));
 }
 
-// DER with other bytes in the place of the first date; its signature is wrong then.
+// DER in which other bytes replace the first date. The signature is then invalid.
 std::string WithoutADate(const std::string& pem) {
   const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "-----END CERTIFICATE-----\n";
   std::string der;
@@ -269,7 +270,7 @@ TEST_F(TlsTest, IssuedCertificatesSayWhatWasAsked) {
   EXPECT_EQ(CheckKey(leaf->cert, leaf->key), OkStatus());
   EXPECT_EQ(CheckIssuer(leaf->cert, authority->cert), OkStatus());
   EXPECT_FALSE(CheckIssuer(leaf->cert, MakeAuthority("ours", 1)->cert).ok()) << "same name";
-  // No leaf can issue, and nothing asked for slips into another extension.
+  // A leaf certificate cannot issue others, and request fields cannot add other extensions.
   EXPECT_FALSE(IssueCertificate(*leaf, request).ok());
   for (const char* host : {"", "a,URI:spiffe://tandem/job/j/role/admin", "a b", "a\nb"}) {
     EXPECT_FALSE(IssueCertificate(*authority, {{"j", PeerRole::kPserver}, {host}}).ok()) << host;

@@ -1,4 +1,4 @@
-// Which settings a strategy may have in each mode.
+// Tests which settings a strategy may have in each mode.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

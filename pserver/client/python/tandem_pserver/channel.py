@@ -279,7 +279,7 @@ def _why_refused(address, tls):
                 context.wrap_socket(plain, server_hostname=_host(address)) as connection:
             if tls is None:
                 return "the server speaks TLS, and this client does not: give tls=FOLDER"
-            # With TLS 1.3, only a reply shows that the server accepted our certificate.
+            # Only a reply shows that the server accepted our certificate (TLS 1.3).
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4)) + bytes(5))
             if connection.recv(9):
                 return None

@@ -1,4 +1,4 @@
-// The same suite for every communicator: ranks x sizes x types x in place.
+// One test suite for all communicators: ranks x sizes x types x in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

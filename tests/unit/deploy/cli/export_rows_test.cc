@@ -1,4 +1,4 @@
-// Which rows of a checkpoint's tables are exported: all, those worth serving, or those that
+// Tests which rows of a checkpoint's tables are exported: all, those worth serving, or those that
 // changed.
 #include "deploy/cli/tools/export_rows.h"
 

@@ -256,8 +256,8 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
 
-// Ranks of a collective job tell the launcher nothing: the one that hangs does not end when told
-// to.
+// Ranks of a collective job send no reports to the launcher. The rank that hangs does not exit on
+// request.
 TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
   trainer_script_ = Script(
       "trainer",

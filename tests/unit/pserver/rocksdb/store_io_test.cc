@@ -117,7 +117,7 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
   EXPECT_EQ(failures[0], gone);
 }
 
-// Without an update log: checkpoints are refused while the disk fails, and pushes go on.
+// Without an update log, checkpoints fail while the disk fails, but pushes continue.
 TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({.later =

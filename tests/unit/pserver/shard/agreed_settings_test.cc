@@ -1,4 +1,4 @@
-// Which trainers a server lets work together.
+// Tests which trainers a server accepts into the same job.
 #include "pserver/shard/job_settings_check.h"
 
 #include <gmock/gmock.h>

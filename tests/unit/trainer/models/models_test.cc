@@ -33,7 +33,7 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"residual_cnn",
        {{"channels", "4,8"}},
        (9 * 4 + 4) + 2 * (9 * 16 + 4) + (9 * 32 + 8) + (9 * 64 + 8) + (32 + 8) + (80 + 10)},
-      // As torchvision counts them.
+      // The numbers of torchvision.
       {"resnet18", {{"classes", "1000"}}, 11689512},
       {"resnet50", {{"classes", "1000"}}, 25557032},
       {"resnet18", {{"stem", "3"}, {"image", "3,32,32"}}, 11173962},

@@ -123,7 +123,7 @@ TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   EXPECT_EQ(Get(2, own_), 200);  // step 8 is undone
   EXPECT_EQ(Get(1, own_), 101);  // step 7 is done
   EXPECT_EQ(Get(0, own_), 200);
-  // Once more, immediately: nothing is lost.
+  // An immediate second call loses nothing.
   for (int r = 1; r < kRanks; ++r) EXPECT_EQ(ranks_[r].point->step(), 8);
   Share({0});
   ExpectStep(8);
