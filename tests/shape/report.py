@@ -8,7 +8,9 @@ import collections
 import os
 import re
 import subprocess
+import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import shape
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))

@@ -7,6 +7,8 @@ import json
 import re
 import subprocess
 
+import sources
+
 SUFFIXES = (".h", ".cc", ".cu")
 FOLDERS = ("common/", "kernels/", "collective/", "pserver/", "trainer/", "deploy/")
 # ctags mistakes an annotation for a name; "+" makes it skip the arguments too.
@@ -18,10 +20,8 @@ Class = collections.namedtuple("Class", "path line name public private fields bo
 
 
 def product_files(source):
-    out = subprocess.run(["git", "-C", source, "ls-files", *FOLDERS], capture_output=True, text=True,
-                         check=True).stdout
-    return sorted(f for f in out.splitlines()
-                  if f.endswith(SUFFIXES) and not f.startswith("deploy/examples/"))
+    return [f for f in sources.files(source, *SUFFIXES)
+            if f.startswith(FOLDERS) and not f.startswith("deploy/examples/")]
 
 
 def tags_of(source, files):

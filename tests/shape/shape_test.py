@@ -81,5 +81,5 @@ def write(found, allowed):
 
 
 if __name__ == "__main__":
-    script.need_programs("ctags", "git", package="universal-ctags and git")
+    script.need_programs("ctags", package="universal-ctags")
     script.main()

@@ -6,7 +6,9 @@ usage: tests/words/sample.py --seed=N [--count=100]"""
 import argparse
 import os
 import random
+import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import words
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Used by words_test.py, which counts the banned words, and by sample.py, which dr
 
 import collections
 import re
-import subprocess
+
+import sources
 
 Block = collections.namedtuple("Block", "path line text")
 
@@ -14,11 +15,6 @@ BANNED = re.compile(
     r"what became of|by and by|now and then|for good|slip of the pen)\b", re.IGNORECASE)
 FRAGMENT = re.compile(r"(Of|What|That|Whose|Whom|Whoever|Than)\b")
 _TOKENS = re.compile(r'//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
-
-
-def files(source, *suffixes):
-    out = subprocess.run(["git", "-C", source, "ls-files"], capture_output=True, text=True, check=True).stdout
-    return [f for f in out.splitlines() if f.endswith(suffixes)]
 
 
 def comments_of(path, text):
@@ -45,7 +41,7 @@ def comments_of(path, text):
 
 def comments(source):
     found = []
-    for path in files(source, ".h", ".cc", ".cu"):
+    for path in sources.files(source, ".h", ".cc", ".cu"):
         with open(f"{source}/{path}", encoding="utf-8") as text:
             found += comments_of(path, text.read())
     return found
@@ -60,7 +56,7 @@ _MESSAGE = re.compile(
 def messages(source):
     """Formats of statuses in the product."""
     found = []
-    for path in files(source, ".h", ".cc"):
+    for path in sources.files(source, ".h", ".cc"):
         if path.startswith("tests/"):
             continue
         with open(f"{source}/{path}", encoding="utf-8") as text:

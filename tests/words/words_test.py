@@ -50,5 +50,4 @@ class CommentsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    script.need_programs("git", package="git")
     script.main()
