@@ -105,6 +105,18 @@ TEST(Tidy, TheTableOfIncludesHasNoCircle) {
   }
 }
 
+TEST(Tidy, RoomsHaveAReadme) {
+  constexpr size_t kLinesMax = 40;
+  for (const auto& [folder, row] : IncludeDirections()) {
+    std::ifstream in(fs::path(Root()) / folder / "README.md");
+    size_t lines = 0;
+    for (std::string line; std::getline(in, line);) ++lines;
+    EXPECT_TRUE(lines > 3 && lines <= kLinesMax)
+        << folder << "/README.md has " << lines << " lines; write for a newcomer what the room is "
+        << "for, its main types, its callers and what it must not know, in at most " << kLinesMax;
+  }
+}
+
 // Headers that are slow, or that would tie all users to a library, must not be included by headers.
 // The few headers that wrap a library are included by .cc files only.
 TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
