@@ -43,8 +43,10 @@ StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 // The effect of a sparse gradient on rows that it does not contain.
 enum class UntouchedRowPolicy : uint8_t {
   kStay,  // none: sgd, adagrad, and all types with lazy_mode
-  kFade,  // slots that were used once decay and move the row; no effect before (momentum, adam)
-  kMove   // moves even a row that never had a gradient (ftrl, weight_decay of adam)
+  // A row that had a gradient before moves on, as its slots decay. Other rows stay (momentum,
+  // adam).
+  kFade,
+  kMove  // moves even a row that never had a gradient (ftrl, weight_decay of adam)
 };
 StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
 

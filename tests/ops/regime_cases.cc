@@ -18,7 +18,7 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
       {2.5, 0.1, 2.5, 0.1, 7, 9},    // same as the first call: 3
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss: 3
       {0.5, 0.1, 2.5, 0.1, 7, 9},    // 2
-      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the rate: 6
+      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the first learning rate: 6 steps
       {2.5, 1e-9, 2.5, 0.1, 7, 9},   // at most 16
       {1e-9, 0.1, 2.5, 0.1, 7, 9},   // at least 1
       {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16

@@ -43,7 +43,7 @@ TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {
 
 TEST_F(AgreedSettingsTest, AnotherJobBeginsWhenNobodyElseIsAtWork) {
   EXPECT_TRUE(Agree(0, kOne).ok());
-  EXPECT_TRUE(Agree(0, kOther).ok());  // alone, restarted
+  EXPECT_TRUE(Agree(0, kOther).ok());  // trainer 0 is the only trainer, and was restarted
   EXPECT_TRUE(Agree(1, kOther).ok());
   at_work_ = {};
   EXPECT_TRUE(Agree(1, kOne).ok());
