@@ -1,5 +1,5 @@
 // The part of Shard for global snapshots: a state in which each acknowledged push is on all of its
-// servers or on none (docs/ARCHITECTURE.md, "A cut over all servers").
+// servers or on none (docs/internals/global-snapshot.md).
 //
 // The coordinator makes all servers hold new pushes and collects the pushes that each accepted. For
 // each trainer, the numbers in the newest of these pushes define the snapshot, by server. A server

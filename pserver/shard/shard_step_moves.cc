@@ -1,4 +1,4 @@
-// The part of Shard for moves in sync mode (docs/ARCHITECTURE.md, "Buckets that move"). Buckets
+// The part of Shard for moves in sync mode (docs/internals/bucket-migration.md). Buckets
 // move between two steps, while neither server accepts pushes of the second step. Rows then have
 // the same version on both servers, and no gathered gradients have to move. A server takes part in
 // at most one move before each step.

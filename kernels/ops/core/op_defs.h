@@ -1,5 +1,6 @@
 // Definitions and kernel lists of all operators except communication (comm.h). Operator x has its
-// definition kX in x.cc and its CPU kernels, XCpu(), in x_cpu.cc. op_table.cc lists them.
+// definition kX and its CPU kernels, XCpu(), in x.cc and x_cpu.cc, or in the files of its relatives
+// (activation.cc). op_table.cc lists them.
 #pragma once
 
 #include <vector>

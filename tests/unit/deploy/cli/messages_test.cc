@@ -113,7 +113,8 @@ const std::map<std::string, std::string>& Elsewhere() {
 // Codes that no quick command reaches -> the reason, or the test that reaches them.
 const std::map<StatusCode, std::string>& CodesElsewhere() {
   static const std::map<StatusCode, std::string> rows = {
-      {StatusCode::kOutOfRange, "a mistake of Tandem's, by what explain says of it"},
+      {StatusCode::kOutOfRange,
+       "a server that does not serve these rows now, which clients retry; e2e_rebalance_test"},
       {StatusCode::kUnimplemented,
        "what a mode cannot do, once its servers are there; e2e_click_test"},
       {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
