@@ -65,12 +65,9 @@ const std::vector<CodeRow>& CodeTable() {
        "choose another name, or remove what is there", "shards/train.0: is there already",
        "trainer/reader/record_io.cc"},
       {StatusCode::kOutOfRange,
-       "a sample or element beyond the end was asked for, or a pserver does not serve these rows "
-       "or "
-       "slices now",
-       "a pserver: buckets move or a snapshot is taken, and clients retry by themselves; a "
-       "dataset: "
-       "files changed while they were read, or report it",
+       "a sample beyond the end, or rows that a pserver does not serve now",
+       "rows: buckets move or a snapshot is taken, clients retry; samples: files changed, or "
+       "report it",
        "synthetic: sample 4000 of 4000", "trainer/reader/synthetic.cc"},
       {StatusCode::kUnimplemented, "Tandem knows the setting, and cannot do it yet or not here",
        "leave it away; docs/reference/knobs.md and docs/reference/operators.md say what is built",
