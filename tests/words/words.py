@@ -13,7 +13,7 @@ Block = collections.namedtuple("Block", "path line text")
 BANNED = re.compile(
     r"\b(whoever|whomever|nobody|somebody|everybody|anew|of (?:its|their|our|his|her) own|so many|"
     r"what became of|by and by|now and then|for good|slip of the pen)\b", re.IGNORECASE)
-FRAGMENT = re.compile(r"(Of|What|That|Whose|Whom|Whoever|Than)\b")
+FRAGMENT = re.compile(r"(of|what|that|whose|whom|whoever|than)\b", re.IGNORECASE)
 _TOKENS = re.compile(r'//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 
 

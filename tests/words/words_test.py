@@ -45,7 +45,7 @@ class CommentsTest(unittest.TestCase):
 
     def test_faults(self):
         for text, expected in (("What it is", ["begins with What"]), ("a folder of its own", ["of its own"]),
-                               ("Whatever", []), ("Nobody asks anew", ["nobody", "anew"])):
+                               ("Whatever", []), ("of the file", ["begins with of"]), ("Nobody asks anew", ["nobody", "anew"])):
             self.assertEqual(words.faults(words.Block("x.cc", 1, text)), expected)
 
 

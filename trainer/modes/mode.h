@@ -234,9 +234,9 @@ std::unique_ptr<ModeDriver> MakePserverMode(const ModeOptions& options);
 // Makes the mode of use_thread_barrier, in which the replicas of one process synchronise before
 // each push. `places` is the collective mode among them. `servers` is the pserver mode of the first
 // replica; the others have none. `options` are those of this replica.
-std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
-                                            std::unique_ptr<ModeDriver> places,
-                                            std::unique_ptr<ModeDriver> servers);
+std::unique_ptr<ModeDriver> MakeThreadBarrierMode(const ModeOptions& options,
+                                                  std::unique_ptr<ModeDriver> places,
+                                                  std::unique_ptr<ModeDriver> servers);
 // Makes hybrid mode: tables as in pserver mode, everything else as in collective mode.
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options);
 // Makes hybrid mode with heter workers, each for the same number of trainers.

@@ -53,9 +53,9 @@ void StaleGradients::Applied(uint64_t from, uint64_t to) {
   if (told_ || momentum_.empty() || mean <= kUpdatesMax) return;
   told_ = true;
   warning_ = absl::StrFormat(
-      "warning: gradients are %.1f updates old when the servers apply them, and %s bears %g: the "
+      "warning: gradients are %.1f updates old when the servers apply them, above %g with %s: the "
       "job may not converge [TD4022]; hint: --a_sync_configs.max_staleness=4",
-      mean, momentum_, kUpdatesMax);
+      mean, kUpdatesMax, momentum_);
 }
 
 std::string StaleGradients::TakeWarning() {

@@ -83,9 +83,9 @@ class ThreadBarrierMode final : public ModeDriver, public CommHandler {
 
 }  // namespace
 
-std::unique_ptr<ModeDriver> MakeMeetingMode(const ModeOptions& options,
-                                            std::unique_ptr<ModeDriver> places,
-                                            std::unique_ptr<ModeDriver> servers) {
+std::unique_ptr<ModeDriver> MakeThreadBarrierMode(const ModeOptions& options,
+                                                  std::unique_ptr<ModeDriver> places,
+                                                  std::unique_ptr<ModeDriver> servers) {
   return std::make_unique<ThreadBarrierMode>(options, std::move(places), std::move(servers));
 }
 

@@ -54,7 +54,7 @@ StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(
     options.ranks = worker.size;
     TD_ASSIGN_OR_RETURN(servers, MakeMode(config, options));
   }
-  return MakeMeetingMode(within, std::move(places), std::move(servers));
+  return MakeThreadBarrierMode(within, std::move(places), std::move(servers));
 }
 
 // Keeps the first failure. If one replica fails, the others fail because of it.

@@ -174,8 +174,8 @@ std::vector<ErrorCode> ServerCallErrors() {
        "small models, whose steps are shorter than a message; several trainers without a bound",
        "a_sync_configs.max_staleness=4 bounds how far a trainer may be ahead; or an optimizer "
        "without momentum (sgd), or sync mode",
-       "warning: gradients are 23.4 updates old when the servers apply them, and momentum with "
-       "momentum 0.9 bears 5: the job may not converge [TD4022]; hint: "
+       "warning: gradients are 23.4 updates old when the servers apply them, above 5 with momentum "
+       "with momentum 0.9: the job may not converge [TD4022]; hint: "
        "--a_sync_configs.max_staleness=4"},
       {4023, "a call that may not wait", "timeout_ms says how long the server may wait, and is 0",
        "a client of one's own that leaves the field out",
