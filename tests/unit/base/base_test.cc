@@ -19,6 +19,7 @@
 #include "common/base/metrics.h"
 #include "common/base/ports.h"
 #include "common/base/processors.h"
+#include "common/base/require.h"
 #include "common/base/rng.h"
 #include "common/base/runner.h"
 #include "common/base/status.h"
@@ -284,6 +285,16 @@ TEST(FileLimit, BecomesTheHardOne) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &now), 0);
   EXPECT_EQ(now.rlim_cur, before.rlim_max);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(Require, EndsADebugBuildAndIsNotEvaluatedInARelease) {
+#ifdef NDEBUG
+  int evaluated = 0;
+  TD_REQUIRE(++evaluated == 2);
+  EXPECT_EQ(evaluated, 0);
+#else
+  EXPECT_DEATH(TD_REQUIRE(1 + 1 == 3), "1 \\+ 1 == 3");
+#endif
 }
 
 }  // namespace
