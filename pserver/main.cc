@@ -175,7 +175,7 @@ Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
 
 StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
-  TD_ASSIGN_OR_RETURN(options.rpc.listen, rpc::ParseEndpoint(FLAGS_listen));
+  TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
   TD_RETURN_IF_ERROR(TakeListeners(FLAGS_listen_fd, &options.rpc));
   TD_ASSIGN_OR_RETURN(
       options.rpc.tls,
@@ -278,7 +278,7 @@ class EndRequest {
 
 // Logged at each start, as a reminder of an unsafe configuration.
 void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
-  if (!rpc::IsLoopback(options.rpc.listen)) {
+  if (!IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
                            ? "without TLS; anybody who can reach it reads what "
                              "is sent"
@@ -289,7 +289,7 @@ void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page)
       std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
     }
   }
-  if (page != nullptr && !rpc::IsLoopback(page->endpoint())) {
+  if (page != nullptr && !IsLoopback(page->endpoint())) {
     std::fprintf(stderr,
                  "tandem-pserver: warning: the status page is there for anybody who can reach %s\n",
                  ToString(page->endpoint()).c_str());

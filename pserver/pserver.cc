@@ -50,7 +50,7 @@ void GiveWay() {
 // Encryption without authentication does not restrict access.
 Status CheckExposure(const PserverOptions& options) {
   const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
-  if (knows_callers || !options.rpc.tls.enabled() || rpc::IsLoopback(options.rpc.listen) ||
+  if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
       options.rpc.insecure_allow_network) {
     return OkStatus();
   }
@@ -315,7 +315,7 @@ Pserver::~Pserver() {
   impl_->pools.reset();
 }
 
-const rpc::Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
+const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
 ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
 Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }

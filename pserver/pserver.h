@@ -78,7 +78,7 @@ class Pserver {
   static StatusOr<std::unique_ptr<Pserver>> Start(PserverOptions options, Metrics& metrics);
   ~Pserver();  // stops immediately, without a checkpoint
 
-  const rpc::Endpoint& endpoint() const;
+  const Endpoint& endpoint() const;
   // The contents of the server and its callers.
   ShardInfo Info() const;
   // OK, or the reason why it rejects pushes or (without a log) wrote no checkpoint.

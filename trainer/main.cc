@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/base/core_limit.h"
+#include "common/base/endpoint.h"
 #include "common/base/error_text.h"
 #include "common/base/file_limit.h"
 #include "common/base/files.h"
@@ -23,7 +24,6 @@
 #include "common/base/stop_request.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
-#include "common/rpc/endpoint.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/token.h"
 #include "common/strategy/strategy.h"
@@ -231,7 +231,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
                       collective::ParseRendezvousUrl(rank.rendezvous));
   const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
-  if (told && rpc::IsLoopback(rpc::Endpoint{url.address.host, url.address.port})) return OkStatus();
+  if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
     if (!told) return OkStatus();  // JoinWorld then only uses this host
     return PermissionDenied(
@@ -309,9 +309,8 @@ Status Train(JobSources sources) {
       metrics);
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
   if (*page != nullptr) {
-    std::fprintf(
-        stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
-        rpc::IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
+    std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
+                 IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
   }
   const auto health = http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network,
                                         [&board] { return board.Document(); });

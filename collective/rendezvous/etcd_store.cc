@@ -108,7 +108,7 @@ Status EtcdStore::Call(Stub& stub,
 Status EtcdStore::Connect() {
   if (keys_ != nullptr) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                      rpc::MakeChannel(rpc::Endpoint{server_.host, server_.port}, rpc::TlsFiles{}));
+                      rpc::MakeChannel(Endpoint{server_.host, server_.port}, rpc::TlsFiles{}));
   keys_ = etcd::KV::NewStub(channel);
   leases_ = etcd::Lease::NewStub(channel);
   return OkStatus();

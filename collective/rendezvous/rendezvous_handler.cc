@@ -2,7 +2,7 @@
 
 #include "collective/rendezvous/rendezvous_handler.h"
 
-#include "common/rpc/endpoint.h"
+#include "common/base/endpoint.h"
 
 namespace tandem::collective {
 namespace {
@@ -12,7 +12,7 @@ constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
 }  // namespace
 
 Status CheckNetwork(const WorldConfig& config, const std::string& host) {
-  if (config.network_allowed || rpc::IsLoopback(rpc::Endpoint{host, 0})) return OkStatus();
+  if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
       "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
       "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust allow "

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/tensor/bucket_map.h"
+#include "common/tables/bucket_map.h"
 
 namespace google::protobuf {
 template <typename T>

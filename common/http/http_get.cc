@@ -19,8 +19,7 @@ constexpr unsigned kHttp11 = 11;
 
 }  // namespace
 
-StatusOr<std::string> HttpGet(const rpc::Endpoint& server, const std::string& path,
-                              Duration timeout) {
+StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout) {
   asio::io_context context;
   beast::tcp_stream stream(context);
   stream.expires_after(timeout);
@@ -28,7 +27,7 @@ StatusOr<std::string> HttpGet(const rpc::Endpoint& server, const std::string& pa
   error_code error;
   asio::ip::tcp::resolver resolver(context);
   const auto found =
-      resolver.resolve(rpc::NumericLocalhost(server.host), std::to_string(server.port), error);
+      resolver.resolve(NumericLocalhost(server.host), std::to_string(server.port), error);
   if (error) return Unavailable("%s: %s", at, error.message());
 
   http::request<http::empty_body> request(http::verb::get, path, kHttp11);

@@ -4,14 +4,13 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/endpoint.h"
 
 namespace tandem::http {
 
 // Returns the body of a reply with status 200, at most 64 MiB. UNAVAILABLE: no reply in time.
 // FAILED_PRECONDITION: another status.
-StatusOr<std::string> HttpGet(const rpc::Endpoint& server, const std::string& path,
-                              Duration timeout);
+StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout);
 
 }  // namespace tandem::http

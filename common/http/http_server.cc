@@ -53,7 +53,7 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   }
   const std::string host(HostName({request[http::field::host].data(),  //
                                    request[http::field::host].size()}));
-  if (shared.loopback && !rpc::IsLoopback({host, 0})) {
+  if (shared.loopback && !IsLoopback({host, 0})) {
     return Refusal(421, "ask for this server as localhost or 127.0.0.1");
   }
   const std::string target(request.target().data(), request.target().size());
@@ -127,7 +127,7 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor{context};
   asio::steady_timer retry{context};
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  rpc::Endpoint endpoint;
+  Endpoint endpoint;
   std::thread thread;
 
   void Accept() {
@@ -155,7 +155,7 @@ HttpServer::HttpServer() : impl_(std::make_unique<Impl>()) {}
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
                                                         std::vector<HttpRoute> routes) {
-  if (!rpc::IsLoopback(options.listen) && !options.insecure_allow_network) {
+  if (!IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
         "%s is a network address, and pages are served without TLS [TD6001]: listen on "
         "127.0.0.1, or allow it with --insecure_allow_network",
@@ -165,7 +165,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
   Impl& impl = *server->impl_;
   impl.shared->options = options;
   impl.shared->routes = std::move(routes);
-  impl.shared->loopback = rpc::IsLoopback(options.listen);
+  impl.shared->loopback = IsLoopback(options.listen);
 
   error_code error;
   const std::string host = options.listen.host == "localhost" ? "127.0.0.1" : options.listen.host;
@@ -194,6 +194,6 @@ HttpServer::~HttpServer() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-const rpc::Endpoint& HttpServer::endpoint() const { return impl_->endpoint; }
+const Endpoint& HttpServer::endpoint() const { return impl_->endpoint; }
 
 }  // namespace tandem::http

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/endpoint.h"
 
 namespace tandem::http {
 
@@ -26,7 +26,7 @@ struct HttpRoute {
 };
 
 struct HttpServerOptions {
-  rpc::Endpoint listen{"127.0.0.1", 0};
+  Endpoint listen{"127.0.0.1", 0};
   bool insecure_allow_network = false;          // false: loopback only, because there is no TLS
   int connections_max = 64;                     // further connections are closed immediately
   Duration timeout = std::chrono::seconds(10);  // for a request, for a reply, and between them
@@ -43,7 +43,7 @@ class HttpServer {
                                                      std::vector<HttpRoute> routes);
   ~HttpServer();  // closes all connections; no route is called afterwards
 
-  const rpc::Endpoint& endpoint() const;  // with the chosen port
+  const Endpoint& endpoint() const;  // with the chosen port
 
  private:
   HttpServer();

@@ -92,7 +92,7 @@ StatusOr<std::unique_ptr<HttpServer>> Serve(const std::string& listen, bool inse
                                             std::vector<HttpRoute> routes) {
   if (listen.empty()) return nullptr;
   HttpServerOptions options;
-  TD_ASSIGN_OR_RETURN(options.listen, rpc::ParseEndpoint(listen));
+  TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
   if (options.listen.is_unix()) {
     return InvalidArgument("address \"%s\": a status page has a host and a port [TD1009]", listen);
   }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/endpoint.h"
 #include "common/rpc/tls_files.h"
 
 namespace grpc {

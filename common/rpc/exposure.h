@@ -1,8 +1,8 @@
 // Checks which servers a client may send data to without TLS.
 #pragma once
 
+#include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/endpoint.h"
 #include "common/rpc/tls_files.h"
 
 namespace tandem::rpc {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/endpoint.h"
 #include "common/base/fd.h"
 #include "common/base/status.h"
-#include "common/rpc/endpoint.h"
 
 namespace tandem::rpc {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/endpoint.h"
 #include "common/base/fd.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/endpoint.h"
 
 namespace grpc {
 class Server;

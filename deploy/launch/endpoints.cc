@@ -13,8 +13,8 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "common/base/endpoint.h"
 #include "common/base/ports.h"
-#include "common/rpc/endpoint.h"
 
 namespace tandem::deploy {
 namespace {
@@ -52,7 +52,7 @@ StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const st
   for (const auto piece : absl::StrSplit(list, ',')) {
     const std::string entry(piece);
     if (flag == "servers" && entry.starts_with("unix:/")) {
-      TD_ASSIGN_OR_RETURN(tandem::rpc::Endpoint parsed, rpc::ParseEndpoint(entry));
+      TD_ASSIGN_OR_RETURN(tandem::Endpoint parsed, ParseEndpoint(entry));
       endpoints.push_back({"", 0, true, std::move(parsed.path)});
       continue;
     }

@@ -54,8 +54,8 @@ struct LaunchPlan {
   // FIFO for the processes' reports about waits (rank_reports.h); empty: none.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // see ranks_return()
-  std::string world_file;  // the members (collective/rendezvous/world_file.h); empty: all ranks
-  int ranks_least = 0;     // smallest number of members; used with world_file
+  std::string world_file;         // the members (common/base/elastic_world.h); empty: all ranks
+  int ranks_least = 0;            // smallest number of members; used with world_file
   // The number of processes of each kind, for the user: "2 pservers, 4 trainers".
   std::string Counts(const char* between) const;
   // Whether killed ranks are restarted while the others wait for them.

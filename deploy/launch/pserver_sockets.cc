@@ -12,9 +12,9 @@
 #include <filesystem>
 
 #include "common/base/check.h"
+#include "common/base/endpoint.h"
 #include "common/base/files.h"
 #include "common/base/own_files.h"
-#include "common/rpc/endpoint.h"
 #include "common/rpc/listen.h"
 
 namespace tandem::deploy {
@@ -92,7 +92,7 @@ std::string NewSocketFolder(const Environment& env) {
   const auto runtime = env.find("XDG_RUNTIME_DIR");
   if (runtime != env.end() && IsPrivate(runtime->second)) {
     const std::string folder = runtime->second + name;
-    if (rpc::ParseEndpoint("unix:" + folder + std::string(kFileNameMax, 'x')).ok()) return folder;
+    if (ParseEndpoint("unix:" + folder + std::string(kFileNameMax, 'x')).ok()) return folder;
   }
   return "/tmp" + name;
 }

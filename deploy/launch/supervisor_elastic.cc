@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "collective/rendezvous/world_file.h"
+#include "common/base/elastic_world.h"
 #include "deploy/launch/supervisor.h"
 #include "deploy/launch/supervisor_child.h"
 
@@ -23,8 +23,8 @@ std::vector<int> Supervisor::RanksHere() const {
 }
 
 Status Supervisor::PublishWorld(std::vector<int> members) {
-  return collective::WriteElasticWorld(
-      plan_.world_file, {++world_version_, plan_.ranks_least, Over(), std::move(members)});
+  return WriteElasticWorld(plan_.world_file,
+                           {++world_version_, plan_.ranks_least, Over(), std::move(members)});
 }
 
 // Notifies the running ranks, and shows the output of the lowest rank.

@@ -35,7 +35,7 @@ struct EmbeddingArgs {
   int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
   bool sparse = false;       // the gradient of the table is sparse rows
   bool distributed = false;  // in pserver mode the table is stored only on servers
-  std::string rules;         // for `distributed`: common/tensor/table_rules.h
+  std::string rules;         // for `distributed`: common/tables/table_rules.h
   std::string click;         // for accessor=ctr: the attribute of lookup_table
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/codec/optimizer_def.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "pserver/client/carrier/grpc_ps_channel.h"
 #include "pserver/client/client_impl.h"
 

@@ -157,7 +157,7 @@ class PsClient {
   // Places the variables and sends every server its part. Call it once, before all functions below.
   // Blocks. FAILED_PRECONDITION: a server has a different configuration, or servers restored
   // checkpoints of different steps. The row buckets of tables are distributed over all servers
-  // (common/tensor/row_buckets.h).
+  // (common/tables/row_buckets.h).
   StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
                               const PsOptimizer& optimizer,
                               const std::vector<PsTable>& tables = {});

@@ -15,8 +15,8 @@
 
 #include "common/base/mutex.h"
 #include "common/codec/tensor_codec.h"
-#include "common/tensor/bucket_map.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/bucket_map.h"
+#include "common/tables/row_buckets.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/wait_group.h"

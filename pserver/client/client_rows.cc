@@ -4,7 +4,7 @@
 
 #include "common/base/nearest.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/client/client_impl.h"
 #include "pserver/client/table_rows.h"
 

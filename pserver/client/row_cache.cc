@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 
 namespace tandem::ps {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/base/check.h"
 #include "common/base/own_files.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/disk/disk_space.h"
 #include "pserver/rocksdb/folder_lock.h"
 

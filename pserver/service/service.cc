@@ -13,7 +13,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 #include "common/rpc/token.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/service/access.h"
 #include "pserver/service/caller_uris.h"

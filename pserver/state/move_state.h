@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-#include "common/tensor/bucket_map.h"
+#include "common/tables/bucket_map.h"
 #include "pserver/state/shard_types.h"
 
 namespace tandem::pserver {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "absl/strings/escaping.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
 namespace {

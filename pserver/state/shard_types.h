@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/tensor/bucket_map.h"
+#include "common/tables/bucket_map.h"
+#include "common/tables/table_rules.h"
 #include "common/tensor/device.h"
-#include "common/tensor/table_rules.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
 #include "pserver/state/sequence_window.h"
@@ -48,7 +48,7 @@ struct SliceSpec {
 };
 
 // The rows of a table [height, dim] in row buckets [bucket_begin, bucket_end)
-// (common/tensor/row_buckets.h).
+// (common/tables/row_buckets.h).
 struct TableSpec {
   std::string variable;
   Shape shape;  // [height, dim]

@@ -34,7 +34,7 @@ class ColdRows {
   // Calls `take` for each row of `ids` that exists. Reorders `ids` into storage order. DATA_LOSS: a
   // row is damaged (the message names the location).
   virtual Status Get(std::vector<uint64_t>& ids, const Take& take) const = 0;
-  // Calls `take` for each row of a row bucket (common/tensor/row_buckets.h), by ascending ids.
+  // Calls `take` for each row of a row bucket (common/tables/row_buckets.h), by ascending ids.
   virtual Status Scan(int bucket, const Take& take) const = 0;
   // Removes the rows. Ignores ids without a row.
   virtual Status Remove(std::span<const uint64_t> ids) = 0;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/row_store.h"
 

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "common/base/status.h"
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "pserver/tables/row_store.h"
 
 namespace tandem::pserver {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "pserver/state/shard_types.h"
 
 namespace tandem::pserver {
@@ -25,7 +25,7 @@ class RowAdmission {
 
   // Number of rows that had gradients, but not enough to be admitted.
   size_t waiting() const { return count_; }
-  // The waiting rows of a row bucket (common/tensor/row_buckets.h) by ascending ids, with ages as
+  // The waiting rows of a row bucket (common/tables/row_buckets.h) by ascending ids, with ages as
   // of `version`.
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
   // The waiting row `id`; nullopt: it does not wait.

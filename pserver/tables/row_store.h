@@ -1,4 +1,4 @@
-// Stores f32 rows by 64-bit id. For each row bucket (common/tensor/row_buckets.h), an index
+// Stores f32 rows by 64-bit id. For each row bucket (common/tables/row_buckets.h), an index
 // (row_hash_table.h) maps ids to row indices in slabs. A slab stores the floats of its rows
 // contiguously, so a row of 16 floats is one cache line. After the floats come the id and use data
 // of each row, then one mark byte per row for the caller. Rows move only in Remove and Extend.
@@ -16,7 +16,7 @@
 
 #include "common/base/prefetch.h"
 #include "common/base/status.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/tables/row_hash_table.h"
 
 namespace tandem::pserver {

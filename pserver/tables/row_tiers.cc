@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "common/base/nearest.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
 namespace {

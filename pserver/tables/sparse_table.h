@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/fork_join.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "kernels/exec/initial_values.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/cow_table_snapshot.h"

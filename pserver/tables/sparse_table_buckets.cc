@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/tables/sparse_table.h"
 
 namespace tandem::pserver {

@@ -1,7 +1,7 @@
 // The part of SparseTable that makes snapshots.
 #include <utility>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/tables/sparse_table.h"
 
 namespace tandem::pserver {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/tables/sparse_table.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rows_table.h"

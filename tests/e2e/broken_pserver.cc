@@ -16,7 +16,7 @@ int Serve(int argc, char** argv) {
   CHECK_EQ(argc, 5);
   const std::string bug = argv[4];
   pserver::PserverOptions options;
-  options.rpc.listen = *rpc::ParseEndpoint(argv[1]);
+  options.rpc.listen = *ParseEndpoint(argv[1]);
   options.index = std::stoi(argv[2]);
   options.data_dir = argv[3];
   options.durability = pserver::Durability::kLogged;

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "collective/rendezvous/world_file.h"
+#include "common/base/elastic_world.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -185,7 +185,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500000));
     }
     // Any rank except one that trains now and has the state.
-    const auto world = collective::ReadElasticWorld(Path("changes.log/world"));
+    const auto world = ReadElasticWorld(Path("changes.log/world"));
     ASSERT_TRUE(world.ok()) << world.status();
     const int victim = static_cast<int>(random() % 4);
     const pid_t pid = TrainerOf(*job, victim);
@@ -195,7 +195,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
     const auto gone = [&] { return TrainerOf(*job, victim) != pid || job->Ended(); };
     EXPECT_TRUE(WaitUntil(gone));
     const auto known = [&] {
-      const auto now = collective::ReadElasticWorld(Path("changes.log/world"));
+      const auto now = ReadElasticWorld(Path("changes.log/world"));
       return job->Ended() ||
              (now.ok() && !std::count(now->members.begin(), now->members.end(), victim));
     };

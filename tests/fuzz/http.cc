@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-Fd Connect(const rpc::Endpoint& server) {
+Fd Connect(const Endpoint& server) {
   Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;

@@ -1,7 +1,7 @@
 // use_thread_barrier: the replicas of an asynchronous trainer push once together instead of once
 // each, and continue with the same parameters.
+#include "common/base/endpoint.h"
 #include "common/base/metrics.h"
-#include "common/rpc/endpoint.h"
 #include "gmock/gmock.h"
 #include "proto/job.pb.h"
 #include "pserver/pserver.h"

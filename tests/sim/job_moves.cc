@@ -1,5 +1,5 @@
 // Moves buckets of rows and slices between the servers of a simulated job.
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
 #include "tests/sim/sim_job.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/rng.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/state/bucket_move.h"
 
 namespace tandem::pserver {

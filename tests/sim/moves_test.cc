@@ -3,7 +3,7 @@
 #include <array>
 #include <set>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 #include "pserver/client/moves/bucket_migrator.h"

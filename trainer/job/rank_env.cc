@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous/rendezvous_url.h"
-#include "common/rpc/endpoint.h"
+#include "common/base/endpoint.h"
 
 namespace tandem::trainer {
 namespace {
@@ -73,7 +73,7 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
 // Accepts "host:port", or a Unix-domain socket, which pservers may have.
 Status CheckAddress(const std::string& address, const std::string& what) {
   if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
-  return Annotate(rpc::ParseEndpoint(address).status(), what);
+  return Annotate(ParseEndpoint(address).status(), what);
 }
 
 StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) const {

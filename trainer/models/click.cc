@@ -6,7 +6,7 @@
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

@@ -44,7 +44,7 @@ const ArgRow kTableRules = {
     "table_rules", "",
     "with distributed=1: when servers make and remove rows, as \"admit_count=5 ttl=1000 "
     "shrink_every=100\", or with accessor=ctr, how often an id was shown and clicked decides "
-    "(common/tensor/table_rules.h)"};
+    "(common/tables/table_rules.h)"};
 
 // Arguments of the networks on categorical columns.
 std::vector<ArgRow> ClickArgs() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/table_rows.h"
 

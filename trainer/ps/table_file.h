@@ -1,5 +1,5 @@
 // The file `tables.rows` of a trainer's checkpoint: the rows of tables that are stored only on
-// pservers. The rows are stored by row bucket (common/tensor/row_buckets.h). The file therefore
+// pservers. The rows are stored by row bucket (common/tables/row_buckets.h). The file therefore
 // does not depend on the number of servers, and is never whole in memory.
 //
 //   file    ::= record*

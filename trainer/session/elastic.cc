@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "collective/rendezvous/world_file.h"
+#include "common/base/elastic_world.h"
 #include "common/base/launcher_words.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job_checks.h"
@@ -28,7 +28,7 @@ struct Division {
 };
 
 // Divides the job among as many of the members as possible.
-StatusOr<Division> Divide(const JobSources& sources, const collective::ElasticWorld& world) {
+StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
   Status status = Internal("world %d has no members", world.version);
   for (int ranks = most; ranks >= 1; --ranks) {
@@ -40,8 +40,7 @@ StatusOr<Division> Divide(const JobSources& sources, const collective::ElasticWo
 }
 
 // The rank of `member` in that world; nullopt if it does not train there.
-std::optional<RankInfo> RankIn(const collective::ElasticWorld& world, int ranks,
-                               const RankInfo& process) {
+std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
   const auto at = std::find(world.members.begin(), world.members.end(), process.rank);
   const int number = static_cast<int>(at - world.members.begin());
   if (number >= ranks) return {};
@@ -66,7 +65,7 @@ std::vector<int> Without(const std::vector<int>& members, const std::vector<int>
 }
 
 // A message for the user about the change of the world.
-std::string News(const std::vector<int>& before, const collective::ElasticWorld& world, int ranks) {
+std::string News(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
   const std::vector<int> lost = Without(before, world.members);
   const std::vector<int> came = Without(world.members, before);
   const std::vector<int> train(world.members.begin(), world.members.begin() + ranks);
@@ -96,12 +95,12 @@ class ElasticRun {
 
  private:
   Status OpenOnce(const JobConfig& config);
-  StatusOr<SessionResult> Train(const collective::ElasticWorld& world, const Division& division,
+  StatusOr<SessionResult> Train(const ElasticWorld& world, const Division& division,
                                 const RankInfo& rank);
   Status WriteEvents(bool leads);
-  Status AwaitAnother(const collective::ElasticWorld& world);
+  Status AwaitAnother(const ElasticWorld& world);
   bool Superseded(int64_t version) const {
-    const auto now = collective::ReadElasticWorld(file_);
+    const auto now = ReadElasticWorld(file_);
     return now.ok() && now->version != version;
   }
 
@@ -137,8 +136,8 @@ Status ElasticRun::WriteEvents(bool leads) {
   return OkStatus();
 }
 
-StatusOr<SessionResult> ElasticRun::Train(const collective::ElasticWorld& world,
-                                          const Division& division, const RankInfo& rank) {
+StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Division& division,
+                                          const RankInfo& rank) {
   TD_RETURN_IF_ERROR(WriteEvents(rank.rank == 0));
   SessionOptions options = job_.options;
   options.rank = rank;
@@ -159,7 +158,7 @@ StatusOr<SessionResult> ElasticRun::Train(const collective::ElasticWorld& world,
 
 // A process outside the world reports that it is ready, then waits. At the latest the launcher ends
 // the wait.
-Status ElasticRun::AwaitAnother(const collective::ElasticWorld& world) {
+Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   const RankInfo& process = job_.options.rank;
   const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
   for (int look = 0; !Superseded(world.version); ++look) {
@@ -172,7 +171,7 @@ Status ElasticRun::AwaitAnother(const collective::ElasticWorld& world) {
 StatusOr<ElasticResult> ElasticRun::Run() {
   bool trained = false;  // in the previous world
   while (true) {
-    TD_ASSIGN_OR_RETURN(const collective::ElasticWorld world, collective::ReadElasticWorld(file_));
+    TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(file_));
     TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));
     TD_RETURN_IF_ERROR(OpenOnce(*division.job.config));
     const auto rank = RankIn(world, division.ranks, job_.options.rank);
@@ -217,8 +216,7 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
         "global_batch_size: %d in its place",
         GlobalBatch(config, rank.size));
   }
-  TD_ASSIGN_OR_RETURN(const collective::ElasticWorld world,
-                      collective::ReadElasticWorld(rank.world_file));
+  TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(rank.world_file));
   return Annotate(LoadJob(sources, world.least).status(),
                   absl::StrFormat("elastic, with the least number of ranks (--nproc=%d:%d)",
                                   world.least, rank.size));

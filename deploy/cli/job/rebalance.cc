@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/job_channels.h"
@@ -197,8 +197,8 @@ Status RebalanceBody(const ParsedArgs& args) {
   const std::string added = args.Get("add");
   for (size_t begin = 0; begin < added.size();) {
     const size_t comma = std::min(added.find(',', begin), added.size());
-    TD_ASSIGN_OR_RETURN(const tandem::rpc::Endpoint endpoint,
-                        rpc::ParseEndpoint(added.substr(begin, comma - begin)));
+    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint,
+                        ParseEndpoint(added.substr(begin, comma - begin)));
     what.added.push_back(ToString(endpoint));
     begin = comma + 1;
   }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "trainer/ps/table_file.h"
 
 namespace tandem::deploy {

@@ -14,7 +14,7 @@ namespace tandem::deploy {
 struct RowChoice {
   enum class Mode : uint8_t {
     kFull,  // all
-    kBase,  // rows with a score (common/tensor/table_rules.h) of base_threshold, seen in the last
+    kBase,  // rows with a score (common/tables/table_rules.h) of base_threshold, seen in the last
             // delta_keep versions
     kDelta  // as kBase, if the score grew by delta_threshold since the checkpoint `since`
   };

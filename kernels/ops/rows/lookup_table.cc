@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
@@ -109,7 +109,7 @@ std::vector<AttrDef> Attrs() {
       {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
       {"table_rules", std::string(),
-       "is_distributed: when pservers make and remove rows (common/tensor/table_rules.h)"},
+       "is_distributed: when pservers make and remove rows (common/tables/table_rules.h)"},
       {"click", std::string(),
        "table_rules accessor=ctr: the data variable, a number for each record of the batch, that "
        "is 1 "

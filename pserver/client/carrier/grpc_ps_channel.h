@@ -41,7 +41,7 @@ class GrpcPsChannel final : public PsChannel {
  private:
   struct Server {
     int index = 0;
-    rpc::Endpoint endpoint;
+    Endpoint endpoint;
     std::string name;
     RawServer raw;
     std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC only

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/tensor/bucket_map.h"
+#include "common/tables/bucket_map.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/moves/bucket_migrator.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
 
 namespace tandem::ps {

@@ -28,7 +28,7 @@ using testing::StartsWith;
 // A socket that sends to the server and shows the reply until the server closes the connection.
 class Peer {
  public:
-  explicit Peer(const rpc::Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Peer(const Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(server.port));

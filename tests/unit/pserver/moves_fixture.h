@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/moves/bucket_migrator.h"

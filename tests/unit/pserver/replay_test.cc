@@ -20,7 +20,7 @@ class ReplayTest : public PserverTest {
   Status StartAgain(PserverOptions options, int index = 0) {
     servers_[index].reset();
     options.index = index;
-    options.rpc.listen = *rpc::ParseEndpoint(endpoints_[index]);
+    options.rpc.listen = *ParseEndpoint(endpoints_[index]);
     TD_ASSIGN_OR_RETURN(servers_[index], Pserver::Start(options, metrics_));
     return OkStatus();
   }

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/ps/table_file.h"

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <thread>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {

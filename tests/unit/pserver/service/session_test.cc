@@ -234,7 +234,7 @@ class Thief final : public ParameterServer::Service {
 
 class SessionServerTest : public PserverTest {
  protected:
-  void StartServer(rpc::Endpoint listen = {"127.0.0.1", 0}) {
+  void StartServer(Endpoint listen = {"127.0.0.1", 0}) {
     PserverOptions options;
     options.job = "job";
     options.secret = kSecret;
@@ -253,8 +253,8 @@ class SessionServerTest : public PserverTest {
   }
   // Calls GetStatus with this metadata, as a program other than a Tandem client might.
   Status Ask(const std::string& key, const std::string& value) {
-    const auto stub = ParameterServer::NewStub(
-        *rpc::MakeChannel(*rpc::ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
+    const auto stub =
+        ParameterServer::NewStub(*rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
     grpc::ClientContext context;
     TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(30), &context));
     if (!key.empty()) context.AddMetadata(key, value);
@@ -304,7 +304,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
 // The sessions of a server end with it.
 TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   StartServer();
-  const rpc::Endpoint where = servers_[0]->endpoint();
+  const Endpoint where = servers_[0]->endpoint();
   auto client = Client(0, 1, {.secret = kSecret});
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->ServerInfo().ok());
@@ -347,7 +347,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
 
 // A Unix-domain socket file outlives its server; the next server replaces it.
 TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
-  const rpc::Endpoint where{"", 0, dir_ + "/pserver-0"};
+  const Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
   EXPECT_EQ(endpoints_[0], "unix:" + where.path);
   auto client = Client(0, 1, {.secret = kSecret});

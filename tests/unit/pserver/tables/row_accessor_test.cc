@@ -3,7 +3,7 @@
 #include "pserver/tables/row_accessor.h"
 
 #include "common/base/rng.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
 #include "pserver/tables/sparse_tables.h"

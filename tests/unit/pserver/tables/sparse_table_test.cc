@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "common/base/rng.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
 

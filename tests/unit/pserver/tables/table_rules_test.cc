@@ -1,8 +1,8 @@
 // Rows that are admitted late and removed again: exactly when, and how they read.
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 
 #include "common/base/rng.h"
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
 #include "pserver/tables/sparse_tables.h"

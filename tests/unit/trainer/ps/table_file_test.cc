@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "tests/unit/trainer/test_files.h"
 

@@ -1,4 +1,4 @@
-#include "common/tensor/bucket_map.h"
+#include "common/tables/bucket_map.h"
 
 #include <algorithm>
 

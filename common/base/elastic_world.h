@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem::collective {
+namespace tandem {
 
 struct ElasticWorld {
   int64_t version = 0;  // of the file; increases with each change
@@ -25,4 +25,4 @@ Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
 // NOT_FOUND: no file. DATA_LOSS: it is no such file.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
 
-}  // namespace tandem::collective
+}  // namespace tandem

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/tensor/row_buckets.h"
+#include "common/tables/row_buckets.h"
 
 namespace tandem {
 

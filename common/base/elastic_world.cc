@@ -1,4 +1,4 @@
-#include "collective/rendezvous/world_file.h"
+#include "common/base/elastic_world.h"
 
 #include <algorithm>
 #include <sstream>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
 
-namespace tandem::collective {
+namespace tandem {
 namespace {
 
 constexpr uint64_t kBytesMax = 1 << 20;
@@ -41,4 +41,4 @@ StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
   return world;
 }
 
-}  // namespace tandem::collective
+}  // namespace tandem

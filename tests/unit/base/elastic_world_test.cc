@@ -1,5 +1,5 @@
 // The file that lists the ranks of an elastic job.
-#include "collective/rendezvous/world_file.h"
+#include "common/base/elastic_world.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "common/base/files.h"
 
-namespace tandem::collective {
+namespace tandem {
 namespace {
 
 class WorldFileTest : public ::testing::Test {
@@ -47,4 +47,4 @@ TEST_F(WorldFileTest, AnythingElseIsNoWorld) {
 }
 
 }  // namespace
-}  // namespace tandem::collective
+}  // namespace tandem

@@ -1,4 +1,4 @@
-#include "common/tensor/table_rules.h"
+#include "common/tables/table_rules.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem::rpc {
+namespace tandem {
 
 // Largest path of a Unix-domain socket, in bytes: sun_path of sockaddr_un ends with a zero byte.
 inline constexpr size_t kUnixPathMax = 107;
@@ -30,4 +30,4 @@ bool IsLoopback(const Endpoint& endpoint);
 // another user.
 std::string NumericLocalhost(const std::string& host);
 
-}  // namespace tandem::rpc
+}  // namespace tandem

@@ -1,11 +1,11 @@
-#include "common/rpc/endpoint.h"
+#include "common/base/endpoint.h"
 
 #include <arpa/inet.h>
 
 #include <algorithm>
 #include <charconv>
 
-namespace tandem::rpc {
+namespace tandem {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -76,4 +76,4 @@ std::string NumericLocalhost(const std::string& host) {
   return host == "localhost" ? "127.0.0.1" : host;
 }
 
-}  // namespace tandem::rpc
+}  // namespace tandem
