@@ -1,48 +1,120 @@
 #include "common/codec/tensor_codec.h"
 
 #include <bit>
+#include <concepts>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/require.h"
 
 namespace tandem::codec {
 namespace {
-
-// Field numbers of proto/pserver.proto and proto/tensor.proto.
-enum TensorField : uint32_t { kDtype = 1, kDims = 2, kContent = 3, kCrc32c = 4 };
-enum SliceField : uint32_t { kVariable = 1, kOffset = 2, kTensor = 3 };
-enum PushField : uint32_t {
-  kJob = 1,
-  kTrainer = 2,
-  kIncarnation = 3,
-  kSequence = 4,
-  kStep = 5,
-  kRate = 6,
-  kPushSlice = 7,
-  kPull = 8,
-  kGeneration = 9,
-  kOriginServer = 10,
-  kOriginSequence = 11,
-  kSent = 12,
-  kEnded = 13,
-  kFinite = 14
-};
-enum ReplyField : uint32_t { kVersion = 1, kServerIncarnation = 2, kReplySlice = 3, kTimes = 4 };
-enum PushReplyField : uint32_t {
-  kDuplicate = 3,
-  kPulled = 4,
-  kPushTimes = 5,
-  kLogNumber = 6,
-  kKeptNumber = 7
-};
-enum TimesField : uint32_t { kReceived = 1, kAnswered = 2, kUpdateBegin = 3, kUpdateEnd = 4 };
 
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSlicesMax = 1 << 20;
 constexpr size_t kPullBytesMax = 64 << 20;
 constexpr size_t kServersMax = 1 << 16;
 
-constexpr uint32_t AsVarint(uint32_t field) { return WireTag(field, WireType::kVarint); }
+// ---- Tables of fields ---------------------------------------------------------------------------
+
+// A field of message M: its number in proto/pserver.proto or proto/tensor.proto, and its member.
+// Reader and writer use the same row. A message is written in the order of its rows.
+template <typename M, typename T>
+struct Field {
+  uint32_t number;
+  T M::*member;
+  size_t most = 0;  // bytes of a string, elements of a list
+};
+template <typename M, typename T>
+Field(uint32_t, T M::*, size_t = 0) -> Field<M, T>;
+
+template <typename M>
+constexpr auto kFields = nullptr;
+
+// A tensor as it is read.
+struct RawTensor {
+  uint64_t dtype = 0;
+  std::vector<int64_t> dims;
+  ByteRange content;
+  std::optional<uint32_t> crc32c;
+};
+// One dimension more than allowed is enough for a later rejection.
+template <>
+constexpr auto kFields<RawTensor> =
+    std::tuple{Field{1, &RawTensor::dtype}, Field{2, &RawTensor::dims, Shape::kRankMax + 1},
+               Field{3, &RawTensor::content}, Field{4, &RawTensor::crc32c}};
+
+// A slice as it is read.
+struct RawSlice {
+  std::string variable;
+  int64_t offset = 0;
+  RawTensor tensor;
+};
+template <>
+constexpr auto kFields<RawSlice> =
+    std::tuple{Field{1, &RawSlice::variable, kNameBytesMax}, Field{2, &RawSlice::offset},
+               Field{3, &RawSlice::tensor}};
+
+template <>
+constexpr auto kFields<CodedPush> = std::tuple{Field{1, &CodedPush::job, kNameBytesMax},
+                                               Field{2, &CodedPush::trainer_id},
+                                               Field{3, &CodedPush::incarnation},
+                                               Field{4, &CodedPush::sequence},
+                                               Field{5, &CodedPush::step},
+                                               Field{6, &CodedPush::learning_rate},
+                                               Field{7, &CodedPush::slices},
+                                               Field{8, &CodedPush::pull, kPullBytesMax},
+                                               Field{9, &CodedPush::generation},
+                                               Field{10, &CodedPush::origin_server},
+                                               Field{11, &CodedPush::origin_sequence},
+                                               Field{12, &CodedPush::sent, kServersMax},
+                                               Field{13, &CodedPush::ended, kServersMax},
+                                               Field{14, &CodedPush::finite}};
+
+template <>
+constexpr auto kFields<CodedTimes> =
+    std::tuple{Field{1, &CodedTimes::received}, Field{2, &CodedTimes::answered},
+               Field{3, &CodedTimes::update_begin}, Field{4, &CodedTimes::update_end}};
+
+template <>
+constexpr auto kFields<CodedPullReply> =
+    std::tuple{Field{1, &CodedPullReply::version}, Field{2, &CodedPullReply::server_incarnation},
+               Field{3, &CodedPullReply::slices}, Field{4, &CodedPullReply::times}};
+
+template <>
+constexpr auto kFields<CodedPushReply> =
+    std::tuple{Field{1, &CodedPushReply::version},    Field{2, &CodedPushReply::server_incarnation},
+               Field{3, &CodedPushReply::duplicate},  Field{5, &CodedPushReply::times},
+               Field{6, &CodedPushReply::log_number}, Field{7, &CodedPushReply::kept_number},
+               Field{4, &CodedPushReply::pulled}};
+
+// The heads of replies, whose other fields are skipped.
+struct PullReplyHead {
+  uint64_t version = 0;
+  CodedTimes times;
+};
+template <>
+constexpr auto kFields<PullReplyHead> =
+    std::tuple{Field{1, &PullReplyHead::version}, Field{4, &PullReplyHead::times}};
+
+struct PushReplyHead {
+  uint64_t version = 0;
+  CodedTimes times;
+  std::optional<PullReplyHead> pulled;
+};
+template <>
+constexpr auto kFields<PushReplyHead> =
+    std::tuple{Field{1, &PushReplyHead::version}, Field{5, &PushReplyHead::times},
+               Field{4, &PushReplyHead::pulled}};
+
+// Calls `visit` with each field of message M.
+template <typename M, typename Visit>
+void ForEachField(const Visit& visit) {
+  std::apply([&visit](const auto&... field) { (visit(field), ...); }, kFields<M>);
+}
+
 constexpr uint32_t AsBytes(uint32_t field) { return WireTag(field, WireType::kBytes); }
 constexpr uint32_t AsFixed32(uint32_t field) { return WireTag(field, WireType::kFixed32); }
 
@@ -50,31 +122,11 @@ constexpr uint32_t AsFixed32(uint32_t field) { return WireTag(field, WireType::k
 
 class Writer {
  public:
-  std::string& head() { return head_; }
+  explicit Writer(bool crc32c) : crc32c_(crc32c) {}
 
-  void Slice(uint32_t field, const CodedSlice& s, bool crc32c) {
-    std::string dims;
-    for (int64_t d : s.desc.shape.dims()) PutVarint(dims, static_cast<uint64_t>(d));
-    const uint64_t dtype = static_cast<uint64_t>(s.desc.dtype);
-    const uint64_t offset = static_cast<uint64_t>(s.offset);
-    const size_t content = s.desc.bytes();
-    const size_t tensor = UintFieldSize(kDtype, dtype) + BytesFieldSize(kDims, dims.size()) +
-                          BytesFieldSize(kContent, content) + (crc32c ? 5 : 0);
-    const size_t slice = BytesFieldSize(kVariable, s.variable.size()) +
-                         UintFieldSize(kOffset, offset) + BytesFieldSize(kTensor, tensor);
-    PutVarint(head_, AsBytes(field));
-    PutVarint(head_, slice);
-    PutBytesField(head_, kVariable, s.variable);
-    PutUintField(head_, kOffset, offset);
-    PutVarint(head_, AsBytes(kTensor));
-    PutVarint(head_, tensor);
-    PutUintField(head_, kDtype, dtype);
-    PutBytesField(head_, kDims, dims);
-    Content(s, content);
-    if (crc32c) {
-      PutVarint(head_, AsFixed32(kCrc32c));
-      PutFixed32(head_, Crc32c(0, s.data, content));
-    }
+  template <typename M>
+  void Message(const M& message) {
+    ForEachField<M>([&](const auto& field) { Put(field.number, message.*field.member); });
   }
 
   EncodedMessage Finish() && {
@@ -83,9 +135,75 @@ class Writer {
   }
 
  private:
-  void Content(const CodedSlice& s, size_t bytes) {
+  template <std::integral T>
+  void Put(uint32_t field, T value) {
+    PutUintField(head_, field, static_cast<uint64_t>(value));
+  }
+  void Put(uint32_t field, float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    if (bits == 0) return;
+    PutVarint(head_, AsFixed32(field));
+    PutFixed32(head_, bits);
+  }
+  void Put(uint32_t field, const std::string& bytes) { PutBytesField(head_, field, bytes); }
+  void Put(uint32_t field, const std::vector<uint64_t>& numbers) {
+    std::string packed;
+    for (const uint64_t number : numbers) PutVarint(packed, number);
+    PutBytesField(head_, field, packed);
+  }
+  // Writes nothing if no times were measured.
+  void Put(uint32_t field, const CodedTimes& times) {
+    Writer inner(crc32c_);
+    inner.Message(times);
+    PutBytesField(head_, field, inner.head_);
+  }
+  void Put(uint32_t field, const std::optional<CodedPullReply>& reply) {
+    if (!reply) return;
+    EncodedMessage inner = EncodePullReply(*reply, crc32c_);
+    PutVarint(head_, AsBytes(field));
+    PutVarint(head_, inner.bytes());
+    Flush();
+    for (EncodedMessage::Piece& piece : inner.pieces) message_.pieces.push_back(std::move(piece));
+  }
+  void Put(uint32_t field, const std::vector<CodedSlice>& slices) {
+    for (const CodedSlice& slice : slices) Slice(field, slice);
+  }
+  // Writes a RawSlice whose content is not in it.
+  void Slice(uint32_t field, const CodedSlice& s) {
+    constexpr auto kSlice = kFields<RawSlice>;
+    constexpr auto kTensor = kFields<RawTensor>;
+    constexpr uint32_t kVariable = std::get<0>(kSlice).number, kOffset = std::get<1>(kSlice).number,
+                       kTensorField = std::get<2>(kSlice).number,
+                       kDtype = std::get<0>(kTensor).number, kDims = std::get<1>(kTensor).number,
+                       kContent = std::get<2>(kTensor).number,
+                       kCrc32c = std::get<3>(kTensor).number;
+    TD_REQUIRE(s.data != nullptr || s.desc.bytes() == 0);
+    std::string dims;
+    for (int64_t d : s.desc.shape.dims()) PutVarint(dims, static_cast<uint64_t>(d));
+    const uint64_t dtype = static_cast<uint64_t>(s.desc.dtype);
+    const uint64_t offset = static_cast<uint64_t>(s.offset);
+    const size_t content = s.desc.bytes();
+    const size_t tensor = UintFieldSize(kDtype, dtype) + BytesFieldSize(kDims, dims.size()) +
+                          BytesFieldSize(kContent, content) + (crc32c_ ? 5 : 0);
+    const size_t slice = BytesFieldSize(kVariable, s.variable.size()) +
+                         UintFieldSize(kOffset, offset) + BytesFieldSize(kTensorField, tensor);
+    PutVarint(head_, AsBytes(field));
+    PutVarint(head_, slice);
+    PutBytesField(head_, kVariable, s.variable);
+    PutUintField(head_, kOffset, offset);
+    PutVarint(head_, AsBytes(kTensorField));
+    PutVarint(head_, tensor);
+    PutUintField(head_, kDtype, dtype);
+    PutBytesField(head_, kDims, dims);
+    Content(kContent, s, content);
+    if (crc32c_) {
+      PutVarint(head_, AsFixed32(kCrc32c));
+      PutFixed32(head_, Crc32c(0, s.data, content));
+    }
+  }
+  void Content(uint32_t field, const CodedSlice& s, size_t bytes) {
     if (bytes == 0) return;
-    PutVarint(head_, AsBytes(kContent));
+    PutVarint(head_, AsBytes(field));
     PutVarint(head_, bytes);
     if (bytes < kReferenceBytesMin) {
       head_.append(static_cast<const char*>(s.data), bytes);
@@ -99,85 +217,70 @@ class Writer {
     head_.clear();
   }
 
+  const bool crc32c_;
   EncodedMessage message_;
   std::string head_;
 };
 
-// Writes nothing if no times were measured.
-void PutTimes(std::string& out, uint32_t field, const CodedTimes& times) {
-  std::string inner;
-  PutUintField(inner, kReceived, times.received);
-  PutUintField(inner, kAnswered, times.answered);
-  PutUintField(inner, kUpdateBegin, times.update_begin);
-  PutUintField(inner, kUpdateEnd, times.update_end);
-  PutBytesField(out, field, inner);
-}
-
-void PutNumbers(std::string& out, uint32_t field, const std::vector<uint64_t>& numbers) {
-  std::string packed;
-  for (const uint64_t number : numbers) PutVarint(packed, number);
-  PutBytesField(out, field, packed);
-}
-
 // ---- Reading ------------------------------------------------------------------------------------
 
-struct RawTensor {
-  uint64_t dtype = 0;
-  std::vector<int64_t> dims;
-  ByteRange content;
-  std::optional<uint32_t> crc32c;
-};
+template <typename M>
+Status ReadMessage(WireReader& in, M& message);
 
-void ReadDims(WireReader& in, uint32_t tag, std::vector<int64_t>& dims) {
-  const bool packed = tag == AsBytes(kDims);
-  const size_t entered = packed ? in.Enter() : 0;
-  do {
-    if (packed && in.done()) break;
-    // One dimension more than allowed is enough for a later rejection.
-    const uint64_t d = in.Varint();
-    if (dims.size() <= static_cast<size_t>(Shape::kRankMax)) {
-      dims.push_back(static_cast<int64_t>(d));
-    }
-  } while (packed);
-  if (packed) in.Leave(entered);
+// Reads the value of a field. `type` is the one that it was sent with.
+template <std::integral T>
+Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, T& value) {
+  const uint64_t number = in.Varint();
+  value = std::is_same_v<T, bool> ? number != 0 : static_cast<T>(number);
+  return OkStatus();
 }
-
-void ReadNumbers(WireReader& in, bool packed, std::vector<uint64_t>& numbers) {
+Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, float& value) {
+  value = std::bit_cast<float>(in.Fixed32());
+  return OkStatus();
+}
+Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/,
+                 std::optional<uint32_t>& value) {
+  value = in.Fixed32();
+  return OkStatus();
+}
+Status ReadValue(WireReader& in, WireType /*type*/, size_t most, std::string& value) {
+  value = in.Bytes(most);
+  return OkStatus();
+}
+Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, ByteRange& value) {
+  value = in.Range();
+  return OkStatus();
+}
+// Elements above `most` are read and not kept.
+template <std::integral T>
+Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& list) {
+  const bool packed = type == WireType::kBytes;
   const size_t entered = packed ? in.Enter() : 0;
   do {
     if (packed && in.done()) break;
     const uint64_t number = in.Varint();
-    if (numbers.size() < kServersMax) numbers.push_back(number);
+    if (list.size() < most) list.push_back(static_cast<T>(number));
   } while (packed);
   if (packed) in.Leave(entered);
+  return OkStatus();
 }
-
-void ReadTensor(WireReader& in, RawTensor& t) {
+template <typename M>
+requires(!std::is_same_v<std::remove_cv_t<decltype(kFields<M>)>, std::nullptr_t>) Status
+    ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, M& message) {
+  // A tensor that is sent in parts is merged; any other message replaces an earlier one.
+  if constexpr (!std::is_same_v<M, RawTensor>) message = M();
   const size_t entered = in.Enter();
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsVarint(kDtype):
-        t.dtype = in.Varint();
-        break;
-      case AsVarint(kDims):
-      case AsBytes(kDims):
-        ReadDims(in, tag, t.dims);
-        break;
-      case AsBytes(kContent):
-        t.content = in.Range();
-        break;
-      case AsFixed32(kCrc32c):
-        t.crc32c = in.Fixed32();
-        break;
-      default:
-        in.Skip(tag);
-    }
-  }
+  TD_RETURN_IF_ERROR(ReadMessage(in, message));
   in.Leave(entered);
+  return OkStatus();
+}
+template <typename M>
+Status ReadValue(WireReader& in, WireType type, size_t most, std::optional<M>& message) {
+  return ReadValue(in, type, most, message.emplace());
 }
 
-Status ToSlice(const RawTensor& t, CodedSlice& s) {
+Status ToSlice(const RawSlice& raw, CodedSlice& s) {
+  const RawTensor& t = raw.tensor;
   TD_ASSIGN_OR_RETURN(s.desc.dtype,
                       DTypeFromNumber(t.dtype > 1000 ? -1 : static_cast<int>(t.dtype)));
   TD_ASSIGN_OR_RETURN(s.desc.shape, ParseShape(t.dims));
@@ -185,112 +288,58 @@ Status ToSlice(const RawTensor& t, CodedSlice& s) {
     return InvalidArgument("content has %d bytes, %s needs %d", t.content.bytes, ToString(s.desc),
                            s.desc.bytes());
   }
+  s.offset = raw.offset;
   s.content = t.content;
   s.crc32c = t.crc32c;
   return OkStatus();
 }
 
-Status ReadSlice(WireReader& in, std::vector<CodedSlice>& slices) {
+Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<CodedSlice>& slices) {
   if (slices.size() >= kSlicesMax) return InvalidArgument("more than %d slices", kSlicesMax);
-  CodedSlice s;
-  RawTensor tensor;
-  const size_t entered = in.Enter();
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsBytes(kVariable):
-        s.variable = in.Bytes(kNameBytesMax);
-        break;
-      case AsVarint(kOffset):
-        s.offset = static_cast<int64_t>(in.Varint());
-        break;
-      case AsBytes(kTensor):
-        ReadTensor(in, tensor);
-        break;
-      default:
-        in.Skip(tag);
-    }
-  }
-  in.Leave(entered);
+  RawSlice raw;
+  TD_RETURN_IF_ERROR(ReadValue(in, type, most, raw));
   if (!in.ok()) return InvalidArgument("slice %d is cut off or malformed", slices.size());
-  if (Status status = ToSlice(tensor, s); !status.ok()) {
-    return Annotate(status, absl::StrFormat("slice %d (%s)", slices.size(), s.variable));
+  CodedSlice s;
+  if (Status status = ToSlice(raw, s); !status.ok()) {
+    return Annotate(status, absl::StrFormat("slice %d (%s)", slices.size(), raw.variable));
   }
+  s.variable = std::move(raw.variable);
   slices.push_back(std::move(s));
   return OkStatus();
 }
 
-CodedTimes ReadTimes(WireReader& in) {
-  CodedTimes times;
-  const size_t entered = in.Enter();
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsVarint(kReceived):
-        times.received = in.Varint();
-        break;
-      case AsVarint(kAnswered):
-        times.answered = in.Varint();
-        break;
-      case AsVarint(kUpdateBegin):
-        times.update_begin = in.Varint();
-        break;
-      case AsVarint(kUpdateEnd):
-        times.update_end = in.Varint();
-        break;
-      default:
-        in.Skip(tag);
-    }
+// Whether a member of type T is read from a field of this type.
+template <typename T>
+constexpr bool Accepts(WireType type) {
+  if constexpr (std::is_integral_v<T>) return type == WireType::kVarint;
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, std::optional<uint32_t>>) {
+    return type == WireType::kFixed32;
   }
-  in.Leave(entered);
-  return times;
+  if constexpr (std::is_same_v<T, std::vector<uint64_t>> ||
+                std::is_same_v<T, std::vector<int64_t>>) {
+    return type == WireType::kBytes || type == WireType::kVarint;
+  }
+  return type == WireType::kBytes;
 }
 
-// Reads to the end of the message in `in`: a PullReply, or a PushReply, which may contain a
-// PullReply.
-AnswerHead ReadHead(WireReader& in, bool push) {
-  AnswerHead head, pulled;
-  head.pulled = !push;
+// Reads to the end of the message in `in`. Skips fields that are not in the table.
+template <typename M>
+Status ReadMessage(WireReader& in, M& message) {
   while (!in.done()) {
     const uint32_t tag = in.Tag();
-    if (tag == AsVarint(kVersion)) {
-      head.version = in.Varint();
-    } else if (tag == AsBytes(push ? uint32_t{kPushTimes} : uint32_t{kTimes})) {
-      head.times = ReadTimes(in);
-    } else if (push && tag == AsBytes(kPulled)) {
-      const size_t entered = in.Enter();
-      pulled = ReadHead(in, /*push=*/false);
-      in.Leave(entered);
-    } else {
-      in.Skip(tag);
-    }
+    const uint32_t number = tag >> 3;
+    const auto type = static_cast<WireType>(tag & 7);
+    bool known = false;
+    Status status;
+    ForEachField<M>([&]<typename T>(const Field<M, T>& field) {
+      if (field.number != number || !Accepts<T>(type)) return;
+      known = true;
+      status = ReadValue(in, type, field.most, message.*field.member);
+    });
+    TD_RETURN_IF_ERROR(status);
+    if (!known) in.Skip(tag);
   }
-  return pulled.pulled ? pulled : head;
-}
-
-// Reads to the end of the message in `in`.
-StatusOr<CodedPullReply> ReadPullReply(WireReader& in) {
-  CodedPullReply reply;
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsVarint(kVersion):
-        reply.version = in.Varint();
-        break;
-      case AsVarint(kServerIncarnation):
-        reply.server_incarnation = in.Varint();
-        break;
-      case AsBytes(kReplySlice):
-        TD_RETURN_IF_ERROR(ReadSlice(in, reply.slices));
-        break;
-      case AsBytes(kTimes):
-        reply.times = ReadTimes(in);
-        break;
-      default:
-        in.Skip(tag);
-    }
-  }
-  return reply;
+  return OkStatus();
 }
 
 }  // namespace
@@ -302,170 +351,61 @@ size_t EncodedMessage::bytes() const {
 }
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
-  Writer writer;
-  std::string& head = writer.head();
-  PutBytesField(head, kJob, push.job);
-  PutUintField(head, kTrainer, push.trainer_id);
-  PutUintField(head, kIncarnation, push.incarnation);
-  PutUintField(head, kSequence, push.sequence);
-  PutUintField(head, kStep, push.step);
-  if (const uint32_t bits = std::bit_cast<uint32_t>(push.learning_rate); bits != 0) {
-    PutVarint(head, AsFixed32(kRate));
-    PutFixed32(head, bits);
-  }
-  for (const CodedSlice& s : push.slices) writer.Slice(kPushSlice, s, crc32c);
-  PutBytesField(writer.head(), kPull, push.pull);
-  PutUintField(writer.head(), kGeneration, push.generation);
-  PutUintField(writer.head(), kOriginServer, push.origin_server);
-  PutUintField(writer.head(), kOriginSequence, push.origin_sequence);
-  PutNumbers(writer.head(), kSent, push.sent);
-  PutNumbers(writer.head(), kEnded, push.ended);
-  PutUintField(writer.head(), kFinite, push.finite ? 1 : 0);
+  Writer writer(crc32c);
+  writer.Message(push);
   return std::move(writer).Finish();
 }
 
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c) {
-  Writer writer;
-  PutUintField(writer.head(), kVersion, reply.version);
-  PutUintField(writer.head(), kServerIncarnation, reply.server_incarnation);
-  for (const CodedSlice& s : reply.slices) writer.Slice(kReplySlice, s, crc32c);
-  PutTimes(writer.head(), kTimes, reply.times);
+  Writer writer(crc32c);
+  writer.Message(reply);
   return std::move(writer).Finish();
 }
 
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c) {
-  EncodedMessage message;
-  EncodedMessage pulled;
-  std::string head;
-  PutUintField(head, kVersion, reply.version);
-  PutUintField(head, kServerIncarnation, reply.server_incarnation);
-  PutUintField(head, kDuplicate, reply.duplicate ? 1 : 0);
-  PutTimes(head, kPushTimes, reply.times);
-  PutUintField(head, kLogNumber, reply.log_number);
-  PutUintField(head, kKeptNumber, reply.kept_number);
-  if (reply.pulled) {
-    pulled = EncodePullReply(*reply.pulled, crc32c);
-    PutVarint(head, AsBytes(kPulled));
-    PutVarint(head, pulled.bytes());
-  }
-  message.pieces.push_back({std::move(head), nullptr, 0, nullptr});
-  for (EncodedMessage::Piece& piece : pulled.pieces) message.pieces.push_back(std::move(piece));
-  return message;
+  Writer writer(crc32c);
+  writer.Message(reply);
+  return std::move(writer).Finish();
 }
 
 StatusOr<CodedPush> DecodePush(Fragments message) {
   CodedPush push;
   WireReader in(message);
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsBytes(kJob):
-        push.job = in.Bytes(kNameBytesMax);
-        break;
-      case AsVarint(kTrainer):
-        push.trainer_id = static_cast<uint32_t>(in.Varint());
-        break;
-      case AsVarint(kIncarnation):
-        push.incarnation = in.Varint();
-        break;
-      case AsVarint(kSequence):
-        push.sequence = in.Varint();
-        break;
-      case AsVarint(kStep):
-        push.step = in.Varint();
-        break;
-      case AsFixed32(kRate):
-        push.learning_rate = std::bit_cast<float>(in.Fixed32());
-        break;
-      case AsBytes(kPushSlice):
-        TD_RETURN_IF_ERROR(ReadSlice(in, push.slices));
-        break;
-      case AsBytes(kPull):
-        push.pull = in.Bytes(kPullBytesMax);
-        break;
-      case AsVarint(kGeneration):
-        push.generation = in.Varint();
-        break;
-      case AsVarint(kOriginServer):
-        push.origin_server = static_cast<uint32_t>(in.Varint());
-        break;
-      case AsVarint(kOriginSequence):
-        push.origin_sequence = in.Varint();
-        break;
-      case AsVarint(kSent):
-      case AsBytes(kSent):
-        ReadNumbers(in, tag == AsBytes(kSent), push.sent);
-        break;
-      case AsVarint(kEnded):
-      case AsBytes(kEnded):
-        ReadNumbers(in, tag == AsBytes(kEnded), push.ended);
-        break;
-      case AsVarint(kFinite):
-        push.finite = in.Varint() != 0;
-        break;
-      default:
-        in.Skip(tag);
-    }
-  }
+  TD_RETURN_IF_ERROR(ReadMessage(in, push));
   if (!in.ok()) return InvalidArgument("these bytes are not a PushRequest (proto/pserver.proto)");
   return push;
 }
 
 StatusOr<CodedPullReply> DecodePullReply(Fragments message) {
+  CodedPullReply reply;
   WireReader in(message);
-  StatusOr<CodedPullReply> reply = ReadPullReply(in);
+  const Status status = ReadMessage(in, reply);
   if (!in.ok()) return InvalidArgument("these bytes are not a PullReply (proto/pserver.proto)");
+  TD_RETURN_IF_ERROR(status);
   return reply;
 }
 
 StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
   CodedPushReply reply;
   WireReader in(message);
-  while (!in.done()) {
-    const uint32_t tag = in.Tag();
-    switch (tag) {
-      case AsVarint(kVersion):
-        reply.version = in.Varint();
-        break;
-      case AsVarint(kServerIncarnation):
-        reply.server_incarnation = in.Varint();
-        break;
-      case AsVarint(kDuplicate):
-        reply.duplicate = in.Varint() != 0;
-        break;
-      case AsVarint(kLogNumber):
-        reply.log_number = in.Varint();
-        break;
-      case AsVarint(kKeptNumber):
-        reply.kept_number = in.Varint();
-        break;
-      case AsBytes(kPulled): {
-        const size_t entered = in.Enter();
-        TD_ASSIGN_OR_RETURN(reply.pulled, ReadPullReply(in));
-        in.Leave(entered);
-        break;
-      }
-      case AsBytes(kPushTimes):
-        reply.times = ReadTimes(in);
-        break;
-      default:
-        in.Skip(tag);
-    }
-  }
+  TD_RETURN_IF_ERROR(ReadMessage(in, reply));
   if (!in.ok()) return InvalidArgument("these bytes are not a PushReply (proto/pserver.proto)");
   return reply;
 }
 
 AnswerHead HeadOfPushReply(Fragments message) {
+  PushReplyHead head;
   WireReader in(message);
-  const AnswerHead head = ReadHead(in, /*push=*/true);
-  return in.ok() ? head : AnswerHead();
+  if (!ReadMessage(in, head).ok() || !in.ok()) return {};
+  if (head.pulled) return {head.pulled->version, true, head.pulled->times};
+  return {head.version, false, head.times};
 }
 
 AnswerHead HeadOfPullReply(Fragments message) {
+  PullReplyHead head;
   WireReader in(message);
-  const AnswerHead head = ReadHead(in, /*push=*/false);
-  return in.ok() ? head : AnswerHead();
+  if (!ReadMessage(in, head).ok() || !in.ok()) return {};
+  return {head.version, true, head.times};
 }
 
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
