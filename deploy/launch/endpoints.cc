@@ -33,9 +33,9 @@ std::set<std::string> InterfaceAddresses() {
   return addresses;
 }
 
-Status CheckDistinct(const std::string& flag, const std::vector<Endpoint>& endpoints) {
+Status CheckDistinct(const std::string& flag, const std::vector<ProcessEndpoint>& endpoints) {
   std::set<std::string> seen;
-  for (const Endpoint& e : endpoints) {
+  for (const ProcessEndpoint& e : endpoints) {
     if (!seen.insert(e.Text()).second) {
       return InvalidArgument(
           "--%s: %s stands in the list twice [TD1102]; hint: each process has a port of its own",
@@ -47,17 +47,18 @@ Status CheckDistinct(const std::string& flag, const std::vector<Endpoint>& endpo
 
 }  // namespace
 
-StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const std::string& list) {
-  std::vector<Endpoint> endpoints;
+StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
+                                                      const std::string& list) {
+  std::vector<ProcessEndpoint> endpoints;
   for (const auto piece : absl::StrSplit(list, ',')) {
     const std::string entry(piece);
     if (flag == "servers" && entry.starts_with("unix:/")) {
-      TD_ASSIGN_OR_RETURN(tandem::Endpoint parsed, ParseEndpoint(entry));
+      TD_ASSIGN_OR_RETURN(Endpoint parsed, ParseEndpoint(entry));
       endpoints.push_back({"", 0, true, std::move(parsed.path)});
       continue;
     }
     const size_t colon = entry.rfind(':');
-    Endpoint e;
+    ProcessEndpoint e;
     e.host = entry.substr(0, colon);
     if (colon != std::string::npos) {
       const char* end = entry.data() + entry.size();
@@ -86,11 +87,12 @@ bool IsLocalHost(const std::string& host) {
   return host.rfind("127.", 0) == 0 || InterfaceAddresses().count(host) > 0;
 }
 
-Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints) {
+Status AssignPorts(const std::string& flag, int start_port,
+                   std::vector<ProcessEndpoint>& endpoints) {
   bool all_local = true;
-  for (const Endpoint& e : endpoints) all_local = all_local && e.local;
+  for (const ProcessEndpoint& e : endpoints) all_local = all_local && e.local;
   std::map<std::string, int> next;  // per host
-  for (Endpoint& e : endpoints) {
+  for (ProcessEndpoint& e : endpoints) {
     if (e.is_unix()) continue;
     if (e.port != 0) {
       if (!e.local) continue;
@@ -107,17 +109,17 @@ Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint
     }
   }
   int open = 0;
-  for (const Endpoint& e : endpoints) open += e.port == 0 && !e.is_unix() ? 1 : 0;
+  for (const ProcessEndpoint& e : endpoints) open += e.port == 0 && !e.is_unix() ? 1 : 0;
   TD_ASSIGN_OR_RETURN(int port, FreePorts("0.0.0.0", open));
-  for (Endpoint& e : endpoints) {
+  for (ProcessEndpoint& e : endpoints) {
     if (e.port == 0 && !e.is_unix()) e.port = port++;
   }
   return CheckDistinct(flag, endpoints);
 }
 
-std::string JoinEndpoints(const std::vector<Endpoint>& endpoints) {
+std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints) {
   std::string text;
-  for (const Endpoint& e : endpoints) text += (text.empty() ? "" : ",") + e.Text();
+  for (const ProcessEndpoint& e : endpoints) text += (text.empty() ? "" : ",") + e.Text();
   return text;
 }
 

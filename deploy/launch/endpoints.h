@@ -8,7 +8,7 @@
 
 namespace tandem::deploy {
 
-struct Endpoint {
+struct ProcessEndpoint {
   std::string host;
   int port = 0;
   bool local = true;      // whether the host is this machine
@@ -22,7 +22,8 @@ struct Endpoint {
 
 // Parses a comma-separated list of "host:port", "host" (port 0) and, for --servers, "unix:/path".
 // Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and the entry.
-StatusOr<std::vector<Endpoint>> ParseEndpoints(const std::string& flag, const std::string& list);
+StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
+                                                      const std::string& list);
 
 // Whether `host` is a loopback name or address, this machine's name, or an address of one of its
 // interfaces. Does not query a name server.
@@ -35,8 +36,9 @@ std::string HostName();
 // Otherwise it is `start_port` + the entry's index among the entries of the same host, because
 // every host must compute the same numbers. INVALID_ARGUMENT: two entries are then equal.
 // UNAVAILABLE: the port of a local entry is in use, or no port is free.
-Status AssignPorts(const std::string& flag, int start_port, std::vector<Endpoint>& endpoints);
+Status AssignPorts(const std::string& flag, int start_port,
+                   std::vector<ProcessEndpoint>& endpoints);
 
-std::string JoinEndpoints(const std::vector<Endpoint>& endpoints);  // "a:1,b:2"
+std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints);  // "a:1,b:2"
 
 }  // namespace tandem::deploy

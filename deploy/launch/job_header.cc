@@ -1,8 +1,9 @@
+#include "deploy/launch/job_header.h"
+
 #include "absl/strings/str_cat.h"
 #include "common/strategy/diagnostics.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
-#include "deploy/launch/launch_options.h"
 #include "proto/job.pb.h"
 
 namespace tandem::deploy {
@@ -17,6 +18,20 @@ bool IsJobName(const std::string& name) {
 }
 
 }  // namespace
+
+const char* ModeName(LaunchMode mode) {
+  switch (mode) {
+    case LaunchMode::kLocal:
+      return "local";
+    case LaunchMode::kPserver:
+      return "pserver";
+    case LaunchMode::kCollective:
+      return "collective";
+    case LaunchMode::kHybrid:
+      return "hybrid";
+  }
+  return "";
+}
 
 StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   JobConfig job;

@@ -66,11 +66,13 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
 }
 
 // "2" (a number on this machine) or "host:port,..." (all of the job's).
-StatusOr<std::vector<Endpoint>> CountOrList(const ParsedArgs& args, const std::string& name) {
+StatusOr<std::vector<ProcessEndpoint>> CountOrList(const ParsedArgs& args,
+                                                   const std::string& name) {
   const std::string text = args.Get(name);
   if (text.find_first_not_of("0123456789") != std::string::npos) return ParseEndpoints(name, text);
   TD_ASSIGN_OR_RETURN(const int count, args.GetInt(name, 0, 1, kProcessesMax));
-  return std::vector<Endpoint>(static_cast<size_t>(count), Endpoint{"127.0.0.1", 0, true});
+  return std::vector<ProcessEndpoint>(static_cast<size_t>(count),
+                                      ProcessEndpoint{"127.0.0.1", 0, true});
 }
 
 // Adds the heter workers after the trainers.
@@ -85,21 +87,21 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
     return InvalidArgument("%s contradicts --mode=%s: it belongs to hybrid mode [TD1005]", flag,
                            ModeName(options.mode));
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> added, CountOrList(args, "heter_workers"));
-  if (options.workers.size() % added.size() != 0) {
+  TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> added, CountOrList(args, "heter_workers"));
+  if (options.workers.endpoints.size() % added.size() != 0) {
     return InvalidArgument(
         "%s: %d trainers do not divide equally among %d heter workers [TD1004]; hint: as many "
         "heter workers "
         "as trainers, or a number that divides theirs",
-        flag, options.workers.size(), added.size());
+        flag, options.workers.endpoints.size(), added.size());
   }
   for (const char* name : {"max_restarts", "gpus"}) {
     if (!args.Has(name)) continue;
     return InvalidArgument("%s with %s is not built yet [TD1109]", flag, Spelled(args, name));
   }
-  options.heter_place = args.Get("heter_place");
-  options.heter_workers = static_cast<int>(added.size());
-  options.workers.insert(options.workers.end(), added.begin(), added.end());
+  options.workers.heter_place = args.Get("heter_place");
+  options.workers.heter = static_cast<int>(added.size());
+  options.workers.endpoints.insert(options.workers.endpoints.end(), added.begin(), added.end());
   return OkStatus();
 }
 
@@ -111,13 +113,15 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
           ModeName(options.mode), name, options.job_file);
     }
   }
-  TD_ASSIGN_OR_RETURN(options.servers, CountOrList(args, "servers"));
-  TD_ASSIGN_OR_RETURN(options.workers, CountOrList(args, "workers"));
+  TD_ASSIGN_OR_RETURN(options.pservers.endpoints, CountOrList(args, "servers"));
+  TD_ASSIGN_OR_RETURN(options.workers.endpoints, CountOrList(args, "workers"));
   TD_RETURN_IF_ERROR(FillHeterWorkers(args, options));
   const bool counted = args.Get("servers").find_first_not_of("0123456789") == std::string::npos;
-  options.private_sockets =
-      counted && options.start_port == 0 && !options.make_tls && options.tls_dir.empty() &&
-      std::all_of(options.workers.begin(), options.workers.end(), [](auto& e) { return e.local; });
+  options.pservers.private_sockets =
+      counted && options.start_port == 0 && !options.security.make_tls &&
+      options.security.tls_dir.empty() &&
+      std::all_of(options.workers.endpoints.begin(), options.workers.endpoints.end(),
+                  [](auto& e) { return e.local; });
   return OkStatus();
 }
 
@@ -127,9 +131,9 @@ StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& 
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return args.GetInt("nproc", otherwise, 1, kProcessesMax);
   int most = 0;
-  if (!absl::SimpleAtoi(text.substr(0, colon), &options.ranks_least) ||
-      !absl::SimpleAtoi(text.substr(colon + 1), &most) || options.ranks_least < 1 ||
-      most < options.ranks_least || most > kProcessesMax) {
+  if (!absl::SimpleAtoi(text.substr(0, colon), &options.workers.ranks_least) ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &most) || options.workers.ranks_least < 1 ||
+      most < options.workers.ranks_least || most > kProcessesMax) {
     return InvalidArgument(
         "%s: expected N or MIN:MAX with 1 <= MIN <= MAX <= %d, got \"%s\" [TD1006]",
         Spelled(args, "nproc"), kProcessesMax, text);
@@ -138,22 +142,23 @@ StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& 
 }
 
 Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
-  const int cards = static_cast<int>(options.gpus.size());
+  const int cards = static_cast<int>(options.workers.gpus.size());
   TD_ASSIGN_OR_RETURN(const int nproc, RanksOfHost(args, std::max(cards, 1), options));
-  TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> hosts,
+  TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> hosts,
                       ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
-  if (options.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
+  if (options.workers.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
     return InvalidArgument(
         "%s=%s is for the CPU ranks of one host alone [TD1005]; hint: --nproc=%d",
         Spelled(args, "nproc"), args.Get("nproc"), nproc);
   }
-  for (const Endpoint& host : hosts) {
+  for (const ProcessEndpoint& host : hosts) {
     if (host.port != 0) {
       return InvalidArgument(
           "--ips takes hosts without ports, got \"%s\" [TD1011]; hint: --start_port=%d",
           host.Text(), host.port);
     }
-    options.workers.insert(options.workers.end(), static_cast<size_t>(nproc), host);
+    options.workers.endpoints.insert(options.workers.endpoints.end(), static_cast<size_t>(nproc),
+                                     host);
   }
   if (!args.Has("nproc") && !args.Has("ips") && cards == 0) {
     return InvalidArgument("collective mode needs --nproc [TD1007]; hint: tandemrun --nproc=2 %s",
@@ -163,32 +168,33 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
 }
 
 Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
-  options.pserver_data_dir = args.Get("pserver_data_dir");
-  const bool returns = options.max_restarts > 0 && !options.pserver_data_dir.empty();
-  options.durability = args.Get("durability", returns ? "logged" : "none");
+  options.pservers.data_dir = args.Get("pserver_data_dir");
+  const bool returns = options.supervision.max_restarts > 0 && !options.pservers.data_dir.empty();
+  options.pservers.durability = args.Get("durability", returns ? "logged" : "none");
   const std::vector<std::string> known = {"none", "replayable", "logged"};
-  if (std::find(known.begin(), known.end(), options.durability) == known.end()) {
+  if (std::find(known.begin(), known.end(), options.pservers.durability) == known.end()) {
     return InvalidArgument(
         "--durability: expected none, replayable or logged, got \"%s\" [TD1006]%s",
-        options.durability, HintText(options.durability, known));
+        options.pservers.durability, HintText(options.pservers.durability, known));
   }
-  if (options.durability != "none" && options.pserver_data_dir.empty()) {
+  if (options.pservers.durability != "none" && options.pservers.data_dir.empty()) {
     return InvalidArgument("--durability=%s needs a folder [TD4012]; hint: --pserver_data_dir=DIR",
-                           options.durability);
+                           options.pservers.durability);
   }
   if (!args.Has("keep_pushes_mb")) return OkStatus();
-  if (options.durability != "replayable") {
+  if (options.pservers.durability != "replayable") {
     return InvalidArgument("%s has no effect without --durability=replayable [TD1005]",
                            Spelled(args, "keep_pushes_mb"));
   }
-  TD_ASSIGN_OR_RETURN(options.keep_pushes_mb, args.GetInt("keep_pushes_mb", 0, 1, 1 << 30));
+  TD_ASSIGN_OR_RETURN(options.pservers.keep_pushes_mb,
+                      args.GetInt("keep_pushes_mb", 0, 1, 1 << 30));
   return OkStatus();
 }
 
 Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   int local = 0, local_workers = 0;
-  for (const Endpoint& e : options.servers) local += e.local ? 1 : 0;
-  for (const Endpoint& e : options.workers) {
+  for (const ProcessEndpoint& e : options.pservers.endpoints) local += e.local ? 1 : 0;
+  for (const ProcessEndpoint& e : options.workers.endpoints) {
     local += e.local ? 1 : 0;
     local_workers += e.local ? 1 : 0;
   }
@@ -197,7 +203,7 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
         "none of the hosts given is this machine (%s) [TD1011]; hint: run this on each of them",
         HostName());
   }
-  const int cards = static_cast<int>(options.gpus.size());
+  const int cards = static_cast<int>(options.workers.gpus.size());
   if (cards != 0 && cards != local_workers) {
     return InvalidArgument(
         "%s names %d cards for %d workers on this machine [TD1005]; hint: one for each",
@@ -213,8 +219,9 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
         "%s is for collective and hybrid mode: no ranks meet in %s mode [TD1005]",
         Spelled(args, "rendezvous"), ModeName(options.mode));
   }
-  options.rendezvous = args.Get("rendezvous");
-  return Annotate(collective::ParseRendezvousUrl(options.rendezvous).status(), "--rendezvous");
+  options.workers.rendezvous = args.Get("rendezvous");
+  return Annotate(collective::ParseRendezvousUrl(options.workers.rendezvous).status(),
+                  "--rendezvous");
 }
 
 Status CheckRest(const ParsedArgs& args) {
@@ -233,13 +240,13 @@ Status CheckRest(const ParsedArgs& args) {
 }
 
 Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
-  options.tls_dir = args.Get("tls_dir");
-  options.make_tls = args.Has("tls");
-  options.audit = args.Has("audit");
-  options.insecure_allow_network = args.Has("insecure_allow_network");
-  if (!options.make_tls && options.tls_dir.empty()) return OkStatus();
-  const std::string flag = Spelled(args, options.make_tls ? "tls" : "tls_dir");
-  if (options.make_tls && !options.tls_dir.empty()) {
+  options.security.tls_dir = args.Get("tls_dir");
+  options.security.make_tls = args.Has("tls");
+  options.security.audit = args.Has("audit");
+  options.security.insecure_allow_network = args.Has("insecure_allow_network");
+  if (!options.security.make_tls && options.security.tls_dir.empty()) return OkStatus();
+  const std::string flag = Spelled(args, options.security.make_tls ? "tls" : "tls_dir");
+  if (options.security.make_tls && !options.security.tls_dir.empty()) {
     return InvalidArgument(
         "--tls makes certificates and --tls_dir names those that are there: "
         "give one of the two [TD1005]");
@@ -253,20 +260,6 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
 }
 
 }  // namespace
-
-const char* ModeName(LaunchMode mode) {
-  switch (mode) {
-    case LaunchMode::kLocal:
-      return "local";
-    case LaunchMode::kPserver:
-      return "pserver";
-    case LaunchMode::kCollective:
-      return "collective";
-    case LaunchMode::kHybrid:
-      return "hybrid";
-  }
-  return "";
-}
 
 const std::vector<FlagSpec>& LaunchFlags() {
   static const std::vector<FlagSpec> kFlags = {
@@ -340,20 +333,20 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(const JobHeader job, ReadJobHeader(options.job_file));
   options.job_name = job.name;
   TD_ASSIGN_OR_RETURN(options.mode, ChooseMode(args, job.mode));
-  if (args.Has("gpus")) options.gpus = absl::StrSplit(args.Get("gpus"), ',');
+  if (args.Has("gpus")) options.workers.gpus = absl::StrSplit(args.Get("gpus"), ',');
   TD_ASSIGN_OR_RETURN(options.start_port, args.GetInt("start_port", 0, 1, 65535));
   TD_ASSIGN_OR_RETURN(options.status_port, args.GetInt("status_port", 0, 1, 65535));
-  TD_ASSIGN_OR_RETURN(options.grace_s, args.GetInt("grace_s", 10, 0, 3600));
-  TD_ASSIGN_OR_RETURN(options.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
-  options.secret_file = args.Get("secret_file");
+  TD_ASSIGN_OR_RETURN(options.supervision.grace_s, args.GetInt("grace_s", 10, 0, 3600));
+  TD_ASSIGN_OR_RETURN(options.supervision.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
+  options.security.secret_file = args.Get("secret_file");
   TD_RETURN_IF_ERROR(FillTls(args, options));
   TD_RETURN_IF_ERROR(FillDurability(args, options));
-  options.pserver_place = args.Get("pserver_place");
+  options.pservers.place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
-  options.pserver_program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
-  options.trainer_program = args.Get("trainer_bin", program_folder + "/tandem-trainer");
-  options.trainer_args = args.after_dashes;
-  options.quiet = args.Has("quiet");
+  options.pservers.program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
+  options.workers.program = args.Get("trainer_bin", program_folder + "/tandem-trainer");
+  options.workers.args = args.after_dashes;
+  options.supervision.quiet = args.Has("quiet");
   options.dry_run = args.Has("dry_run");
   switch (options.mode) {
     case LaunchMode::kLocal:
@@ -361,7 +354,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
         return InvalidArgument("%s is for all modes but local [TD1005]",
                                Spelled(args, "max_restarts"));
       }
-      options.workers = {Endpoint{"127.0.0.1", 0, true}};
+      options.workers.endpoints = {ProcessEndpoint{"127.0.0.1", 0, true}};
       break;
     case LaunchMode::kPserver:
     case LaunchMode::kHybrid:

@@ -32,21 +32,23 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   env["TANDEM_JOB"] = plan.job_name;
   env["TANDEM_SECRET_FILE"] = plan.secret_file;
   // The names of fleetrun and of torchrun; a trainer reads either.
-  env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.size());
+  env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.endpoints.size());
   if (options.mode != LaunchMode::kLocal) {
-    env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers);
+    env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers.endpoints);
   }
   if (options.has_servers()) {
-    env["TANDEM_PSERVERS"] = env["PADDLE_PSERVERS_IP_PORT_LIST"] = JoinEndpoints(options.servers);
+    env["TANDEM_PSERVERS"] = env["PADDLE_PSERVERS_IP_PORT_LIST"] =
+        JoinEndpoints(options.pservers.endpoints);
   }
-  if (options.heter_workers > 0) {
-    env["TANDEM_HETER_WORKERS"] = std::to_string(options.heter_workers);
+  if (options.workers.heter > 0) {
+    env["TANDEM_HETER_WORKERS"] = std::to_string(options.workers.heter);
   }
   if (!plan.silent_fifo.empty()) env["TANDEM_LAUNCHER"] = plan.silent_fifo;
-  if (options.has_servers() && options.max_restarts > 0) env["TANDEM_REPLACES"] = "1";
+  if (options.has_servers() && options.supervision.max_restarts > 0) env["TANDEM_REPLACES"] = "1";
   if (options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid) {
-    env["TANDEM_RENDEZVOUS"] =
-        options.rendezvous.empty() ? options.workers[0].Text() : options.rendezvous;
+    env["TANDEM_RENDEZVOUS"] = options.workers.rendezvous.empty()
+                                   ? options.workers.endpoints[0].Text()
+                                   : options.workers.rendezvous;
   }
   return env;
 }
@@ -55,7 +57,7 @@ void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, Proce
   if (!plan.tls_dir.empty()) {
     p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(p.role));
   }
-  if (options.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
+  if (options.security.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
 }
 
 ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings,
@@ -63,26 +65,27 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   ProcessPlan p;
   p.role = Role::kPserver;
   p.rank = index;
-  p.endpoint = options.servers[static_cast<size_t>(index)];
-  p.argv = {options.pserver_program, "--listen=" + p.endpoint.Text(),
+  p.endpoint = options.pservers.endpoints[static_cast<size_t>(index)];
+  p.argv = {options.pservers.program, "--listen=" + p.endpoint.Text(),
             "--index=" + std::to_string(index), "--job=" + plan.job_name,
             "--trainers=" + std::to_string(plan.trainers)};
-  if (!options.pserver_data_dir.empty()) {
-    p.argv.push_back("--data_dir=" + options.pserver_data_dir + "/pserver-" +
+  if (!options.pservers.data_dir.empty()) {
+    p.argv.push_back("--data_dir=" + options.pservers.data_dir + "/pserver-" +
                      std::to_string(index));
-    if (options.durability != "none") p.argv.push_back("--durability=" + options.durability);
-    if (options.keep_pushes_mb != 0) {
-      p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.keep_pushes_mb));
+    if (options.pservers.durability != "none")
+      p.argv.push_back("--durability=" + options.pservers.durability);
+    if (options.pservers.keep_pushes_mb != 0) {
+      p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.pservers.keep_pushes_mb));
     }
   }
-  if (!options.pserver_place.empty()) p.argv.push_back("--place=" + options.pserver_place);
+  if (!options.pservers.place.empty()) p.argv.push_back("--place=" + options.pservers.place);
   AddNetworkFlags(options, plan, p);
   p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());
-  if (options.audit) {
+  if (options.security.audit) {
     p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%d.jsonl", plan.log_dir, index));
   }
-  p.can_return = !options.pserver_data_dir.empty();
-  p.forgets = options.durability == "none";
+  p.can_return = !options.pservers.data_dir.empty();
+  p.forgets = options.pservers.durability == "none";
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
@@ -100,31 +103,33 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   ProcessPlan p;
   p.role = Role::kTrainer;
   p.rank = rank;
-  p.endpoint = options.workers[static_cast<size_t>(rank)];
+  p.endpoint = options.workers.endpoints[static_cast<size_t>(rank)];
   p.heter = rank >= plan.workers - plan.heter_workers;
   p.can_return = options.mode != LaunchMode::kLocal;
-  p.argv = {options.trainer_program, "--job_file=" + options.job_file,
+  p.argv = {options.workers.program, "--job_file=" + options.job_file,
             std::string("--mode=") + ModeName(options.mode)};
   AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
-  if (plan.ranks_return()) p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.max_restarts);
+  if (plan.ranks_return())
+    p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.supervision.max_restarts);
   if (plan.elastic()) {
     p.env["TANDEM_WORLD_FILE"] = plan.world_file;
     p.argv.push_back("--elastic=true");
   }
   p.env["TRAINING_ROLE"] = "TRAINER";
-  if (!options.rendezvous.empty()) p.env["TANDEM_LISTEN_HOST"] = p.endpoint.host;
+  if (!options.workers.rendezvous.empty()) p.env["TANDEM_LISTEN_HOST"] = p.endpoint.host;
   p.env["PADDLE_TRAINER_ID"] = p.env["RANK"] = std::to_string(rank);
   p.env["LOCAL_RANK"] = std::to_string(local_rank);
   p.env["LOCAL_WORLD_SIZE"] = std::to_string(local_size);
   if (options.mode != LaunchMode::kLocal) p.env["PADDLE_CURRENT_ENDPOINT"] = p.endpoint.Text();
-  if (!options.gpus.empty()) {
-    const std::string& card = options.gpus[static_cast<size_t>(local_rank)];
+  if (!options.workers.gpus.empty()) {
+    const std::string& card = options.workers.gpus[static_cast<size_t>(local_rank)];
     p.env["FLAGS_selected_gpus"] = card;
     p.argv.push_back("--place=cuda:" + card);
   }
-  if (p.heter && !options.heter_place.empty()) p.argv.push_back("--place=" + options.heter_place);
-  p.argv.insert(p.argv.end(), options.trainer_args.begin(), options.trainer_args.end());
+  if (p.heter && !options.workers.heter_place.empty())
+    p.argv.push_back("--place=" + options.workers.heter_place);
+  p.argv.insert(p.argv.end(), options.workers.args.begin(), options.workers.args.end());
   p.log_file = LogFile(plan, p.heter ? kHeterLog : kTrainerLog, rank);
   return p;
 }
@@ -152,15 +157,16 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
 }
 
 bool HasRemote(const LaunchOptions& options) {
-  const auto remote = [](const Endpoint& e) { return !e.local; };
-  return std::any_of(options.servers.begin(), options.servers.end(), remote) ||
-         std::any_of(options.workers.begin(), options.workers.end(), remote);
+  const auto remote = [](const ProcessEndpoint& e) { return !e.local; };
+  return std::any_of(options.pservers.endpoints.begin(), options.pservers.endpoints.end(),
+                     remote) ||
+         std::any_of(options.workers.endpoints.begin(), options.workers.endpoints.end(), remote);
 }
 
 Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
-  plan.tls_dir = options.tls_dir;
-  plan.make_tls = options.make_tls;
-  for (const Endpoint& e : options.servers) {
+  plan.tls_dir = options.security.tls_dir;
+  plan.make_tls = options.security.make_tls;
+  for (const ProcessEndpoint& e : options.pservers.endpoints) {
     if (!e.is_unix() || (!plan.make_tls && plan.tls_dir.empty())) continue;
     return InvalidArgument(
         "--servers=%s: a certificate is for a host, and a Unix-domain socket has none [TD1005]; "
@@ -177,7 +183,7 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
         options.job_name, options.job_name);
   }
   plan.tls_dir = plan.log_dir + "/tls";
-  for (const Endpoint& e : options.servers) {
+  for (const ProcessEndpoint& e : options.pservers.endpoints) {
     if (std::count(plan.tls_hosts.begin(), plan.tls_hosts.end(), e.host) == 0) {
       plan.tls_hosts.push_back(e.host);
     }
@@ -186,7 +192,7 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
 }
 
 Status ChooseSecret(const LaunchOptions& options, const Environment& env, LaunchPlan& plan) {
-  plan.secret_file = options.secret_file;
+  plan.secret_file = options.security.secret_file;
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (plan.secret_file.empty() && given != env.end()) plan.secret_file = given->second;
   plan.make_secret = plan.secret_file.empty();
@@ -288,54 +294,56 @@ Environment WithoutRanks(Environment env) {
 
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
   std::string socket_dir;
-  if (options.private_sockets) {
+  if (options.pservers.private_sockets) {
     socket_dir = NewSocketFolder(env);
     int index = 0;
-    for (Endpoint& e : options.servers) {
+    for (ProcessEndpoint& e : options.pservers.endpoints) {
       e = {"", 0, true, absl::StrFormat("%s/pserver-%d", socket_dir, index++)};
     }
   }
-  TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.servers));
+  TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
   if (options.mode != LaunchMode::kLocal) {
     // Trainers' ports come after the pservers' ports, in case they share hosts and a first port.
     const int after =
-        options.start_port == 0 ? 0 : options.start_port + static_cast<int>(options.servers.size());
-    TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers));
+        options.start_port == 0
+            ? 0
+            : options.start_port + static_cast<int>(options.pservers.endpoints.size());
+    TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers.endpoints));
   }
   LaunchPlan plan;
   plan.job_name = options.job_name;
   plan.mode = options.mode;
   plan.log_dir = options.log_dir;
-  plan.insecure_allow_network = options.insecure_allow_network;
+  plan.insecure_allow_network = options.security.insecure_allow_network;
   plan.socket_dir = socket_dir;
-  plan.servers = static_cast<int>(options.servers.size());
-  plan.pservers = JoinEndpoints(options.servers);
-  plan.workers = static_cast<int>(options.workers.size());
-  plan.heter_workers = options.heter_workers;
+  plan.servers = static_cast<int>(options.pservers.endpoints.size());
+  plan.pservers = JoinEndpoints(options.pservers.endpoints);
+  plan.workers = static_cast<int>(options.workers.endpoints.size());
+  plan.heter_workers = options.workers.heter;
   plan.trainers = plan.workers - plan.heter_workers;
   const bool ranks = plan.mode == LaunchMode::kCollective || plan.mode == LaunchMode::kHybrid;
-  plan.ranks_least = options.ranks_least;
+  plan.ranks_least = options.workers.ranks_least;
   if (plan.elastic()) plan.world_file = plan.log_dir + "/world";
-  plan.ranks_meet_again = ranks && (options.max_restarts > 0 || plan.elastic());
+  plan.ranks_meet_again = ranks && (options.supervision.max_restarts > 0 || plan.elastic());
   if (plan.ranks_meet_again || plan.servers > 0) plan.silent_fifo = plan.log_dir + "/silent";
   ServerSettings settings;
   if (plan.servers > 0) {
-    TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.trainer_args, env));
+    TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.workers.args, env));
     plan.trainers *= settings.trainers_per_worker;
   }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
   TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
   for (int i = 0; i < plan.servers; ++i) {
-    if (options.servers[static_cast<size_t>(i)].local) {
+    if (options.pservers.endpoints[static_cast<size_t>(i)].local) {
       plan.processes.push_back(Pserver(options, settings, plan, i));
     }
   }
   int local_size = 0, local_rank = 0;
-  for (const Endpoint& e : options.workers) local_size += e.local ? 1 : 0;
+  for (const ProcessEndpoint& e : options.workers.endpoints) local_size += e.local ? 1 : 0;
   plan.remote_workers = local_size < plan.workers;
   for (int i = 0; i < plan.workers; ++i) {
-    if (!options.workers[static_cast<size_t>(i)].local) continue;
+    if (!options.workers.endpoints[static_cast<size_t>(i)].local) continue;
     plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));
   }
   if (options.status_port > 0) {

@@ -21,7 +21,7 @@ struct ProcessPlan {
   Role role = Role::kTrainer;
   int rank = 0;        // among the processes of its role in the whole job
   bool heter = false;  // a trainer that is a heter worker
-  Endpoint endpoint;
+  ProcessEndpoint endpoint;
   std::vector<std::string> argv;
   Environment env;  // additions to the launcher's environment
   std::string log_file;

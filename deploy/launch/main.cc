@@ -43,12 +43,13 @@ StatusOr<int> Launch(const ParsedArgs& args) {
   }
   // Live until the job has ended
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
-  if (!options.quiet) {
+  if (!options.supervision.quiet) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
                  ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
-  Supervisor supervisor(plan, {env, options.grace_s, options.max_restarts, options.quiet});
+  Supervisor supervisor(plan, {env, options.supervision.grace_s, options.supervision.max_restarts,
+                               options.supervision.quiet});
   return supervisor.Run();
 }
 

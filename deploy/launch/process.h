@@ -49,6 +49,7 @@ class Process {
 
   pid_t pid() const { return pid_; }
   bool running() const { return !state_.has_value(); }
+  const std::optional<ExitState>& state() const { return state_; }  // nullopt: running
   // Does not block. Reaps the child if it has ended, and kills the rest of its group.
   const std::optional<ExitState>& Poll();
   // Sends `signal` to the child's group; does nothing if the child has ended.

@@ -1,6 +1,5 @@
 #include "deploy/launch/supervisor.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -8,18 +7,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <numeric>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/base/files.h"
-#include "common/base/stop_request.h"
+#include "common/base/require.h"
+#include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_record.h"
-#include "deploy/launch/supervisor_child.h"
 
 namespace tandem::deploy {
 namespace {
 
 constexpr int kPollMsMax = 1000;  // a lost SIGCHLD delays the job by at most a second
-constexpr size_t kReportLines = 20;
 constexpr auto kFlushMax = std::chrono::seconds(2);
 
 sigset_t WatchedSignals(bool elastic) {
@@ -30,33 +31,40 @@ sigset_t WatchedSignals(bool elastic) {
   return set;
 }
 
-// Whether the failure is only a consequence of another failure.
-bool IsConsequence(const ExitState& exit) {
-  return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
+// Several callers of a pserver may be replicas of one trainer.
+int CallersPerWorker(const LaunchPlan& plan) {
+  return std::max(1, plan.trainers / std::max(1, plan.workers));
 }
 
 }  // namespace
 
 Supervisor::Supervisor(const LaunchPlan& plan, Options options)
-    : plan_(plan), options_(std::move(options)) {}
+    : plan_(plan),
+      options_(std::move(options)),
+      started_(SteadyNow()),
+      journal_(plan.log_dir, options_.name),
+      processes_(CallersPerWorker(plan)),
+      stop_(std::chrono::seconds(options_.grace_s)),
+      world_(plan.world_file, plan.ranks_least),
+      failure_(started_) {}
 Supervisor::~Supervisor() = default;
 
 StatusOr<int> Supervisor::Run() {
+  TD_REQUIRE(processes_.all().empty());
   const sigset_t watched = WatchedSignals(plan_.elastic());
   sigset_t before;
   sigprocmask(SIG_BLOCK, &watched, &before);
   void (*const pipe_handler)(int) = signal(SIGPIPE, SIG_IGN);
   signals_.Reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
 
-  started_ = SteadyNow();
   const Status status = StartAll();
   int code = 0;
   if (status.ok()) {
     Loop();
-    FlushOutput();
+    processes_.FlushOutput(kFlushMax);
     code = Conclude();
   }
-  children_.clear();
+  processes_.Clear();
 
   signals_.Reset();
   signal(SIGPIPE, pipe_handler);
@@ -67,11 +75,11 @@ StatusOr<int> Supervisor::Run() {
 
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
-  if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(rank_words_.Open(plan_.silent_fifo));
+  if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   if (plan_.elastic()) {
-    std::vector<int> all;
-    for (int rank = 0; rank < plan_.workers; ++rank) all.push_back(rank);
-    TD_RETURN_IF_ERROR(PublishWorld(std::move(all)));
+    std::vector<int> all(static_cast<size_t>(plan_.workers));
+    std::iota(all.begin(), all.end(), 0);
+    TD_RETURN_IF_ERROR(world_.Publish(std::move(all), Over()));
   }
   TD_RETURN_IF_ERROR(sockets_.Open(plan_));
   for (const ProcessPlan& p : plan_.processes) {
@@ -87,11 +95,8 @@ Status Supervisor::StartAll() {
 }
 
 Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
-  auto child = std::make_unique<Child>();
-  child->plan = &plan;
-  child->member = member;
-  TD_ASSIGN_OR_RETURN(LogFile log, LogFile::Open(plan.log_file));
-  child->log.emplace(std::move(log));
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<JobProcess> process, JobProcess::Open(plan));
+  process->member = member;
   SpawnRequest request;
   request.argv = plan.argv;
   request.env = options_.env;
@@ -100,169 +105,151 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   if (again && plan_.ranks_return() && plan.role == Role::kTrainer) {
     request.env["TANDEM_RESTARTED"] = "1";
   }
-  TD_RETURN_IF_ERROR(OpenOutput(*child, request));
-  TD_ASSIGN_OR_RETURN(Process process, Process::Start(request));
-  child->process.emplace(std::move(process));
-  for (OutputChannel& channel : child->output) channel.CloseChildEnd();
-  Note("started", plan.Name(), child->process->pid(), "");
-  children_.push_back(std::move(child));
+  TD_RETURN_IF_ERROR(OpenOutput(*process, request));
+  TD_RETURN_IF_ERROR(process->Start(request));
+  journal_.Note("started", plan.Name(), process->process->pid(), "");
+  processes_.Add(std::move(process));
   return OkStatus();
 }
 
-void Supervisor::Note(const char* event, const std::string& process, int64_t pid,
-                      const std::string& text) {
-  const Status added = AddEvent(plan_.log_dir, {"", event, process, pid, text});
-  if (!added.ok()) TellLost(added);
-}
-
-void Supervisor::TellLost(const Status& why) {
-  if (!lost_.ok() || why.ok()) return;
-  lost_ = why;
-  std::fprintf(stderr, "%s: warning: %s\n", options_.name, LostText().c_str());
-}
-
-std::string Supervisor::LostText() const {
-  return absl::StrFormat("lines of logs or events of %s are lost: %s [TD2117]; the job goes on",
-                         plan_.log_dir, std::string(lost_.message()));
-}
-
-Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
-  request.stdout_fd = request.stderr_fd = child.log->fd();
+Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
+  request.stdout_fd = request.stderr_fd = process.log->fd();
+  const auto& all = processes_.all();
   // The lowest rank on this machine reports for all.
-  const bool first_trainer = child.plan->role == Role::kTrainer && child.member &&
-                             std::none_of(children_.begin(), children_.end(), [&](const auto& c) {
-                               return c->plan->role == Role::kTrainer &&
-                                      c->plan->rank < child.plan->rank && c->process->running();
-                             });
+  const bool first_trainer =
+      process.is(Role::kTrainer) && process.member &&
+      std::none_of(all.begin(), all.end(), [&](const auto& p) {
+        return p->is(Role::kTrainer) && p->plan->rank < process.plan->rank && p->running();
+      });
   // In an elastic job the reporting rank may change.
-  const bool later = plan_.elastic() && child.plan->role == Role::kTrainer;
+  const bool later = plan_.elastic() && process.is(Role::kTrainer);
   if (options_.quiet || !(first_trainer || later)) return OkStatus();
   for (const int fd : {shown_stdout(), STDERR_FILENO}) {
     TD_ASSIGN_OR_RETURN(OutputChannel channel,
-                        OutputChannel::Open(first_trainer ? fd : -1, &*child.log));
-    child.output.push_back(std::move(channel));
+                        OutputChannel::Open(first_trainer ? fd : -1, &*process.log));
+    process.output.push_back(std::move(channel));
   }
-  request.stdout_fd = child.output[0].child_fd();
-  request.stderr_fd = child.output[1].child_fd();
+  request.stdout_fd = process.output[0].child_fd();
+  request.stderr_fd = process.output[1].child_fd();
   return OkStatus();
 }
 
 void Supervisor::Loop() {
-  while (AnyRunning(Role::kTrainer) || AnyRunning(Role::kPserver)) {
+  while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver)) {
     WaitForEvents();
-    TakeSignals();
-    HandleRankReports();
-    CollectEnded();
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      OnSignal(static_cast<int>(info.ssi_signo));
+    }
+    HandleReports();
+    OnEnded(processes_.CollectEnded());
     Advance();
-    for (const auto& child : children_) TellLost(child->log->lost());
+    for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
 }
 
 void Supervisor::WaitForEvents() {
-  std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {rank_words_.fd(), POLLIN, 0}};
-  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether the channel waits to write
-  for (const auto& child : children_) {
-    for (OutputChannel& channel : child->output) {
-      const bool writing = channel.write_fd() >= 0;
-      const int fd = writing ? channel.write_fd() : channel.read_fd();
-      if (fd < 0) continue;
-      fds.push_back({fd, static_cast<short>(writing ? POLLOUT : POLLIN), 0});
-      owners.emplace_back(&channel, writing);
-    }
-  }
   int timeout_ms = kPollMsMax;
-  if (kill_at_ != Time::max()) {
-    timeout_ms =
-        static_cast<int>(std::clamp<int64_t>(Millis(kill_at_ - SteadyNow()) + 1, 0, kPollMsMax));
+  if (stop_.kill_at() != Time::max()) {
+    timeout_ms = static_cast<int>(
+        std::clamp<int64_t>(Millis(stop_.kill_at() - SteadyNow()) + 1, 0, kPollMsMax));
   }
-  if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
-  for (size_t i = 0; i < owners.size(); ++i) {
-    if (fds[fds.size() - owners.size() + i].revents == 0) continue;
-    owners[i].second ? owners[i].first->OnWritable() : owners[i].first->OnReadable();
-  }
-}
-
-void Supervisor::TakeSignals() {
-  signalfd_siginfo info;
-  while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-    OnSignal(static_cast<int>(info.ssi_signo));
-  }
+  processes_.Poll({{signals_.get(), POLLIN, 0}, {reports_.fd(), POLLIN, 0}}, timeout_ms);
 }
 
 void Supervisor::OnSignal(int signal) {
-  if (signal == SIGWINCH) {
-    for (const auto& child : children_) {
-      for (OutputChannel& channel : child->output) channel.CopyWindowSize();
-    }
-    return;
+  if (signal == SIGWINCH) return processes_.CopyWindowSize();
+  if (signal == SIGCHLD) return;  // CollectEnded checks every process
+  if (signal == SIGUSR1) return StartLostRanks();
+  switch (stop_.TakeSignal(signal, SteadyNow())) {
+    case StopSequence::Request::kRepeated:
+      return;
+    case StopSequence::Request::kKill:
+      return journal_.Say(absl::StrFormat("second %s: killing the job", SignalName(signal)));
+    case StopSequence::Request::kStop:
+      journal_.Note("stopping", "", 0, SignalName(signal));
+      journal_.Say(
+          absl::StrFormat("%s: stopping the job; once more to kill it", SignalName(signal)));
+      StopTrainers(signal);
   }
-  if (signal == SIGCHLD) return;  // CollectEnded checks every child
-  if (signal == SIGUSR1) return FillWorld();
-  if (stop_signal_ != 0) {
-    if (SteadyNow() - stopped_at_ < kSameStopRequest) return;
-    std::fprintf(stderr, "%s: second %s: killing the job\n", options_.name,
-                 SignalName(signal).c_str());
-    kill_now_ = true;
-    kill_at_ = SteadyNow();
-    return;
-  }
-  stop_signal_ = signal;
-  stopped_at_ = SteadyNow();
-  Note("stopping", "", 0, SignalName(signal));
-  std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
-               SignalName(signal).c_str());
-  StopTrainers(signal);
 }
 
-void Supervisor::CollectEnded() {
-  std::vector<Child*> ended;
-  for (const auto& child : children_) {
-    if (child->seen_end || !child->process->Poll()) continue;
-    child->seen_end = true;
-    for (OutputChannel& channel : child->output) channel.Drain();
-    if (child->output.empty()) child->log->LookForRoom();
-    Note("ended", child->plan->Name(), child->process->pid(), child->process->Poll()->Text());
-    ended.push_back(child.get());
+// ---- Reports of the processes -------------------------------------------------------------------
+
+void Supervisor::HandleReports() {
+  const RankReports reports = reports_.Read();
+  for (const NamedProcess& name : reports.here) {
+    if (JobProcess* const process = processes_.Find(name)) process->here = true;
   }
-  if (phase_ == Phase::kRunning && stop_signal_ == 0) {
+  for (const int rank : reports.ready) Admit(rank);
+  for (const ProcessWait& wait : reports.waits) OnWait(wait);
+}
+
+void Supervisor::OnWait(const ProcessWait& wait) {
+  if (stop_.stopping() || failure_.known()) return;
+  JobProcess* const process = processes_.Find(wait.whom);
+  if (process == nullptr) return;
+  const WaitVerdict verdict = process->Judge(wait, SteadyNow());
+  if (verdict == WaitVerdict::kIgnore) return;
+  const std::string name = process->plan->Name();
+  if (verdict == WaitVerdict::kWarn) {
+    journal_.Say(absl::StrFormat(
+        "%s waits for %s, which %s (%.1f s of %.1f s)", processes_.NameOf(wait.who), name,
+        process->here ? "does not answer" : "has not joined", Seconds(wait.waited),
+        Seconds(process->here ? wait.limit : wait.start_limit)));
+    return;
+  }
+  const std::string text = absl::StrFormat("%s has waited %.1f s for it",
+                                           processes_.NameOf(wait.who), Seconds(wait.waited));
+  journal_.Say(absl::StrFormat("%s does not answer (%s): killing it", name, text));
+  journal_.Note("silent", name, process->process->pid(), text);
+  process->unresponsive = wait.waited;
+  process->process->Signal(SIGKILL);
+  // The other processes may end, for lack of it, before its own end is noticed.
+  if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
+}
+
+// ---- Ended processes ----------------------------------------------------------------------------
+
+void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
+  for (const JobProcess* process : ended) {
+    journal_.Note("ended", process->plan->Name(), process->process->pid(), process->exit().Text());
+  }
+  if (!stop_.stopping()) {
     LoseRanks(ended);
-    LetGo(ended);
+    ReleaseDrained(ended);
     Restart(ended);
     LoseRanks(ended);  // handles those that were not restarted
-    Blame(ended);
+    BlameOneOf(ended);
   }
   // A pserver that was requested to stop, and exits with a code other than 0, lost data.
-  if (phase_ == Phase::kStoppingPservers && !failure_ && stop_signal_ == 0) Blame(ended);
+  if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
+    BlameOneOf(ended);
+  }
 }
 
-// Whether another program stopped the pserver while trainers run; tandemrun stops pservers last.
-bool Supervisor::WasStopped(Child& child) const {
-  return child.plan->role == Role::kPserver && child.process->Poll()->ok() &&
-         phase_ == Phase::kRunning && AnyRunning(Role::kTrainer);
+bool Supervisor::WasStopped(const JobProcess& process) const {
+  return process.is(Role::kPserver) && process.exit().ok() && stop_.running() &&
+         processes_.AnyRunning(Role::kTrainer);
 }
 
-bool Supervisor::StorageFailed(Child& child) const {
-  const ExitState& exit = *child.process->Poll();
-  return child.plan->role == Role::kPserver && exit.signal == 0 && exit.code == kExitStorage;
-}
-
-void Supervisor::LetGo(std::vector<Child*>& ended) {
-  if (phase_ != Phase::kRunning || !AnyRunning(Role::kTrainer)) return;
-  std::erase_if(ended, [this](Child* child) {
-    if (child->plan->role != Role::kPserver) return false;  // a drained pserver may also be killed
-    if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
-    Note("left", child->plan->Name(), child->process->pid(), "it was drained");
-    sockets_.Release(child->plan->rank);
+void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
+  if (!processes_.AnyRunning(Role::kTrainer)) return;
+  std::erase_if(ended, [this](JobProcess* process) {
+    if (!process->is(Role::kPserver)) return false;  // a drained pserver may also be killed
+    if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
+    journal_.Note("left", process->plan->Name(), process->process->pid(), "it was drained");
+    sockets_.Release(process->plan->rank);
     return true;
   });
 }
 
-void Supervisor::Restart(std::vector<Child*>& ended) {
+void Supervisor::Restart(std::vector<JobProcess*>& ended) {
   for (size_t i = 0; i < ended.size();) {
-    Child* const old = ended[i];
-    const bool lost = old->process->Poll()->signal != 0 || WasStopped(*old) || StorageFailed(*old);
+    JobProcess* const old = ended[i];
+    const bool lost = old->exit().signal != 0 || WasStopped(*old) || old->StorageFailed();
     if (!lost || !MayRestart(*old->plan)) {
-      if (old->plan->role == Role::kPserver) sockets_.Release(old->plan->rank);
+      if (old->is(Role::kPserver)) sockets_.Release(old->plan->rank);
       ++i;
       continue;
     }
@@ -275,92 +262,117 @@ bool Supervisor::MayRestart(const ProcessPlan& plan) const {
   return plan.can_return && restarts_ < options_.max_restarts && !Over();
 }
 
-void Supervisor::StartAgain(Child& old, bool member) {
+void Supervisor::StartAgain(JobProcess& old, bool member) {
+  TD_REQUIRE(restarts_ < options_.max_restarts);
   const ProcessPlan& plan = *old.plan;
-  const ExitState exit = *old.process->Poll();
   ++restarts_;
-  Note("restarted", plan.Name(), 0, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-  const std::string how = StorageFailed(old) ? "ended by an error of its storage"
-                          : exit.signal == 0 ? "told to stop"
-                                             : "killed by " + SignalName(exit.signal);
+  journal_.Note("restarted", plan.Name(), 0,
+                absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
+  const std::string how = old.StorageFailed()      ? "ended by an error of its storage"
+                          : old.exit().signal == 0 ? "told to stop"
+                                                   : "killed by " + SignalName(old.exit().signal);
   const char* caution = plan.forgets ? "; with --durability=none it has its last checkpoint alone,"
                                        " and no push that came after it"
                                      : "";
-  std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)%s\n", options_.name,
-               plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts, caution);
+  journal_.Say(absl::StrFormat("%s was %s; starting it again (%d of %d)%s", plan.Name(), how,
+                               restarts_, options_.max_restarts, caution));
   Replace(old, member);
 }
 
-void Supervisor::Replace(const Child& old, bool member) {
+void Supervisor::Replace(const JobProcess& old, bool member) {
   const ProcessPlan& plan = *old.plan;
-  std::erase_if(children_, [&old](const auto& child) { return child.get() == &old; });
+  processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s: %s: %s\n", options_.name, plan.Name().c_str(),
-               ToString(status).c_str());
+  if (!status.ok()) journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
 }
 
-bool Supervisor::Over() const {
-  return plan_.ranks_return() && std::any_of(children_.begin(), children_.end(), [](const auto& c) {
-           return !c->process->running() && c->process->Poll()->ok();
-         });
+void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
+  std::vector<JobProcess*> failed;
+  for (JobProcess* process : ended) {
+    if (!process->exit().ok() || WasStopped(*process)) failed.push_back(process);
+  }
+  failure_.BlameOneOf(failed);
 }
 
-void Supervisor::Blame(const std::vector<Child*>& ended) {
-  if (failure_) return;
-  Child* culprit = nullptr;
-  for (Child* child : ended) {
-    const ExitState& exit = *child->process->Poll();
-    if (exit.ok() && !WasStopped(*child)) continue;
-    // Processes that ended between two checks count as simultaneous: the cause takes precedence
-    // over its consequences.
-    if (culprit == nullptr || (IsConsequence(*culprit->process->Poll()) && !IsConsequence(exit))) {
-      culprit = child;
+// ---- Elastic jobs -------------------------------------------------------------------------------
+
+void Supervisor::PublishWorld() {
+  const std::vector<int> ranks = processes_.MemberRanks();
+  for (const auto& process : processes_.all()) {
+    if (options_.quiet || !process->is(Role::kTrainer)) continue;
+    const bool shown = !ranks.empty() && process->plan->rank == ranks[0];
+    process->ShowOn(shown ? shown_stdout() : -1);
+  }
+  const Status status = world_.Publish(ranks, Over());
+  if (!status.ok()) journal_.Say(ToString(status));
+}
+
+void Supervisor::LoseRanks(std::vector<JobProcess*>& ended) {
+  if (!plan_.elastic() || ended.empty()) return;
+  const int left = static_cast<int>(processes_.MemberRanks().size());
+  const bool enough = world_.Suffices(static_cast<size_t>(left), Over());
+  bool changed = Over();
+  for (size_t i = 0; i < ended.size();) {
+    JobProcess& process = *ended[i];
+    const ExitState exit = process.exit();
+    const bool lost = exit.signal != 0 && (enough || !MayRestart(*process.plan));
+    if (!process.is(Role::kTrainer) || (process.member && !lost)) {
+      ++i;
+      continue;
     }
+    std::string then = "before it took part";
+    if (process.member) {
+      then = absl::StrFormat(
+          enough ? "%d of %d ranks go on" : "%d of %d ranks are left, and the job needs %d", left,
+          plan_.workers, plan_.ranks_least);
+    }
+    const std::string name = process.plan->Name();
+    journal_.Note("lost", name, process.process->pid(), then);
+    journal_.Say(absl::StrFormat("%s: %s: %s", name, exit.Text(), then));
+    if (process.member && !enough) return;
+    changed = changed || process.member;
+    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
+    if (exit.signal != 0 && MayRestart(*process.plan)) StartAgain(process, /*member=*/false);
   }
-  if (culprit == nullptr) return;
-  failure_ = FailureOf(*culprit);
+  if (changed) PublishWorld();
 }
 
-void Supervisor::BlameSilent() {
-  if (!failure_ || phase_ != Phase::kStoppingTrainers || kill_now_) return;
-  if (failure_->silent_s > 0 || failure_->exit.code != kExitLostPeer) return;
-  for (const auto& child : children_) {
-    if (child->plan->role != Role::kTrainer || !child->process->running()) continue;
-    child->silent = std::chrono::seconds(options_.grace_s);
-    failure_ = FailureOf(*child);
-    return;
+void Supervisor::Admit(int rank) {
+  for (const auto& process : processes_.all()) {
+    const bool meant = process->is(Role::kTrainer) && process->plan->rank == rank &&
+                       !process->member && process->running();
+    if (!meant || !stop_.running() || Over()) continue;
+    process->member = true;
+    const std::string text = absl::StrFormat("takes part: %d of %d ranks",
+                                             processes_.MemberRanks().size(), plan_.workers);
+    journal_.Note("joined", process->plan->Name(), process->process->pid(), text);
+    journal_.Say(process->plan->Name() + " " + text);
+    return PublishWorld();
   }
 }
 
-Failure Supervisor::FailureOf(Child& child) const {
-  Failure failure;
-  failure.role = child.plan->Kind();
-  failure.rank = child.plan->rank;
-  failure.host = HostName();
-  failure.pid = child.process->pid();
-  const auto exit = child.process->Poll();
-  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // SIGKILL is still in progress
-  failure.early = failure.exit.ok();
-  failure.stuck = child.stuck;
-  failure.silent_s = Seconds(child.silent);
-  failure.after_s = Seconds(SteadyNow() - started_);
-  failure.time = WallClockText();
-  failure.log_file = child.plan->log_file;
-  failure.last_lines = LastLines(failure.log_file, kReportLines);
-  return failure;
+void Supervisor::StartLostRanks() {
+  if (stop_.stopping() || Over()) return;
+  std::vector<JobProcess*> lost;
+  for (const auto& process : processes_.all()) {
+    if (process->is(Role::kTrainer) && process->seen_end) lost.push_back(process.get());
+  }
+  journal_.Say(
+      absl::StrFormat("SIGUSR1: %d of %d trainers are started again", lost.size(), plan_.workers));
+  for (const JobProcess* old : lost) Replace(*old, /*member=*/false);
 }
+
+// ---- The end of the job -------------------------------------------------------------------------
 
 void Supervisor::Advance() {
-  if (phase_ == Phase::kRunning) {
-    const bool trainers_here = std::any_of(children_.begin(), children_.end(), [](const auto& c) {
-      return c->plan->role == Role::kTrainer;
-    });
-    if (failure_) {
+  using Phase = StopSequence::Phase;
+  const bool trainers_run = processes_.AnyRunning(Role::kTrainer);
+  if (stop_.running()) {
+    if (failure_.known()) {
       StopTrainers(SIGTERM);
-    } else if (trainers_here && !AnyRunning(Role::kTrainer)) {
+    } else if (processes_.Has(Role::kTrainer) && !trainers_run) {
       if (!plan_.remote_workers) return StopPservers();
-      if (AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
+      if (processes_.AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
         std::fprintf(
             stderr,
             "tandemrun: the trainers of this host are done; its pservers go on for those of "
@@ -368,71 +380,45 @@ void Supervisor::Advance() {
       }
     }
   }
-  if (phase_ == Phase::kStoppingTrainers && !AnyRunning(Role::kTrainer)) StopPservers();
-  if (SteadyNow() < kill_at_) return;
-  kill_at_ = Time::max();
-  BlameSilent();
-  SignalRole(Role::kTrainer, SIGKILL);
-  if (kill_now_ || phase_ == Phase::kStoppingPservers) SignalRole(Role::kPserver, SIGKILL);
+  if (stop_.phase() == Phase::kStoppingTrainers && !trainers_run) StopPservers();
+  if (!stop_.TakeKill(SteadyNow())) return;
+  if (stop_.phase() == Phase::kStoppingTrainers && !stop_.kill_now()) {
+    failure_.PreferUnresponsive(processes_, std::chrono::seconds(options_.grace_s));
+  }
+  processes_.Signal(Role::kTrainer, SIGKILL);
+  if (stop_.kills_pservers()) processes_.Signal(Role::kPserver, SIGKILL);
 }
 
 void Supervisor::StopTrainers(int signal) {
-  phase_ = Phase::kStoppingTrainers;
-  SignalRole(Role::kTrainer, signal);
-  kill_at_ = SteadyNow() + std::chrono::seconds(options_.grace_s);
+  stop_.StopTrainers(SteadyNow());
+  processes_.Signal(Role::kTrainer, signal);
 }
 
 void Supervisor::StopPservers() {
-  phase_ = Phase::kStoppingPservers;
-  SignalRole(Role::kPserver, SIGTERM);
-  kill_at_ = SteadyNow() + std::chrono::seconds(options_.grace_s);
-}
-
-void Supervisor::SignalRole(Role role, int signal) {
-  for (const auto& child : children_) {
-    if (child->plan->role != role || !child->process->running()) continue;
-    child->stuck = child->stuck || signal == SIGKILL;
-    child->process->Signal(signal);
-  }
-}
-
-bool Supervisor::AnyRunning(Role role) const {
-  return std::any_of(children_.begin(), children_.end(), [role](const auto& c) {
-    return c->plan->role == role && c->process->running();
-  });
-}
-
-void Supervisor::FlushOutput() {
-  const Time deadline = SteadyNow() + kFlushMax;
-  for (const auto& child : children_) {
-    for (OutputChannel& channel : child->output) {
-      while (channel.write_fd() >= 0 && SteadyNow() < deadline) {
-        pollfd fd = {channel.write_fd(), POLLOUT, 0};
-        if (poll(&fd, 1, 100) > 0) channel.OnWritable();
-      }
-    }
-  }
+  stop_.StopPservers(SteadyNow());
+  processes_.Signal(Role::kPserver, SIGTERM);
 }
 
 int Supervisor::Conclude() {
-  // Repeated, because the first warning is far above by now.
-  if (!lost_.ok()) std::fprintf(stderr, "%s: warning: %s\n", options_.name, LostText().c_str());
-  if (!failure_) {
-    Note("done", "", 0, stop_signal_ == 0 ? "" : "stopped by " + SignalName(stop_signal_));
-    return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+  journal_.RepeatWarning();
+  if (!failure_.known()) {
+    const int signal = stop_.signal();
+    journal_.Note("done", "", 0, signal == 0 ? "" : "stopped by " + SignalName(signal));
+    return signal == 0 ? 0 : 128 + signal;
   }
-  Note("failed", absl::StrFormat("%s %d", failure_->role, failure_->rank), failure_->pid,
-       failure_->exit.Text());
+  const Failure& failure = failure_.get();
+  journal_.Note("failed", absl::StrFormat("%s %d", failure.role, failure.rank), failure.pid,
+                failure.exit.Text());
   std::vector<std::string> others;
-  for (const auto& child : children_) {
-    if (child->process->pid() == failure_->pid) continue;
-    others.push_back(child->plan->Name() + ": " + child->process->Poll()->Text());
+  for (const auto& process : processes_.all()) {
+    if (process->process->pid() == failure.pid) continue;
+    others.push_back(process->plan->Name() + ": " + process->exit().Text());
   }
   const std::string error_file = plan_.log_dir + "/error.json";
-  std::fputs(FailureText(plan_.job_name, *failure_, others, error_file).c_str(), stderr);
-  const Status written = WriteErrorFile(error_file, plan_.job_name, *failure_, others);
+  std::fputs(FailureText(plan_.job_name, failure, others, error_file).c_str(), stderr);
+  const Status written = WriteErrorFile(error_file, plan_.job_name, failure, others);
   if (!written.ok()) std::fprintf(stderr, "tandemrun: %s\n", ToString(written).c_str());
-  return JobExitCode(*failure_);
+  return JobExitCode(failure);
 }
 
 }  // namespace tandem::deploy

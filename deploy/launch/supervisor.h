@@ -1,29 +1,26 @@
 // Starts the processes of a plan, waits for them, and terminates all of them at the end.
 #pragma once
 
-#include <cstdio>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/fd.h"
 #include "common/base/status.h"
-#include "deploy/launch/failure_report.h"
+#include "deploy/launch/first_failure.h"
+#include "deploy/launch/job_journal.h"
+#include "deploy/launch/job_processes.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/output.h"
 #include "deploy/launch/process.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
+#include "deploy/launch/stop_sequence.h"
+#include "deploy/launch/world_membership.h"
 
 namespace tandem::deploy {
 
-// The phases of a job:
-//   running    until all trainers have ended with 0, or a failure, or a signal
-//   trainers   get SIGTERM (or the received signal), and SIGKILL after grace_s
-//   pservers   get SIGTERM once no trainer runs, and SIGKILL after grace_s
-// A second SIGINT or SIGTERM kills all processes immediately. Not thread-safe; waits only in
-// poll().
+// Runs a job in the phases of StopSequence. A second SIGINT or SIGTERM kills all processes
+// immediately. Not thread-safe; waits only in poll().
 class Supervisor {
  public:
   struct Options {
@@ -46,82 +43,57 @@ class Supervisor {
   StatusOr<int> Run();
 
  private:
-  enum class Phase { kRunning, kStoppingTrainers, kStoppingPservers };
-  struct Child;
-
   Status StartAll();
-  // `member`: see Child::member.
+  // `again`: it replaces another process. `member`: see JobProcess::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
-  Status OpenOutput(Child& child, SpawnRequest& request);
+  Status OpenOutput(JobProcess& process, SpawnRequest& request);
   void Loop();
   void WaitForEvents();
-  void TakeSignals();
   void OnSignal(int signal);
-  // The next four are in supervisor_waits.cc. Handles the reports of the processes.
-  void HandleRankReports();
+  void HandleReports();
   // Warns the user about a wait, and kills the awaited process after its limit: it hangs.
-  void HearWait(const ProcessWait& wait);
-  Child* Running(const NamedProcess& process) const;  // null: none
-  std::string NameOf(const NamedProcess& process) const;
-  void KillSilent(Child& child, const ProcessWait& wait);
-  void CollectEnded();
-  bool WasStopped(Child& child) const;
-  // Whether a pserver ended after an error of its storage. Its successor uses the state in its
-  // directory.
-  bool StorageFailed(Child& child) const;
+  void OnWait(const ProcessWait& wait);
+  void OnEnded(std::vector<JobProcess*> ended);
+  // Whether another program stopped the pserver while trainers run; tandemrun stops pservers last.
+  bool WasStopped(const JobProcess& process) const;
   // Removes drained pservers from `ended`: the job does not need them.
-  void LetGo(std::vector<Child*>& ended);
+  void ReleaseDrained(std::vector<JobProcess*>& ended);
   // Restarts processes that died and can return, and removes them from `ended`.
-  void Restart(std::vector<Child*>& ended);
+  void Restart(std::vector<JobProcess*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;
   // Starts a new process in place of `old`, which is destroyed.
-  void StartAgain(Child& old, bool member);
-  void Replace(const Child& old, bool member);
-  // The next six are for elastic jobs (supervisor_elastic.cc). Removes killed ranks from the world,
-  // and from `ended`, if the job can continue without them. A successor must first report that it
-  // is ready.
-  void LoseRanks(std::vector<Child*>& ended);
+  void StartAgain(JobProcess& old, bool member);
+  void Replace(const JobProcess& old, bool member);
+  // Removes killed ranks of an elastic job from the world, and from `ended`, if the job can
+  // continue without them. A successor must first report that it is ready.
+  void LoseRanks(std::vector<JobProcess*>& ended);
   void Admit(int rank);  // which has reported ready
-  void FillWorld();      // starts all lost ranks
-  void ChangeWorld();
-  Status PublishWorld(std::vector<int> members);
-  std::vector<int> RanksHere() const;  // members that run
+  void StartLostRanks();
+  // Notifies the running ranks of the members, and shows the output of the lowest one.
+  void PublishWorld();
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
   // Whether some ranks have reached the end of the job: a successor would find no peers.
-  bool Over() const;
-  void Blame(const std::vector<Child*>& ended);
-  // A trainer that lost a peer is not the cause while another trainer does not exit on request.
-  void BlameSilent();
-  Failure FailureOf(Child& child) const;
+  bool Over() const { return plan_.ranks_return() && processes_.AnyDone(); }
+  void BlameOneOf(const std::vector<JobProcess*>& ended);
+  // Does what the phase requires now: stops or kills processes.
   void Advance();
   void StopTrainers(int signal);
   void StopPservers();
-  void SignalRole(Role role, int signal);
-  bool AnyRunning(Role role) const;
-  // Adds an event to events.jsonl (job_record.h).
-  void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Warns once that the log directory is incomplete from now on; does nothing for OK.
-  void TellLost(const Status& why);
-  std::string LostText() const;
-  void FlushOutput();
   int Conclude();
 
   const LaunchPlan plan_;
   const Options options_;
+  const Time started_;
   Fd signals_;
-  RankReportFifo rank_words_;
+  RankReportFifo reports_;
   PserverSockets sockets_;
-  std::vector<std::unique_ptr<Child>> children_;
-  Phase phase_ = Phase::kRunning;
-  Time started_{}, kill_at_ = Time::max();
+  JobJournal journal_;
+  JobProcesses processes_;
+  StopSequence stop_;
+  WorldMembership world_;
+  FirstFailure failure_;
   int restarts_ = 0;
-  int64_t world_version_ = 0;
-  int stop_signal_ = 0;    // received signal; 0: none
-  Time stopped_at_{};      // time of stop_signal_
-  bool kill_now_ = false;  // a second signal was received
   bool told_remote_ = false;
-  std::optional<Failure> failure_;
-  Status lost_;  // the reason why the log directory lacks lines; OK: it is complete
 };
 
 }  // namespace tandem::deploy

@@ -22,9 +22,8 @@
 namespace tandem::deploy {
 namespace {
 
-StatusOr<std::vector<tandem::Endpoint>> ParseList(const std::string& flag,
-                                                  const std::string& list) {
-  std::vector<tandem::Endpoint> all;
+StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::string& list) {
+  std::vector<Endpoint> all;
   for (const auto part : absl::StrSplit(list, ',', absl::SkipEmpty())) {
     auto endpoint = ParseEndpoint(std::string(part));
     if (!endpoint.ok()) return Annotate(endpoint.status(), flag);
@@ -61,14 +60,14 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
     if (p.status_page.empty()) continue;
     std::string address = p.status_page.substr(p.status_page.find("//") + 2);
     while (address.ends_with('/')) address.pop_back();
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pages.push_back({p.role, p.rank, endpoint});
   }
   PserverChanges changes = ReadPserverChanges(access.folder);
   for (const auto& [index, address] : changes.added) {
     // An earlier addition that was taken back
     if (index != static_cast<int>(access.pservers.size())) continue;
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint, ParseEndpoint(address));
+    TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pservers.push_back(endpoint);
   }
   access.drained = std::move(changes.drained);
@@ -206,7 +205,7 @@ void NoteEvent(const JobAccess& job, const JobEvent& event) {
 }
 
 struct ServerAccess::Impl {
-  tandem::Endpoint endpoint;
+  Endpoint endpoint;
   std::string name, job, uri;
   rpc::TlsFiles tls;
   bool insecure_allow_network = false;
@@ -267,7 +266,7 @@ std::string Page::Fact(const std::string& name) const {
   return it == facts.end() ? "" : it->second;
 }
 
-StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout) {
+StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout) {
   using nlohmann::json;
   TD_ASSIGN_OR_RETURN(const std::string body, http::HttpGet(address, "/status.json", timeout));
   const json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);

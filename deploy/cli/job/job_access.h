@@ -32,15 +32,15 @@ namespace tandem::deploy {
 struct PageAddress {
   std::string role;  // pserver, trainer
   int rank = 0;
-  tandem::Endpoint endpoint;
+  Endpoint endpoint;
 };
 
 struct JobAccess {
   std::string job;     // "": unknown; servers with a secret reject that
   std::string folder;  // tandemrun's log directory; "": the user gave addresses
   std::optional<JobRecord> record;
-  std::vector<tandem::Endpoint> pservers;  // includes those that the directory's events added later
-  std::set<int> drained;                   // indices in pservers; they may have ended
+  std::vector<Endpoint> pservers;  // includes those that the directory's events added later
+  std::set<int> drained;           // indices in pservers; they may have ended
   std::vector<PageAddress> pages;
   std::string secret;  // "": no secret is proved
   rpc::TlsFiles tls;
@@ -93,6 +93,6 @@ struct Page {
   std::map<std::string, std::vector<std::pair<double, double>>> series;  // NaN: not finite
   std::string Fact(const std::string& name) const;                       // "": no such fact
 };
-StatusOr<Page> ReadPage(const tandem::Endpoint& address, Duration timeout);
+StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout);
 
 }  // namespace tandem::deploy

@@ -24,7 +24,7 @@ StatusOr<JobChannels> ConnectPservers(const JobAccess& access) {
   options.transport = ps::PsTransport::kGrpc;
   options.wait_for_servers = access.drained.empty();
   std::vector<std::string> addresses;
-  for (const tandem::Endpoint& e : access.pservers) addresses.push_back(ToString(e));
+  for (const Endpoint& e : access.pservers) addresses.push_back(ToString(e));
   for (size_t i = 0; i < addresses.size() && !options.wait_for_servers; ++i) {
     StatusReply reply;
     const Status answer = ServerAccess(access, i).GetStatus(&reply);

@@ -30,8 +30,8 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   Supervisor::Options supervisor_options;
   supervisor_options.env = env;
-  supervisor_options.grace_s = options.grace_s;
-  supervisor_options.max_restarts = options.max_restarts;
+  supervisor_options.grace_s = options.supervision.grace_s;
+  supervisor_options.max_restarts = options.supervision.max_restarts;
   supervisor_options.quiet = launch.quiet;
   supervisor_options.only_stderr = launch.only_stderr;
   supervisor_options.name = launch.name;

@@ -197,8 +197,7 @@ Status RebalanceBody(const ParsedArgs& args) {
   const std::string added = args.Get("add");
   for (size_t begin = 0; begin < added.size();) {
     const size_t comma = std::min(added.find(',', begin), added.size());
-    TD_ASSIGN_OR_RETURN(const tandem::Endpoint endpoint,
-                        ParseEndpoint(added.substr(begin, comma - begin)));
+    TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(added.substr(begin, comma - begin)));
     what.added.push_back(ToString(endpoint));
     begin = comma + 1;
   }

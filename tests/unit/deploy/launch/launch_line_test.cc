@@ -47,7 +47,7 @@ TEST_F(LaunchLineTest, FieldsOfTheJobGoToTheTrainer) {
       "--epochs=3 --mode=local @/job.pbtxt --data.dir=here --batch-size=8 -- --log_format=json");
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->mode, deploy::LaunchMode::kLocal);
-  EXPECT_THAT(options->trainer_args, testing::ElementsAre("--epochs=3", "--data.dir=here",
+  EXPECT_THAT(options->workers.args, testing::ElementsAre("--epochs=3", "--data.dir=here",
                                                           "--batch_size=8", "--log_format=json"));
 }
 
@@ -71,7 +71,7 @@ TEST_F(LaunchLineTest, CommandsOfTheExamples) {
       const auto options = Options(command.insert(job, "@/examples/"));
       ASSERT_TRUE(options.ok()) << options.status();
       const std::string check = trainer + " --check --job_file=" + options->job_file + " " +
-                                absl::StrJoin(options->trainer_args, " ") + " >" + dir_ +
+                                absl::StrJoin(options->workers.args, " ") + " >" + dir_ +
                                 "/said 2>&1";
       EXPECT_EQ(std::system(check.c_str()), 0) << check << std::ifstream(dir_ + "/said").rdbuf();
     }

@@ -82,8 +82,8 @@ TEST_F(LaunchOptionsTest, UnderstoodLines) {
     const auto options = Options(c.line);
     ASSERT_TRUE(options.ok()) << options.status();
     EXPECT_EQ(options->mode, c.mode);
-    EXPECT_EQ(options->servers.size(), c.servers);
-    EXPECT_EQ(options->workers.size(), c.workers);
+    EXPECT_EQ(options->pservers.endpoints.size(), c.servers);
+    EXPECT_EQ(options->workers.endpoints.size(), c.workers);
   }
 }
 

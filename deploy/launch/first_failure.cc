@@ -1,0 +1,70 @@
+#include "deploy/launch/first_failure.h"
+
+#include <signal.h>
+
+#include "common/base/require.h"
+#include "deploy/launch/endpoints.h"
+#include "deploy/launch/job_record.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr size_t kReportLines = 20;
+
+// Whether the failure is only a consequence of another failure.
+bool IsConsequence(const ExitState& exit) {
+  return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
+}
+
+Failure FailureOf(JobProcess& process, Time started) {
+  Failure failure;
+  failure.role = process.plan->Kind();
+  failure.rank = process.plan->rank;
+  failure.host = HostName();
+  failure.pid = process.process->pid();
+  const std::optional<ExitState>& exit = process.process->Poll();
+  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // SIGKILL is still in progress
+  failure.early = failure.exit.ok();
+  failure.stuck = process.stuck;
+  failure.silent_s = Seconds(process.unresponsive);
+  failure.after_s = Seconds(SteadyNow() - started);
+  failure.time = WallClockText();
+  failure.log_file = process.plan->log_file;
+  failure.last_lines = LastLines(failure.log_file, kReportLines);
+  return failure;
+}
+
+}  // namespace
+
+const Failure& FirstFailure::get() const {
+  TD_REQUIRE(known());
+  return *failure_;
+}
+
+void FirstFailure::Blame(JobProcess& process) {
+  TD_REQUIRE(!known());
+  failure_ = FailureOf(process, started_);
+}
+
+void FirstFailure::BlameOneOf(const std::vector<JobProcess*>& failed) {
+  if (known()) return;
+  JobProcess* culprit = nullptr;
+  for (JobProcess* process : failed) {
+    if (culprit == nullptr || (IsConsequence(culprit->exit()) && !IsConsequence(process->exit()))) {
+      culprit = process;
+    }
+  }
+  if (culprit != nullptr) Blame(*culprit);
+}
+
+void FirstFailure::PreferUnresponsive(const JobProcesses& processes, Duration grace) {
+  if (!known() || failure_->silent_s > 0 || failure_->exit.code != kExitLostPeer) return;
+  for (const auto& process : processes.all()) {
+    if (!process->is(Role::kTrainer) || !process->running()) continue;
+    process->unresponsive = grace;
+    failure_ = FailureOf(*process, started_);
+    return;
+  }
+}
+
+}  // namespace tandem::deploy

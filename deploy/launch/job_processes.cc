@@ -1,0 +1,116 @@
+#include "deploy/launch/job_processes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+
+namespace tandem::deploy {
+
+JobProcesses::JobProcesses(int callers_per_worker) : callers_per_worker_(callers_per_worker) {
+  TD_REQUIRE(callers_per_worker > 0);
+}
+
+void JobProcesses::Add(std::unique_ptr<JobProcess> process) {
+  TD_REQUIRE(process->process.has_value());
+  TD_REQUIRE(std::none_of(all_.begin(), all_.end(), [&](const auto& p) {
+    return p->is(process->plan->role) && p->plan->rank == process->plan->rank && p->running();
+  }));
+  all_.push_back(std::move(process));
+}
+
+void JobProcesses::Remove(const JobProcess& process) {
+  const size_t removed = std::erase_if(all_, [&](const auto& p) { return p.get() == &process; });
+  TD_REQUIRE(removed == 1);
+}
+
+bool JobProcesses::Has(Role role) const {
+  return std::any_of(all_.begin(), all_.end(), [role](const auto& p) { return p->is(role); });
+}
+
+bool JobProcesses::AnyRunning(Role role) const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [role](const auto& p) { return p->is(role) && p->running(); });
+}
+
+bool JobProcesses::AnyDone() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const auto& p) { return !p->running() && p->exit().ok(); });
+}
+
+JobProcess* JobProcesses::Find(const NamedProcess& name) const {
+  const Role role = name.kind == "pserver" ? Role::kPserver : Role::kTrainer;
+  int rank = name.number;
+  if (name.kind == "caller") rank /= callers_per_worker_;
+  for (const auto& p : all_) {
+    if (p->is(role) && p->plan->rank == rank && p->running()) return p.get();
+  }
+  return nullptr;
+}
+
+std::string JobProcesses::NameOf(const NamedProcess& name) const {
+  const JobProcess* const process = Find(name);
+  return process != nullptr ? process->plan->Name()
+                            : absl::StrFormat("%s %d", name.kind, name.number);
+}
+
+std::vector<int> JobProcesses::MemberRanks() const {
+  std::vector<int> ranks;
+  for (const auto& p : all_) {
+    if (p->is(Role::kTrainer) && p->member && p->running()) ranks.push_back(p->plan->rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::vector<JobProcess*> JobProcesses::CollectEnded() {
+  std::vector<JobProcess*> ended;
+  for (const auto& p : all_) {
+    if (p->CollectEnd()) ended.push_back(p.get());
+  }
+  return ended;
+}
+
+void JobProcesses::Signal(Role role, int signal) {
+  for (const auto& p : all_) {
+    if (p->is(role)) p->Signal(signal);
+  }
+}
+
+void JobProcesses::Poll(std::vector<pollfd> fds, int timeout_ms) {
+  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether the channel waits to write
+  for (const auto& p : all_) {
+    for (OutputChannel& channel : p->output) {
+      const bool writing = channel.write_fd() >= 0;
+      const int fd = writing ? channel.write_fd() : channel.read_fd();
+      if (fd < 0) continue;
+      fds.push_back({fd, static_cast<short>(writing ? POLLOUT : POLLIN), 0});
+      owners.emplace_back(&channel, writing);
+    }
+  }
+  if (poll(fds.data(), fds.size(), timeout_ms) <= 0) return;
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (fds[fds.size() - owners.size() + i].revents == 0) continue;
+    owners[i].second ? owners[i].first->OnWritable() : owners[i].first->OnReadable();
+  }
+}
+
+void JobProcesses::CopyWindowSize() {
+  for (const auto& p : all_) {
+    for (OutputChannel& channel : p->output) channel.CopyWindowSize();
+  }
+}
+
+void JobProcesses::FlushOutput(Duration most) {
+  const Time deadline = SteadyNow() + most;
+  for (const auto& p : all_) {
+    for (OutputChannel& channel : p->output) {
+      while (channel.write_fd() >= 0 && SteadyNow() < deadline) {
+        pollfd fd = {channel.write_fd(), POLLOUT, 0};
+        if (poll(&fd, 1, 100) > 0) channel.OnWritable();
+      }
+    }
+  }
+}
+
+}  // namespace tandem::deploy

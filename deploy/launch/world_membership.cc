@@ -1,0 +1,26 @@
+#include "deploy/launch/world_membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/elastic_world.h"
+#include "common/base/require.h"
+
+namespace tandem::deploy {
+
+WorldMembership::WorldMembership(std::string file, int ranks_least)
+    : file_(std::move(file)), ranks_least_(ranks_least) {
+  TD_REQUIRE(elastic() == !file_.empty());
+}
+
+bool WorldMembership::Suffices(size_t left, bool over) const {
+  return left > 0 && (over || left >= static_cast<size_t>(ranks_least_));
+}
+
+Status WorldMembership::Publish(std::vector<int> members, bool over) {
+  TD_REQUIRE(elastic());
+  TD_REQUIRE(std::is_sorted(members.begin(), members.end()));
+  return WriteElasticWorld(file_, {++version_, ranks_least_, over, std::move(members)});
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,177 @@
+// The parts of a supervisor, without a job: the order of stopping, members, waits, first failure.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "common/base/elastic_world.h"
+#include "deploy/launch/first_failure.h"
+#include "deploy/launch/job_process.h"
+#include "deploy/launch/job_processes.h"
+#include "deploy/launch/job_record.h"
+#include "deploy/launch/stop_sequence.h"
+#include "deploy/launch/world_membership.h"
+
+namespace tandem::deploy {
+namespace {
+
+using std::chrono::seconds;
+using Phase = StopSequence::Phase;
+using Request = StopSequence::Request;
+
+const Time kStart = Time() + seconds(1000);
+
+TEST(StopSequenceTest, TrainersThenPserversEachWithTheGraceTime) {
+  StopSequence stop(seconds(10));
+  EXPECT_FALSE(stop.stopping());
+  EXPECT_FALSE(stop.TakeKill(kStart + seconds(1000000)));
+  EXPECT_EQ(stop.TakeSignal(SIGTERM, kStart), Request::kStop);
+  EXPECT_TRUE(stop.stopping());
+  stop.StopTrainers(kStart);
+  EXPECT_EQ(stop.phase(), Phase::kStoppingTrainers);
+  EXPECT_FALSE(stop.TakeKill(kStart + seconds(9)));
+  EXPECT_TRUE(stop.TakeKill(kStart + seconds(10)));
+  EXPECT_FALSE(stop.kills_pservers());
+  EXPECT_FALSE(stop.TakeKill(kStart + seconds(11))) << "a kill is due once";
+  stop.StopPservers(kStart + seconds(12));
+  EXPECT_EQ(stop.kill_at(), kStart + seconds(22));
+  EXPECT_TRUE(stop.TakeKill(kStart + seconds(22)));
+  EXPECT_TRUE(stop.kills_pservers());
+  EXPECT_EQ(stop.signal(), SIGTERM);
+}
+
+TEST(StopSequenceTest, SecondSignalKillsAllAtOnce) {
+  StopSequence stop(seconds(10));
+  EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kStop);
+  stop.StopTrainers(kStart);
+  // A terminal and a launcher may both deliver one Ctrl-C.
+  EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kRepeated);
+  EXPECT_FALSE(stop.kill_now());
+  EXPECT_EQ(stop.TakeSignal(SIGTERM, kStart + seconds(5)), Request::kKill);
+  EXPECT_TRUE(stop.kill_now());
+  EXPECT_TRUE(stop.TakeKill(kStart + seconds(5)));
+  EXPECT_TRUE(stop.kills_pservers());
+  EXPECT_EQ(stop.signal(), SIGINT);
+}
+
+class SupervisorPartsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path().string() + "/parts_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  // Starts a shell command as a trainer or pserver.
+  JobProcess* Run(Role role, int rank, const std::string& command) {
+    plans_.push_back(std::make_unique<ProcessPlan>());
+    ProcessPlan& plan = *plans_.back();
+    plan.role = role;
+    plan.rank = rank;
+    plan.log_file = dir_ + "/" + plan.Name();
+    auto process = *JobProcess::Open(plan);
+    SpawnRequest request{.argv = {"/bin/sh", "-c", command}, .env = {}};
+    request.stdout_fd = request.stderr_fd = process->log->fd();
+    EXPECT_TRUE(process->Start(request).ok());
+    JobProcess* const started = process.get();
+    processes_.Add(std::move(process));
+    return started;
+  }
+  void AwaitEnd(JobProcess* process) {
+    for (int i = 0; i < 2000 && !process->process->Poll(); ++i) {
+      processes_.Poll({}, /*timeout_ms=*/5);
+    }
+    ASSERT_FALSE(process->running());
+  }
+
+  std::string dir_;
+  std::vector<std::unique_ptr<ProcessPlan>> plans_;
+  JobProcesses processes_{/*callers_per_worker=*/2};
+};
+
+TEST_F(SupervisorPartsTest, MembersSuffice) {
+  const std::string file = dir_ + "/world";
+  WorldMembership world(file, 2);
+  EXPECT_TRUE(world.Suffices(2, /*over=*/false));
+  EXPECT_FALSE(world.Suffices(1, /*over=*/false));
+  EXPECT_TRUE(world.Suffices(1, /*over=*/true)) << "the others have reached the end of the job";
+  EXPECT_FALSE(world.Suffices(0, /*over=*/true));
+  ASSERT_TRUE(world.Publish({0, 1, 2}, /*over=*/false).ok());
+  ASSERT_TRUE(world.Publish({0, 2}, /*over=*/true).ok());
+  const auto read = ReadElasticWorld(file);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, (ElasticWorld{2, 2, true, {0, 2}}));
+  EXPECT_FALSE(WorldMembership("", 0).elastic());
+}
+
+TEST_F(SupervisorPartsTest, AWaitIsWarnedOfOnceAndThenFatal) {
+  JobProcess process;
+  process.started = kStart;
+  ProcessWait wait;
+  wait.limit = seconds(30);
+  wait.start_limit = seconds(60);
+  const auto judge = [&](int waited, int now) {
+    wait.waited = seconds(waited);
+    return process.Judge(wait, kStart + seconds(now));
+  };
+  EXPECT_EQ(judge(20, 10), WaitVerdict::kIgnore) << "the wait began before this process";
+  EXPECT_EQ(judge(20, 25), WaitVerdict::kWarn);
+  EXPECT_EQ(judge(40, 45), WaitVerdict::kIgnore) << "the same wait, and it has not joined yet";
+  process.here = true;
+  EXPECT_EQ(judge(40, 45), WaitVerdict::kKill);
+  EXPECT_EQ(judge(5, 60), WaitVerdict::kWarn) << "another wait";
+  process.unresponsive = seconds(1);
+  EXPECT_EQ(judge(50, 60), WaitVerdict::kIgnore) << "it is killed already";
+}
+
+TEST_F(SupervisorPartsTest, ReportsNameRunningProcesses) {
+  JobProcess* const trainer = Run(Role::kTrainer, 1, "exit 0");
+  EXPECT_EQ(processes_.Find({"trainer", 1}), trainer);
+  EXPECT_EQ(processes_.Find({"caller", 3}), trainer) << "the second replica of trainer 1";
+  EXPECT_EQ(processes_.Find({"pserver", 1}), nullptr);
+  EXPECT_EQ(processes_.NameOf({"pserver", 1}), "pserver 1");
+  EXPECT_EQ(processes_.MemberRanks(), std::vector<int>{1});
+  EXPECT_FALSE(processes_.AnyDone());
+  AwaitEnd(trainer);
+  EXPECT_EQ(processes_.Find({"trainer", 1}), nullptr);
+  EXPECT_TRUE(processes_.Has(Role::kTrainer));
+  EXPECT_TRUE(processes_.AnyDone());
+  EXPECT_EQ(processes_.CollectEnded(), std::vector<JobProcess*>{trainer});
+  EXPECT_TRUE(processes_.CollectEnded().empty()) << "an end is reported once";
+}
+
+TEST_F(SupervisorPartsTest, TheCauseTakesPrecedence) {
+  const std::string lost_peer = "exit " + std::to_string(kExitLostPeer);
+  JobProcess* const first = Run(Role::kTrainer, 0, lost_peer);
+  JobProcess* const second = Run(Role::kTrainer, 1, "exit 3");
+  AwaitEnd(first);
+  AwaitEnd(second);
+  FirstFailure failure(SteadyNow());
+  failure.BlameOneOf({});
+  EXPECT_FALSE(failure.known());
+  failure.BlameOneOf({first, second});
+  ASSERT_TRUE(failure.known());
+  EXPECT_EQ(failure.get().rank, 1);
+  failure.BlameOneOf({first});
+  EXPECT_EQ(failure.get().rank, 1) << "the first failure stays";
+}
+
+TEST_F(SupervisorPartsTest, AnUnresponsiveTrainerIsTheCauseOfALostPeer) {
+  JobProcess* const lost = Run(Role::kTrainer, 0, "exit " + std::to_string(kExitLostPeer));
+  JobProcess* const hangs = Run(Role::kTrainer, 1, "while :; do sleep 1; done");
+  AwaitEnd(lost);
+  FirstFailure failure(SteadyNow());
+  failure.Blame(*lost);
+  failure.PreferUnresponsive(processes_, seconds(10));
+  EXPECT_EQ(failure.get().rank, 1);
+  EXPECT_EQ(failure.get().silent_s, 10);
+  processes_.Signal(Role::kTrainer, SIGKILL);
+  AwaitEnd(hangs);
+  EXPECT_TRUE(hangs->stuck);
+}
+
+}  // namespace
+}  // namespace tandem::deploy
