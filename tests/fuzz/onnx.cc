@@ -14,12 +14,12 @@ constexpr size_t kSeedBytesMax = 8192;  // larger models take too long
 
 bool Accepts(std::string_view input) {
   CpuDevice device;
-  onnx::OnnxImportOptions options;
-  options.loss = onnx::OnnxImportOptions::Loss::kNone;
+  onnx::ImportOptions options;
+  options.loss = onnx::ImportOptions::Loss::kNone;
   ::onnx::ModelProto model;
   model.ParseFromArray(input.data(), static_cast<int>(input.size()));
   if (model.graph().output_size() > 1) options.output = model.graph().output(0).name();
-  const auto import = onnx::ImportOnnx(input, "m.onnx", options, device);
+  const auto import = onnx::ImportModel(input, "m.onnx", options, device);
   CHECK(import.ok() || import.status().message().find("m.onnx") != std::string::npos)
       << import.status();
   if (import.ok()) CHECK(Verify(import->program).ok());
@@ -28,7 +28,7 @@ bool Accepts(std::string_view input) {
 
 void AddSeed(const Program& program, std::vector<std::string>& seeds) {
   CpuDevice device;
-  const auto model = onnx::ExportOnnx(program, *onnx::ValuesOf(program, device), {}, {});
+  const auto model = onnx::ExportModel(program, *onnx::ValuesOf(program, device), {}, {});
   CHECK(model.ok()) << model.status();
   // Some operators can be exported but not imported.
   if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);

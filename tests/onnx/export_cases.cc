@@ -13,7 +13,8 @@ Status Write(const OnnxCase& c, const std::string& dir) {
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const trainer::TensorMap values, ValuesOf(c.program, device));
   TD_ASSIGN_OR_RETURN(const trainer::TensorMap inputs, InputsOf(c.program, /*seed=*/7, device));
-  TD_ASSIGN_OR_RETURN(const OnnxModel model, ExportOnnx(c.program, values, {}, {{"case", c.name}}));
+  TD_ASSIGN_OR_RETURN(const ExportedModel model,
+                      ExportModel(c.program, values, {}, {{"case", c.name}}));
   TD_ASSIGN_OR_RETURN(const trainer::TensorMap results,
                       RunForTest(c.program, values, inputs, model.outputs, device));
   std::ofstream(dir + "/" + c.name + ".onnx", std::ios::binary) << model.bytes;

@@ -20,7 +20,7 @@ std::vector<std::string> Models() {
   CpuDevice device;
   for (const OnnxCase& c : OnnxCases()) {
     if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;  // slow
-    const auto model = ExportOnnx(c.program, *ValuesOf(c.program, device), {}, {});
+    const auto model = ExportModel(c.program, *ValuesOf(c.program, device), {}, {});
     CHECK(model.ok()) << c.name << ": " << model.status();
     models.push_back(model->bytes);
   }
@@ -31,9 +31,9 @@ std::vector<std::string> Models() {
 // the programs in `made`.
 void Check(const std::string& bytes, int64_t* made) {
   CpuDevice device;
-  OnnxImportOptions options;
-  options.loss = OnnxImportOptions::Loss::kNone;
-  const auto import = ImportOnnx(bytes, "m.onnx", options, device);
+  ImportOptions options;
+  options.loss = ImportOptions::Loss::kNone;
+  const auto import = ImportModel(bytes, "m.onnx", options, device);
   if (import.ok()) {
     ++*made;
     Program program = import->program;

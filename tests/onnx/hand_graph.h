@@ -85,20 +85,20 @@ class HandGraph {
   }
 
   // Imports the output of the last node, or `output`.
-  StatusOr<OnnxImport> Import(OnnxImportOptions::Loss loss = OnnxImportOptions::Loss::kNone,
-                              const std::string& output = "") const {
+  StatusOr<ImportedModel> Import(ImportOptions::Loss loss = ImportOptions::Loss::kNone,
+                                 const std::string& output = "") const {
     ::onnx::ModelProto model = model_;
     *model.mutable_graph() = graph_;
     const ::onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
     model.mutable_graph()->add_output()->set_name(output.empty() ? last.output(0) : output);
-    OnnxImportOptions options;
-    options.folder = folder_;
+    ImportOptions options;
+    options.dir = folder_;
     options.loss = loss;
     options.rename = {{"x", "x"}};
     CpuDevice device;
-    return ImportOnnx(model.SerializeAsString(), "m.onnx", options, device);
+    return ImportModel(model.SerializeAsString(), "m.onnx", options, device);
   }
-  std::string Refused(OnnxImportOptions::Loss loss = OnnxImportOptions::Loss::kNone) const {
+  std::string Refused(ImportOptions::Loss loss = ImportOptions::Loss::kNone) const {
     const auto import = Import(loss);
     EXPECT_FALSE(import.ok());
     return ToString(import.status());

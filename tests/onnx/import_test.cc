@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
-using Loss = OnnxImportOptions::Loss;
+using Loss = ImportOptions::Loss;
 using Graph = HandGraph;
 
 // Gelu as torch.onnx, TensorFlow and Tandem write it.
@@ -185,7 +185,7 @@ Graph Turned() {
   return graph;
 }
 
-Shape ShapeFor(const StatusOr<OnnxImport>& import, int64_t batch, const std::string& var) {
+Shape ShapeFor(const StatusOr<ImportedModel>& import, int64_t batch, const std::string& var) {
   EXPECT_TRUE(import.ok()) << import.status();
   if (!import.ok()) return {};
   Program program = import->program;

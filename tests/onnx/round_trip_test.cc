@@ -27,22 +27,22 @@ const OnnxCase& CaseOf(const std::string& name) {
   LOG(FATAL) << name;
 }
 
-StatusOr<OnnxModel> Exported(const Program& program, std::vector<std::string> outputs = {}) {
+StatusOr<ExportedModel> Exported(const Program& program, std::vector<std::string> outputs = {}) {
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const trainer::TensorMap values, ValuesOf(program, device));
-  return ExportOnnx(program, values, std::move(outputs), {});
+  return ExportModel(program, values, std::move(outputs), {});
 }
 
 // The error message for LeNet's model after `change`.
 std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
-                    const OnnxImportOptions& options = {}) {
+                    const ImportOptions& options = {}) {
   const auto model = Exported(CaseOf("lenet").program);
   CHECK(model.ok()) << model.status();
   ::onnx::ModelProto proto;
   CHECK(proto.ParseFromString(model->bytes));
   change(proto);
   CpuDevice device;
-  const auto import = ImportOnnx(proto.SerializeAsString(), "m.onnx", options, device);
+  const auto import = ImportModel(proto.SerializeAsString(), "m.onnx", options, device);
   CHECK(!import.ok());
   EXPECT_THAT(import.status().message(), HasSubstr("m.onnx"));
   return ToString(import.status());
@@ -56,7 +56,7 @@ std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
 }
 
 // Checks that each value is computed once, as ONNX requires.
-void ExpectEveryValueOnce(const OnnxModel& model) {
+void ExpectEveryValueOnce(const ExportedModel& model) {
   ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model.bytes));
   std::set<std::string> names;
@@ -77,13 +77,14 @@ struct Network {
 
 // Exports and imports `network`, with the same names for the inputs and `output`.
 StatusOr<Network> Returned(const Network& network, std::string* output, Device& device) {
-  TD_ASSIGN_OR_RETURN(const OnnxModel model, ExportOnnx(network.program, network.values, {}, {}));
+  TD_ASSIGN_OR_RETURN(const ExportedModel model,
+                      ExportModel(network.program, network.values, {}, {}));
   ExpectEveryValueOnce(model);
-  OnnxImportOptions options;
-  options.loss = OnnxImportOptions::Loss::kNone;
+  ImportOptions options;
+  options.loss = ImportOptions::Loss::kNone;
   options.output = *output = model.outputs.back();
   for (const std::string& name : model.inputs) options.rename[name] = name;
-  TD_ASSIGN_OR_RETURN(const OnnxImport back, ImportOnnx(model.bytes, "back", options, device));
+  TD_ASSIGN_OR_RETURN(const ImportedModel back, ImportModel(model.bytes, "back", options, device));
   return Network{back.program, back.tensors};
 }
 
@@ -192,17 +193,18 @@ TEST(OnnxExport, RefusesAMissingParameter) {
   const OnnxCase& c = CaseOf("deepfm");
   trainer::TensorMap values = *ValuesOf(c.program, device);
   values.erase("embedding_0.w");
-  const Status status = ExportOnnx(c.program, values, {}, {}).status();
+  const Status status = ExportModel(c.program, values, {}, {}).status();
   EXPECT_THAT(ToString(status), HasSubstr("operator 0, lookup_table of \"embedding_0.out\""));
   EXPECT_THAT(ToString(status), HasSubstr("no \"embedding_0.w\""));
   values["embedding_0.w"] = *Tensor::Make({DType::kF32, {2, 2}}, device);
-  EXPECT_EQ(ExportOnnx(c.program, values, {}, {}).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ExportModel(c.program, values, {}, {}).status().code(),
+            StatusCode::kFailedPrecondition);
 }
 
-TEST(OnnxImport, AddsALossThatCanBeTrained) {
+TEST(ImportedModel, AddsALossThatCanBeTrained) {
   const auto model = Exported(CaseOf("lenet").program);
   CpuDevice device;
-  const auto import = ImportOnnx(model->bytes, "m.onnx", {}, device);
+  const auto import = ImportModel(model->bytes, "m.onnx", {}, device);
   ASSERT_TRUE(import.ok()) << import.status();
   const Program& program = import->program;
   EXPECT_EQ(program.loss, "loss");
@@ -213,7 +215,7 @@ TEST(OnnxImport, AddsALossThatCanBeTrained) {
   EXPECT_EQ(import->tensors.size(), 10u);
 }
 
-TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
+TEST(ImportedModel, LeavesASoftmaxAtTheEndToTheLoss) {
   const auto model = Exported(CaseOf("lenet").program);
   ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model->bytes));
@@ -224,14 +226,14 @@ TEST(OnnxImport, LeavesASoftmaxAtTheEndToTheLoss) {
   softmax.add_output("probabilities");
   graph.mutable_output(0)->set_name("probabilities");
   CpuDevice device;
-  const auto import = ImportOnnx(proto.SerializeAsString(), "m.onnx", {}, device);
+  const auto import = ImportModel(proto.SerializeAsString(), "m.onnx", {}, device);
   ASSERT_TRUE(import.ok()) << import.status();
   ASSERT_EQ(import->notes.size(), 1u);
   EXPECT_THAT(import->notes[0], HasSubstr("Softmax at the end is left out"));
   for (const Op& op : import->program.ops) EXPECT_NE(op.type, "softmax");
 }
 
-TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
+TEST(ImportedModel, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Einsum"); }),
               HasSubstr("node 1, Einsum \"relu_0.out\": there is no operator for it [TD1215]"));
   EXPECT_THAT(Refused([](auto& m) {
@@ -254,7 +256,7 @@ TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
       HasSubstr("external data: location is \"\""));
 }
 
-TEST(OnnxImport, RefusesWhatIsWrong) {
+TEST(ImportedModel, RefusesWhatIsWrong) {
   EXPECT_THAT(
       Refused([](auto& m) { m.mutable_graph()->mutable_initializer(0)->set_raw_data("x"); }),
       HasSubstr("which are not there (DATA_LOSS)"));
@@ -270,7 +272,7 @@ TEST(OnnxImport, RefusesWhatIsWrong) {
   EXPECT_THAT(Refused([](auto&) {}, {.rename = {}, .output = "fc_9.out"}),
               HasSubstr("did you mean \"fc_2.out\"?"));
   CpuDevice device;
-  EXPECT_EQ(ImportOnnx("\xff\xff", "m.onnx", {}, device).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ImportModel("\xff\xff", "m.onnx", {}, device).status().code(), StatusCode::kDataLoss);
 }
 
 }  // namespace

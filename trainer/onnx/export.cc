@@ -28,7 +28,7 @@ bool AnyWritten(const Op& op, const Names& names) {
 }
 
 // Returns the inputs of slots named Label, and all values that are computed from them.
-Names BehindLabels(const Program& program) {
+Names DependOnLabels(const Program& program) {
   Names labels;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
     const auto& slots = FindOp(op->type)->inputs;
@@ -46,12 +46,12 @@ Names BehindLabels(const Program& program) {
   return labels;
 }
 
-// Returns the default outputs (ExportOnnx).
+// Returns the default outputs (ExportModel).
 std::vector<std::string> DefaultOutputs(const Program& program) {
-  const Names behind = BehindLabels(program);
+  const Names dependent = DependOnLabels(program);
   Names read;
   for (const Op& op : program.ops) {
-    if (behind.empty() || AnyRead(op, behind)) {
+    if (dependent.empty() || AnyRead(op, dependent)) {
       ForEachRead(op, [&](const std::string& name) { read.insert(name); });
     }
   }
@@ -60,8 +60,8 @@ std::vector<std::string> DefaultOutputs(const Program& program) {
     // Further outputs of an operator (statistics, a mask) do not count.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
-      if (program.FindVar(name)->kind != VarKind::kTemp || behind.contains(name)) continue;
-      if (read.contains(name) != behind.empty()) outputs.push_back(name);
+      if (program.FindVar(name)->kind != VarKind::kTemp || dependent.contains(name)) continue;
+      if (read.contains(name) != dependent.empty()) outputs.push_back(name);
     }
   }
   return outputs;
@@ -111,7 +111,7 @@ class ValueInfo {
     const TensorDesc& other = other_.FindVar(var)->desc;
     out->set_name(name);
     ::onnx::TypeProto_Tensor* type = out->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(OnnxType(desc.dtype));
+    type->set_elem_type(ElementTypeNumber(desc.dtype));
     ::onnx::TensorShapeProto* shape = type->mutable_shape();
     for (int axis = 0; axis < desc.shape.rank(); ++axis) {
       const int64_t size = desc.shape[axis];
@@ -130,9 +130,9 @@ class ValueInfo {
   Program one_, other_;
 };
 
-Status WriteOps(const Program& program, const std::vector<const Op*>& ops, OnnxGraphWriter& graph) {
+Status WriteOps(const Program& program, const std::vector<const Op*>& ops, GraphWriter& graph) {
   for (const Op* op : ops) {
-    Status status = op->run_if.empty() ? WriteOnnxOp(program, *op, graph)
+    Status status = op->run_if.empty() ? WriteOp(program, *op, graph)
                                        : Unimplemented("an operator with a condition");
     if (status.ok()) continue;
     return Annotate(
@@ -149,7 +149,7 @@ void WriteHead(const Program& program, const trainer::StringMap& metadata,
   model->set_producer_name("tandem");
   ::onnx::OperatorSetIdProto* opset = model->add_opset_import();
   opset->set_domain("");
-  opset->set_version(kOnnxOpset);
+  opset->set_version(kOpset);
   for (const auto& [key, value] : metadata) {
     ::onnx::StringStringEntryProto* entry = model->add_metadata_props();
     entry->set_key(key);
@@ -160,9 +160,9 @@ void WriteHead(const Program& program, const trainer::StringMap& metadata,
 
 }  // namespace
 
-StatusOr<OnnxModel> ExportOnnx(const Program& training, const trainer::TensorMap& tensors,
-                               std::vector<std::string> outputs,
-                               const trainer::StringMap& metadata) {
+StatusOr<ExportedModel> ExportModel(const Program& training, const trainer::TensorMap& tensors,
+                                    std::vector<std::string> outputs,
+                                    const trainer::StringMap& metadata) {
   const Program program = ForTest(training);
   if (outputs.empty()) outputs = DefaultOutputs(program);
   TD_RETURN_IF_ERROR(CheckOutputs(program, outputs));
@@ -170,10 +170,10 @@ StatusOr<OnnxModel> ExportOnnx(const Program& training, const trainer::TensorMap
   ::onnx::ModelProto model;
   WriteHead(program, metadata, &model);
   ::onnx::GraphProto& graph = *model.mutable_graph();
-  OnnxGraphWriter writer(program, tensors, graph);
+  GraphWriter writer(program, tensors, graph);
   const std::vector<const Op*> ops = OpsFor(program, outputs);
   TD_RETURN_IF_ERROR(WriteOps(program, ops, writer));
-  OnnxModel result;
+  ExportedModel result;
   for (const Var* var : program.VarsOf(VarKind::kData)) {
     if (!std::any_of(ops.begin(), ops.end(),
                      [&](const Op* op) { return AnyRead(*op, {var->name}); })) {

@@ -10,9 +10,9 @@
 
 namespace tandem::onnx {
 
-inline constexpr int kOnnxOpset = 12;
+inline constexpr int kOpset = 12;
 
-struct OnnxModel {
+struct ExportedModel {
   std::string bytes;                         // a serialized ModelProto
   std::vector<std::string> inputs, outputs;  // names of variables of the program
 };
@@ -26,8 +26,8 @@ struct OnnxModel {
 // NOT_FOUND: an output is not a variable, or `tensors` lacks a parameter. FAILED_PRECONDITION: a
 // tensor has another shape. UNIMPLEMENTED (names the operator and its position): it has no ONNX
 // form. RESOURCE_EXHAUSTED: the model exceeds ONNX's limit of 2 GiB.
-StatusOr<OnnxModel> ExportOnnx(const Program& program, const trainer::TensorMap& tensors,
-                               std::vector<std::string> outputs,
-                               const trainer::StringMap& metadata);
+StatusOr<ExportedModel> ExportModel(const Program& program, const trainer::TensorMap& tensors,
+                                    std::vector<std::string> outputs,
+                                    const trainer::StringMap& metadata);
 
 }  // namespace tandem::onnx

@@ -57,9 +57,9 @@ Status CheckName(const std::string& name) {
 
 }  // namespace
 
-StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name) {
+StatusOr<ExternalData::File*> ExternalData::Open(const std::string& name) {
   if (const auto it = files_.find(name); it != files_.end()) return &it->second;
-  const std::string path = folder_ + "/" + name;
+  const std::string path = dir_ + "/" + name;
   // Non-blocking, so that opening a pipe does not hang. Files that are not regular are rejected
   // below.
   File file;
@@ -83,11 +83,11 @@ StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name
   return &files_.emplace(name, std::move(file)).first->second;
 }
 
-StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const ::onnx::TensorProto& tensor,
-                                                         uint64_t bytes) {
+StatusOr<ExternalData::Range> ExternalData::Find(const ::onnx::TensorProto& tensor,
+                                                 uint64_t bytes) {
   TD_ASSIGN_OR_RETURN(const Place place, PlaceOf(tensor));
   TD_RETURN_IF_ERROR(CheckName(place.name));
-  if (folder_.empty()) {
+  if (dir_.empty()) {
     return Unimplemented("its numbers are in the file \"%s\", and the model has no folder",
                          place.name);
   }
@@ -96,7 +96,7 @@ StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const ::onnx::TensorPro
                     *place.length, bytes);
   }
   TD_ASSIGN_OR_RETURN(File* const file, Open(place.name));
-  const std::string path = folder_ + "/" + place.name;
+  const std::string path = dir_ + "/" + place.name;
   if (place.offset > file->bytes || bytes > file->bytes - place.offset) {
     return DataLoss(
         "external data: %s has %d bytes, the tensor needs %d from byte %d on [TD1212]; hint: copy "
@@ -111,7 +111,7 @@ StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const ::onnx::TensorPro
   return Range(file->fd.get(), path, place.offset);
 }
 
-Status OnnxExternalData::Range::ReadTo(std::span<char> bytes) const {
+Status ExternalData::Range::ReadTo(std::span<char> bytes) const {
   constexpr size_t kReadBytesMax = size_t{1} << 30;  // Linux reads at most 2 GiB at once
   uint64_t offset = offset_;
   while (!bytes.empty()) {

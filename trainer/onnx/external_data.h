@@ -17,10 +17,10 @@ class TensorProto;
 
 namespace tandem::onnx {
 
-class OnnxExternalData {
+class ExternalData {
  public:
-  // `folder`: the model's directory; empty: the model has no separate files, and every Find fails.
-  explicit OnnxExternalData(std::string folder) : folder_(std::move(folder)) {}
+  // `dir`: the model's directory; empty: the model has no separate files, and every Find fails.
+  explicit ExternalData(std::string dir) : dir_(std::move(dir)) {}
 
   class Range;
   // Finds the `bytes` bytes of `tensor` and checks that the file contains them, before the caller
@@ -37,12 +37,12 @@ class OnnxExternalData {
   };
   StatusOr<File*> Open(const std::string& name);
 
-  const std::string folder_;
+  const std::string dir_;
   std::map<std::string, File> files_;
 };
 
-// Valid as long as the OnnxExternalData exists.
-class OnnxExternalData::Range {
+// Valid as long as the ExternalData exists.
+class ExternalData::Range {
  public:
   Range(int fd, std::string path, uint64_t offset)
       : fd_(fd), path_(std::move(path)), offset_(offset) {}

@@ -49,7 +49,7 @@ std::vector<int64_t> DimsOf(const Shape& shape) {
 
 }  // namespace
 
-int OnnxType(DType dtype) {
+int ElementTypeNumber(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return ::onnx::TensorProto::FLOAT;
@@ -67,12 +67,12 @@ int OnnxType(DType dtype) {
   LOG(FATAL) << "no ONNX type for " << Name(dtype);
 }
 
-bool OnnxGraphWriter::IsWeight(const std::string& var) const {
+bool GraphWriter::IsWeight(const std::string& var) const {
   const Var* found = program_.FindVar(var);
   return found->kind != VarKind::kTemp && found->kind != VarKind::kData;
 }
 
-StatusOr<const Tensor*> OnnxGraphWriter::Weight(const std::string& var) const {
+StatusOr<const Tensor*> GraphWriter::Weight(const std::string& var) const {
   const auto it = tensors_.find(var);
   if (it == tensors_.end()) {
     return NotFound(
@@ -88,17 +88,17 @@ StatusOr<const Tensor*> OnnxGraphWriter::Weight(const std::string& var) const {
   return &it->second;
 }
 
-std::string OnnxGraphWriter::Add(const std::string& name, DType dtype,
-                                 const std::vector<int64_t>& dims, std::string bytes) {
+std::string GraphWriter::Add(const std::string& name, DType dtype, const std::vector<int64_t>& dims,
+                             std::string bytes) {
   ::onnx::TensorProto* out = graph_.add_initializer();
   out->set_name(name);
-  out->set_data_type(OnnxType(dtype));
+  out->set_data_type(ElementTypeNumber(dtype));
   out->mutable_dims()->Assign(dims.begin(), dims.end());
   out->set_raw_data(std::move(bytes));
   return name;
 }
 
-StatusOr<std::string> OnnxGraphWriter::Value(const std::string& var) {
+StatusOr<std::string> GraphWriter::Value(const std::string& var) {
   std::string& value = values_[{var, ""}];
   if (!value.empty()) return value;
   if (!IsWeight(var)) return value = var;
@@ -106,7 +106,7 @@ StatusOr<std::string> OnnxGraphWriter::Value(const std::string& var) {
   return value = Add(var, tensor->dtype(), DimsOf(tensor->shape()), BytesOf(*tensor));
 }
 
-StatusOr<std::string> OnnxGraphWriter::Transposed(const std::string& var) {
+StatusOr<std::string> GraphWriter::Transposed(const std::string& var) {
   std::string& value = values_[{var, "T"}];
   if (!value.empty()) return value;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
@@ -123,7 +123,7 @@ StatusOr<std::string> OnnxGraphWriter::Transposed(const std::string& var) {
   return value = Add(NewName(var + ".T"), tensor->dtype(), {columns, rows}, std::move(bytes));
 }
 
-StatusOr<std::string> OnnxGraphWriter::WithZeroRow(const std::string& var, int64_t row) {
+StatusOr<std::string> GraphWriter::WithZeroRow(const std::string& var, int64_t row) {
   std::string& value = values_[{var, std::to_string(row)}];
   if (!value.empty()) return value;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
@@ -134,8 +134,8 @@ StatusOr<std::string> OnnxGraphWriter::WithZeroRow(const std::string& var, int64
                      std::move(bytes));
 }
 
-void OnnxGraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
-                           const std::vector<std::string>& outputs, const AttrMap& attrs) {
+void GraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs, const AttrMap& attrs) {
   ::onnx::NodeProto* node = graph_.add_node();
   node->set_op_type(type);
   node->set_name(outputs[0]);
@@ -148,7 +148,7 @@ void OnnxGraphWriter::Node(const char* type, const std::vector<std::string>& inp
   }
 }
 
-std::string OnnxGraphWriter::NewName(const std::string& base) {
+std::string GraphWriter::NewName(const std::string& base) {
   std::string name = base;
   while (program_.FindVar(name) != nullptr || !names_.insert(name).second) {
     name = base + "/" + std::to_string(numbers_++);
@@ -156,14 +156,14 @@ std::string OnnxGraphWriter::NewName(const std::string& base) {
   return name;
 }
 
-std::string OnnxGraphWriter::Temp(const char* type, const std::vector<std::string>& inputs,
-                                  const AttrMap& attrs) {
+std::string GraphWriter::Temp(const char* type, const std::vector<std::string>& inputs,
+                              const AttrMap& attrs) {
   const std::string out = NewName(type);
   Node(type, inputs, {out}, attrs);
   return out;
 }
 
-std::string OnnxGraphWriter::Ints(const std::vector<int64_t>& values) {
+std::string GraphWriter::Ints(const std::vector<int64_t>& values) {
   const std::string key = "ints/" + absl::StrJoin(values, ",");
   std::string& name = constants_[key];
   if (!name.empty()) return name;
@@ -171,12 +171,12 @@ std::string OnnxGraphWriter::Ints(const std::vector<int64_t>& values) {
              Add(NewName(key), DType::kI64, {static_cast<int64_t>(values.size())}, BytesOf(values));
 }
 
-std::string OnnxGraphWriter::Float(double value) {
+std::string GraphWriter::Float(double value) {
   return Floats(absl::StrFormat("float/%.9g", value), {}, {static_cast<float>(value)});
 }
 
-std::string OnnxGraphWriter::Floats(const std::string& key, const std::vector<int64_t>& dims,
-                                    const std::vector<float>& values) {
+std::string GraphWriter::Floats(const std::string& key, const std::vector<int64_t>& dims,
+                                const std::vector<float>& values) {
   std::string& name = constants_[key];
   return name.empty() ? name = Add(NewName(key), DType::kF32, dims, BytesOf(values)) : name;
 }

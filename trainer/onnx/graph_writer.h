@@ -18,15 +18,14 @@ class TensorProto;
 
 namespace tandem::onnx {
 
-class OnnxGraphWriter {
+class GraphWriter {
  public:
   // All arguments must outlive this object.
-  OnnxGraphWriter(const Program& program, const trainer::TensorMap& tensors,
-                  ::onnx::GraphProto& graph)
+  GraphWriter(const Program& program, const trainer::TensorMap& tensors, ::onnx::GraphProto& graph)
       : program_(program), tensors_(tensors), graph_(graph) {}
 
   // Returns the ONNX value that holds variable `var`. A parameter or state becomes an initializer
-  // with its own name at the first request. NOT_FOUND and FAILED_PRECONDITION as for ExportOnnx.
+  // with its own name at the first request. NOT_FOUND and FAILED_PRECONDITION as for ExportModel.
   StatusOr<std::string> Value(const std::string& var);
   // Transformed copies of a variable become separate initializers. This one is the transpose: [n,k]
   // of a parameter [k,n].
@@ -69,6 +68,6 @@ class OnnxGraphWriter {
 };
 
 // ONNX's number of an element type. ONNX has all of Tandem's types.
-int OnnxType(DType dtype);
+int ElementTypeNumber(DType dtype);
 
 }  // namespace tandem::onnx

@@ -8,6 +8,7 @@
 #include "common/base/nearest.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/graph_reader.h"
+#include "trainer/onnx/node.h"
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/patterns.h"
 #include "trainer/onnx/torch_notes.h"
@@ -15,14 +16,14 @@
 namespace tandem::onnx {
 namespace {
 
-using Loss = OnnxImportOptions::Loss;
+using Loss = ImportOptions::Loss;
 
 StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   for (const auto& set : model.opset_import()) {
     if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
-    if (set.version() >= kOnnxOpsetMin && set.version() <= kOnnxOpsetMax) return set.version();
-    return Unimplemented("opset %d; those from %d to %d are read", set.version(), kOnnxOpsetMin,
-                         kOnnxOpsetMax);
+    if (set.version() >= kOpsetMin && set.version() <= kOpsetMax) return set.version();
+    return Unimplemented("opset %d; those from %d to %d are read", set.version(), kOpsetMin,
+                         kOpsetMax);
   }
   return DataLoss("this is no ONNX model: it names no opset");
 }
@@ -69,12 +70,12 @@ bool IsTrained(const TorchSignature& signature, const Roles& roles,
   return !one && !roles.channels.contains(name) && !signature.buffers.contains(name);
 }
 
-Status AddInitializers(const ::onnx::GraphProto& graph, OnnxGraphReader* reader) {
+Status AddInitializers(const ::onnx::GraphProto& graph, GraphReader* reader) {
   const TorchSignature signature = TorchSignatureOf(graph);
   const Roles roles = RolesOf(graph);
   for (const auto& tensor : graph.initializer()) {
     const bool trained = IsTrained(signature, roles, tensor);
-    TD_RETURN_IF_ERROR(reader->AddConstant(tensor.name(), tensor, trained));
+    TD_RETURN_IF_ERROR(reader->known().AddConstant(tensor.name(), tensor, trained));
   }
   return OkStatus();
 }
@@ -90,8 +91,8 @@ void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) 
       folded));
 }
 
-Status AddInputs(const ::onnx::GraphProto& graph, const OnnxImportOptions& options,
-                 OnnxGraphReader* reader) {
+Status AddInputs(const ::onnx::GraphProto& graph, const ImportOptions& options,
+                 GraphReader* reader) {
   const auto inputs = DataInputs(graph);
   std::vector<std::string> names;
   for (const auto* input : inputs) names.push_back(input->name());
@@ -102,7 +103,7 @@ Status AddInputs(const ::onnx::GraphProto& graph, const OnnxImportOptions& optio
   }
   for (const auto* input : inputs) {
     const auto renamed = options.rename.find(input->name());
-    std::string var = reader->NewVar(input->name());
+    std::string var = reader->program().NewVar(input->name());
     if (renamed != options.rename.end()) {
       var = renamed->second;
     } else if (inputs.size() == 1 && input->type().tensor_type().shape().dim_size() == 4) {
@@ -147,22 +148,22 @@ bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
 
 // `last`: the node is LastActivation.
 Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
-                OnnxGraphReader* reader) {
+                GraphReader* reader) {
   if (proto.output_size() == 0) return InvalidArgument("it has no output");
   if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
     return Unimplemented("domain \"%s\"", proto.domain());
   }
-  const OnnxNode node(proto, *reader);
-  if (last && proto.op_type() != "Sigmoid") TD_RETURN_IF_ERROR(CheckOnnxSoftmax(node));
+  const Node node(proto, *reader);
+  if (last && proto.op_type() != "Sigmoid") TD_RETURN_IF_ERROR(CheckSoftmax(node));
   if (!last || AnyReads(graph, proto.output(0))) {
-    TD_RETURN_IF_ERROR(ReadOnnxNode(proto.op_type(), node));
+    TD_RETURN_IF_ERROR(ConvertNode(proto.op_type(), node));
   }
-  return node.AllRead();
+  return node.attributes().AllRead();
 }
 
 // Reads all nodes except those in `gone`.
 Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::NodeProto*>& gone,
-                 const ::onnx::NodeProto* last, OnnxGraphReader* reader) {
+                 const ::onnx::NodeProto* last, GraphReader* reader) {
   for (int i = 0; i < graph.node_size(); ++i) {
     const ::onnx::NodeProto& proto = graph.node(i);
     if (gone.contains(&proto)) continue;
@@ -175,27 +176,27 @@ Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::N
 }
 
 // Adds a label with one number per element of `shape`. Its first dimension is that of `logits`.
-Status AddLabel(const std::string& logits, const Shape& shape, OnnxGraphReader* reader) {
-  TD_RETURN_IF_ERROR(reader->BatchOf(logits).status());
-  if (!reader->HasBatch(logits)) {
+Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* reader) {
+  TD_RETURN_IF_ERROR(reader->program().BatchOf(logits).status());
+  if (!reader->program().HasBatch(logits)) {
     return InvalidArgument(
         "the output is %s, of which the first dimension is not the batch; hint: --loss=none",
-        ToString(reader->Desc(logits).shape));
+        ToString(reader->program().Desc(logits).shape));
   }
-  return reader->AddVar({.name = "label",
-                         .kind = VarKind::kData,
-                         .desc = {DType::kI64, shape},
-                         .batch_leading = true});
+  return reader->program().AddVar({.name = "label",
+                                   .kind = VarKind::kData,
+                                   .desc = {DType::kI64, shape},
+                                   .batch_leading = true});
 }
 
-Status MeanLoss(const std::string& rows, Program* program, OnnxGraphReader* reader) {
-  program->loss = reader->NewVar("loss");
-  return reader->Append("mean", {{rows}}, {}, program->loss);
+Status MeanLoss(const std::string& rows, Program* program, GraphReader* reader) {
+  program->loss = reader->program().NewVar("loss");
+  return reader->program().Append("mean", {{rows}}, {}, program->loss);
 }
 
 // Adds the loss, with logits [..., classes] as rows and labels as a column.
-Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader, Program* program) {
-  const Shape shape = reader->Desc(logits).shape;
+Status SoftmaxLoss(std::string logits, GraphReader* reader, Program* program) {
+  const Shape shape = reader->program().Desc(logits).shape;
   if (shape.rank() < 2) {
     return InvalidArgument("the output is %s, no row of logits for each sample; hint: --loss=none",
                            ToString(shape));
@@ -206,34 +207,37 @@ Status SoftmaxLoss(std::string logits, OnnxGraphReader* reader, Program* program
   std::string label = "label";
   if (shape.rank() > 2) {
     const std::vector<int64_t> rows = {-1, shape[shape.rank() - 1]};
-    const std::string flat = reader->NewVar("loss.logits"), column = reader->NewVar("loss.label");
-    TD_RETURN_IF_ERROR(reader->Append("reshape", {{logits}}, {{"shape", rows}}, flat));
-    TD_RETURN_IF_ERROR(
-        reader->Append("reshape", {{label}}, {{"shape", std::vector<int64_t>{-1, 1}}}, column));
+    const std::string flat = reader->program().NewVar("loss.logits"),
+                      column = reader->program().NewVar("loss.label");
+    TD_RETURN_IF_ERROR(reader->program().Append("reshape", {{logits}}, {{"shape", rows}}, flat));
+    TD_RETURN_IF_ERROR(reader->program().Append("reshape", {{label}},
+                                                {{"shape", std::vector<int64_t>{-1, 1}}}, column));
     logits = flat;
     label = column;
   }
-  const std::string rows = reader->NewVar("loss.rows");
-  TD_RETURN_IF_ERROR(reader->Append(Op{.type = "softmax_with_cross_entropy",
-                                       .inputs = {{logits}, {label}},
-                                       .outputs = {{reader->NewVar("loss.softmax")}, {rows}}}));
+  const std::string rows = reader->program().NewVar("loss.rows");
+  TD_RETURN_IF_ERROR(reader->program().Append(
+      Op{.type = "softmax_with_cross_entropy",
+         .inputs = {{logits}, {label}},
+         .outputs = {{reader->program().NewVar("loss.softmax")}, {rows}}}));
   TD_RETURN_IF_ERROR(MeanLoss(rows, program, reader));
-  program->metrics = {reader->NewVar("accuracy")};
-  return reader->Append("accuracy", {{logits}, {label}}, {}, program->metrics[0]);
+  program->metrics = {reader->program().NewVar("accuracy")};
+  return reader->program().Append("accuracy", {{logits}, {label}}, {}, program->metrics[0]);
 }
 
-Status SigmoidLoss(const std::string& logits, OnnxGraphReader* reader, Program* program) {
-  TD_RETURN_IF_ERROR(AddLabel(logits, reader->Desc(logits).shape, reader));
-  const std::string rows = reader->NewVar("loss.rows");
-  TD_RETURN_IF_ERROR(reader->Append(Op{.type = "sigmoid_cross_entropy",
-                                       .inputs = {{logits}, {"label"}},
-                                       .outputs = {{reader->NewVar("loss.sigmoid")}, {rows}}}));
+Status SigmoidLoss(const std::string& logits, GraphReader* reader, Program* program) {
+  TD_RETURN_IF_ERROR(AddLabel(logits, reader->program().Desc(logits).shape, reader));
+  const std::string rows = reader->program().NewVar("loss.rows");
+  TD_RETURN_IF_ERROR(reader->program().Append(
+      Op{.type = "sigmoid_cross_entropy",
+         .inputs = {{logits}, {"label"}},
+         .outputs = {{reader->program().NewVar("loss.sigmoid")}, {rows}}}));
   return MeanLoss(rows, program, reader);
 }
 
-Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader, Program* program) {
+Status AddLoss(const std::string& output, Loss loss, GraphReader* reader, Program* program) {
   TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
-  if (reader->Desc(var).dtype != DType::kF32) {
+  if (reader->program().Desc(var).dtype != DType::kF32) {
     return InvalidArgument("output \"%s\" holds whole numbers", output);
   }
   switch (loss) {
@@ -247,14 +251,14 @@ Status AddLoss(const std::string& output, Loss loss, OnnxGraphReader* reader, Pr
   return OkStatus();
 }
 
-Status Read(::onnx::ModelProto& model, const OnnxImportOptions& options, Device& host,
-            OnnxImport* out) {
+Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& host,
+            ImportedModel* out) {
   TD_ASSIGN_OR_RETURN(const int64_t opset, OpsetOf(model));
   const std::set<const ::onnx::NodeProto*> gone = FusePatterns(model.mutable_graph());
   const ::onnx::GraphProto& graph = model.graph();
   out->program.name = graph.name();
-  OnnxExternalData external(options.folder);
-  OnnxGraphReader reader(opset, external, host, out);
+  ExternalData external(options.dir);
+  GraphReader reader(opset, external, host, out);
   TD_RETURN_IF_ERROR(AddInitializers(graph, &reader));
   if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
@@ -273,14 +277,14 @@ Status Read(::onnx::ModelProto& model, const OnnxImportOptions& options, Device&
 
 }  // namespace
 
-StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
-                                const OnnxImportOptions& options, Device& host) {
+StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& name,
+                                    const ImportOptions& options, Device& host) {
   ::onnx::ModelProto model;
   if (bytes.size() > INT_MAX ||
       !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return DataLoss("%s: this is no ONNX model, or it is damaged [TD2108]", name);
   }
-  OnnxImport out;
+  ImportedModel out;
   TD_RETURN_IF_ERROR(Annotate(Read(model, options, host, &out), name));
   return out;
 }

@@ -11,14 +11,14 @@
 
 namespace tandem::onnx {
 
-inline constexpr int kOnnxOpsetMin = 7, kOnnxOpsetMax = 21;
+inline constexpr int kOpsetMin = 7, kOpsetMax = 21;
 
-struct OnnxImportOptions {
+struct ImportOptions {
   // Maps inputs of the model to data variables. A single input with four dimensions is "img" by
   // default.
   std::map<std::string, std::string> rename;
   std::string output;  // output of the model to use; empty: its only one
-  std::string folder;  // directory of the model's data files; empty: there are none
+  std::string dir;     // directory of the model's data files; empty: there are none
   // The loss of the training program.
   // kSoftmax: the output [batch, ..., classes] contains logits of the i64 variable "label" [batch,
   // ...], which is [batch, 1] if there are no other dimensions. A final softmax is removed.
@@ -27,7 +27,7 @@ struct OnnxImportOptions {
   Loss loss = Loss::kSoftmax;
 };
 
-struct OnnxImport {
+struct ImportedModel {
   Program program;                 // built for some batch size
   trainer::TensorMap tensors;      // values of its parameters and states
   std::vector<std::string> notes;  // messages for the user
@@ -40,7 +40,7 @@ struct OnnxImport {
 // DATA_LOSS: the bytes are not a model, or tensors lack bytes that their shape needs. UNIMPLEMENTED
 // (names node, operator and attribute): Tandem has no counterpart. INVALID_ARGUMENT: the graph is
 // inconsistent, or the options do not fit.
-StatusOr<OnnxImport> ImportOnnx(std::string_view bytes, const std::string& name,
-                                const OnnxImportOptions& options, Device& host);
+StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& name,
+                                    const ImportOptions& options, Device& host);
 
 }  // namespace tandem::onnx

@@ -14,14 +14,14 @@ using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
 template <const char* kType>
-Status Plain(const OnnxNode& n) {
+Status Plain(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done(kType, {{x}});
 }
 constexpr char kRelu[] = "relu", kSigmoid[] = "sigmoid", kTanh[] = "tanh";
 
-Status Identity(const OnnxNode& n) {
-  const Tensor* known = n.has(0) ? n.graph().Untrained(n.value(0)) : nullptr;
+Status Identity(const Node& n) {
+  const Tensor* known = n.has(0) ? n.graph().known().Untrained(n.value(0)) : nullptr;
   if (known != nullptr) {
     n.Know(*known);
     return OkStatus();
@@ -30,7 +30,7 @@ Status Identity(const OnnxNode& n) {
   return n.Is(x);
 }
 
-Status Pow(const OnnxNode& n) {
+Status Pow(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const float* exponent = n.Scalar(1);
   const auto whole = n.Known(1);
@@ -44,15 +44,15 @@ Status Pow(const OnnxNode& n) {
 }
 
 // An Erf that FusePatterns has not replaced.
-Status Erf(const OnnxNode&) {
+Status Erf(const Node&) {
   return Unimplemented("other than in a gelu, x * 0.5 * (1 + Erf(x / sqrt 2))");
 }
-Status Sqrt(const OnnxNode&) {
+Status Sqrt(const Node&) {
   return Unimplemented(
       "other than in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + epsilon)");
 }
 
-Status Sum(const OnnxNode& n) {
+Status Sum(const Node& n) {
   Slots inputs(1);
   for (size_t i = 0; i < n.inputs(); ++i) {
     TD_ASSIGN_OR_RETURN(inputs[0].emplace_back(), n.in(i));
@@ -60,13 +60,15 @@ Status Sum(const OnnxNode& n) {
   return n.Done("sum", std::move(inputs));
 }
 
-Status Gemm(const OnnxNode& n) {
-  if (n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1 || n.Int("transA", 0) != 0) {
+Status Gemm(const Node& n) {
+  if (n.attributes().Float("alpha", 1) != 1 || n.attributes().Float("beta", 1) != 1 ||
+      n.attributes().Int("transA", 0) != 0) {
     return Unimplemented("alpha, beta or transA other than 1, 1, 0");
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   if (!n.has(1)) return InvalidArgument("input 1 is missing");
-  TD_ASSIGN_OR_RETURN(const std::string w, n.graph().Matrix(n.value(1), n.Int("transB", 0) != 0));
+  TD_ASSIGN_OR_RETURN(const std::string w,
+                      n.graph().Matrix(n.value(1), n.attributes().Int("transB", 0) != 0));
   Slots inputs = {{x}, {w}, {}};
   if (n.has(2)) {
     TD_ASSIGN_OR_RETURN(inputs[2].emplace_back(), n.in(2));
@@ -74,87 +76,91 @@ Status Gemm(const OnnxNode& n) {
   return n.Done("fc", std::move(inputs));
 }
 
-Status MatMul(const OnnxNode& n) {
+Status MatMul(const Node& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
-  const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
+  const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
   if (of_y.rank() != 2 || of_x.rank() < 2) return n.Done("matmul", {{x}, {y}});
   if (of_x.rank() == 2) return n.Done("fc", {{x}, {y}, {}});
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
-  TD_ASSIGN_OR_RETURN(const Ints rows, OnnxFillSizes(n.graph(), x, {-1, of_x[of_x.rank() - 1]}));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints rows,
+                      FillSizes(n.graph().program(), x, {-1, of_x[of_x.rank() - 1]}));
   TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, rows));
   TD_ASSIGN_OR_RETURN(x, n.Temp("fc", {{x}, {y}, {}}));
   sizes.back() = of_y[1];
   return n.Reshape(x, sizes);
 }
 
-Status Transpose(const OnnxNode& n) {
+Status Transpose(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   Ints reversed;
-  for (int axis = n.graph().Desc(x).shape.rank(); axis-- > 0;) reversed.push_back(axis);
-  return n.Done("transpose", {{x}}, {{"axis", n.Ints("perm", reversed)}});
+  for (int axis = n.graph().program().Desc(x).shape.rank(); axis-- > 0;) reversed.push_back(axis);
+  return n.Done("transpose", {{x}}, {{"axis", n.attributes().Ints("perm", reversed)}});
 }
 
-Status Softmax(const OnnxNode& n) {
-  TD_RETURN_IF_ERROR(CheckOnnxSoftmax(n));
+Status Softmax(const Node& n) {
+  TD_RETURN_IF_ERROR(CheckSoftmax(n));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("softmax", {{x}});
 }
 
-Status Split(const OnnxNode& n) {
+Status Split(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  Ints sections = n.Ints("split", {});
+  Ints sections = n.attributes().Ints("split", {});
   if (n.has(1)) {
     TD_ASSIGN_OR_RETURN(sections, n.ConstantInts(1));
   }
   const auto parts = static_cast<int64_t>(n.outputs());
-  TD_RETURN_IF_ERROR(n.Only("num_outputs", parts));
-  AttrMap attrs = {{"axis", n.Int("axis", 0)}, {"num", sections.empty() ? parts : 0}};
+  TD_RETURN_IF_ERROR(n.attributes().Only("num_outputs", parts));
+  AttrMap attrs = {{"axis", n.attributes().Int("axis", 0)}, {"num", sections.empty() ? parts : 0}};
   attrs["sections"] = sections;
   std::vector<std::string> outs;
   for (size_t i = 0; i < n.outputs(); ++i) {
-    outs.push_back(n.graph().NewVar(n.out(i)));
+    outs.push_back(n.graph().program().NewVar(n.out(i)));
     n.graph().Bind(n.out(i), outs.back());
   }
-  return n.graph().Append(
+  return n.graph().program().Append(
       Op{.type = "split", .inputs = {{x}}, .outputs = {outs}, .attrs = std::move(attrs)});
 }
 
-Status Dropout(const OnnxNode& n) {
+Status Dropout(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   if (n.outputs() > 1) return Unimplemented("a mask as a second output");
-  n.Int("seed", 0);
-  double ratio = n.Float("ratio", 0.5);
+  n.attributes().Int("seed", 0);
+  double ratio = n.attributes().Float("ratio", 0.5);
   if (n.has(1)) {
     const float* given = n.Scalar(1);
     if (given == nullptr) return Unimplemented("a ratio that is computed");
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);
-  if (n.graph().program().FindVar(kDropoutPosition) == nullptr) {
-    TD_RETURN_IF_ERROR(n.graph().AddVar({.name = kDropoutPosition,
-                                         .kind = VarKind::kState,
-                                         .desc = {DType::kI64, {4}},
-                                         .saved = false}));
+  if (n.graph().program().forward().FindVar(kDropoutPosition) == nullptr) {
+    TD_RETURN_IF_ERROR(n.graph().program().AddVar({.name = kDropoutPosition,
+                                                   .kind = VarKind::kState,
+                                                   .desc = {DType::kI64, {4}},
+                                                   .saved = false}));
   }
   return n.Done("dropout", {{x}, {kDropoutPosition}},
-                {{"dropout_prob", ratio}, {"name", n.graph().NewVar(n.out())}});
+                {{"dropout_prob", ratio}, {"name", n.graph().program().NewVar(n.out())}});
 }
 
 template <const char* kType>
-Status Reduce(const OnnxNode& n) {
+Status Reduce(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(n.Only("noop_with_empty_axes", 0));
+  TD_RETURN_IF_ERROR(n.attributes().Only("noop_with_empty_axes", 0));
   const bool sum = std::string_view(kType) == "reduce_sum";
-  TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(sum ? 12 : 17, n.graph().Desc(x).shape.rank()));
-  return n.Done(kType, {{x}}, {{"dim", axes}, {"keep_dim", n.Int("keepdims", 1) != 0}});
+  TD_ASSIGN_OR_RETURN(const Ints axes,
+                      n.Axes(sum ? 12 : 17, n.graph().program().Desc(x).shape.rank()));
+  return n.Done(kType, {{x}},
+                {{"dim", axes}, {"keep_dim", n.attributes().Int("keepdims", 1) != 0}});
 }
 constexpr char kReduceSum[] = "reduce_sum", kReduceMean[] = "reduce_mean",
                kReduceMax[] = "reduce_max";
 
-Status Gelu(const OnnxNode& n) {
+Status Gelu(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  return n.Done("gelu", {{x}}, {{"approximate", n.Text("approximate", "none") == "tanh"}});
+  return n.Done("gelu", {{x}},
+                {{"approximate", n.attributes().Text("approximate", "none") == "tanh"}});
 }
 
 // Whether the work of a node depends on computed numbers.
@@ -164,7 +170,7 @@ bool IsControl(std::string_view type) {
          type.starts_with("Sequence");
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"Dropout", Dropout},
     {"Erf", Erf},
     {"Gelu", Gelu},
@@ -187,24 +193,24 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-Status CheckOnnxLastAxis(const OnnxNode& n, const std::string& x, int64_t fallback) {
-  const int rank = n.graph().Desc(x).shape.rank();
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", fallback), rank));
+Status CheckLastAxis(const Node& n, const std::string& x, int64_t fallback) {
+  const int rank = n.graph().program().Desc(x).shape.rank();
+  TD_ASSIGN_OR_RETURN(const int64_t axis,
+                      NonNegativeAxis(n.attributes().Int("axis", fallback), rank));
   return axis == rank - 1 ? OkStatus()
                           : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
 }
 
-Status CheckOnnxSoftmax(const OnnxNode& n) {
+Status CheckSoftmax(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  return CheckOnnxLastAxis(n, x, n.opset() < 13 ? 1 : -1);
+  return CheckLastAxis(n, x, n.opset() < 13 ? 1 : -1);
 }
 
-Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
-  for (const std::span<const OnnxReadRow> rows :
-       {std::span<const OnnxReadRow>(kRows), OnnxActivationReaders(), OnnxElementReaders(),
-        OnnxImageReaders(), OnnxKnownReaders(), OnnxNormReaders(), OnnxRecurrentReaders(),
-        OnnxResizeReaders(), OnnxShapeReaders()}) {
-    for (const OnnxReadRow& row : rows) {
+Status ConvertNode(const std::string& type, const Node& node) {
+  for (const std::span<const ReadRow> rows :
+       {std::span<const ReadRow>(kRows), ActivationReaders(), ElementReaders(), ImageReaders(),
+        KnownReaders(), NormReaders(), RecurrentReaders(), ResizeReaders(), ShapeReaders()}) {
+    for (const ReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }
   }

@@ -4,50 +4,41 @@
 #include <span>
 #include <string>
 
-#include "trainer/onnx/graph_reader.h"
+#include "trainer/onnx/node.h"
 
 namespace tandem::onnx {
 
-using OnnxReadFn = Status (*)(const OnnxNode& node);
+using ReadFn = Status (*)(const Node& node);
 
-struct OnnxReadRow {
+struct ReadRow {
   const char* type;
-  OnnxReadFn read;
+  ReadFn read;
 };
 
 // Readers of activations that become several operators (op_readers_activations.cc).
-std::span<const OnnxReadRow> OnnxActivationReaders();
+std::span<const ReadRow> ActivationReaders();
 // Readers of other elementwise nodes (op_readers_elements.cc).
-std::span<const OnnxReadRow> OnnxElementReaders();
+std::span<const ReadRow> ElementReaders();
 // Readers of convolutions and poolings (op_readers_image.cc).
-std::span<const OnnxReadRow> OnnxImageReaders();
+std::span<const ReadRow> ImageReaders();
 // Readers of nodes whose results are usually known (op_readers_known.cc).
-std::span<const OnnxReadRow> OnnxKnownReaders();
+std::span<const ReadRow> KnownReaders();
 // Readers of normalisations (op_readers_norm.cc).
-std::span<const OnnxReadRow> OnnxNormReaders();
+std::span<const ReadRow> NormReaders();
 // Readers of recurrent layers (op_readers_recurrent.cc).
-std::span<const OnnxReadRow> OnnxRecurrentReaders();
+std::span<const ReadRow> RecurrentReaders();
 // Reader of Resize (op_readers_resize.cc).
-std::span<const OnnxReadRow> OnnxResizeReaders();
+std::span<const ReadRow> ResizeReaders();
 // Readers of nodes that change or compute shapes (op_readers_shape.cc).
-std::span<const OnnxReadRow> OnnxShapeReaders();
-
-// Returns the variable X op Y of an elementwise operator. The shape of X or Y must be a contiguous
-// part of the other's dimensions.
-StatusOr<std::string> OnnxElementwise(const OnnxNode& node, const std::string& type,
-                                      const std::string& x, const std::string& y);
-
-// Computes the result now if all inputs are known and not trained. `fn` gets the inputs of one
-// element as floats; shorter inputs are repeated. False: not all inputs are known.
-StatusOr<bool> FoldOnnx(const OnnxNode& node, float (*fn)(std::span<const float>));
+std::span<const ReadRow> ShapeReaders();
 
 // UNIMPLEMENTED: the attribute "axis" is not the last dimension of `x`.
-Status CheckOnnxLastAxis(const OnnxNode& node, const std::string& x, int64_t fallback);
+Status CheckLastAxis(const Node& node, const std::string& x, int64_t fallback);
 
 // UNIMPLEMENTED: the Softmax or LogSoftmax `node` is not over the last dimension.
-Status CheckOnnxSoftmax(const OnnxNode& node);
+Status CheckSoftmax(const Node& node);
 
 // Adds the operators for a node of type `type`. UNIMPLEMENTED: there is no operator for it.
-Status ReadOnnxNode(const std::string& type, const OnnxNode& node);
+Status ConvertNode(const std::string& type, const Node& node);
 
 }  // namespace tandem::onnx

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/op_readers_elements.h"
 
 namespace tandem::onnx {
 namespace {
@@ -9,12 +10,12 @@ namespace {
 constexpr double kLargest = std::numeric_limits<float>::max();
 
 // Returns min(X, 0). X = 0 belongs to this part, as in PyTorch's gradients.
-StatusOr<std::string> Below(const OnnxNode& n, const std::string& x) {
+StatusOr<std::string> Below(const Node& n, const std::string& x) {
   return n.Temp("clip", {{x}}, {{"min", -kLargest}, {"max", 0.0}});
 }
 
 // Sets the result to relu(X) times `scale`, plus `below`.
-Status GiveSum(const OnnxNode& n, const std::string& x, double scale, const std::string& below) {
+Status GiveSum(const Node& n, const std::string& x, double scale, const std::string& below) {
   TD_ASSIGN_OR_RETURN(std::string above, n.Temp("relu", {{x}}));
   if (scale != 1) {
     TD_ASSIGN_OR_RETURN(above, n.Temp("scale", {{above}}, {{"scale", scale}}));
@@ -22,25 +23,25 @@ Status GiveSum(const OnnxNode& n, const std::string& x, double scale, const std:
   return n.Done("elementwise_add", {{above}, {below}});
 }
 
-Status LeakyRelu(const OnnxNode& n) {
-  const double slope = n.Float("alpha", 0.01);
+Status LeakyRelu(const Node& n) {
+  const double slope = n.attributes().Float("alpha", 0.01);
   if (slope < 0 || slope >= 1) return Unimplemented("alpha = %g: from 0 to 1 alone", slope);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, n.Temp("scale", {{x}}, {{"scale", slope}}));
   return n.Done("elementwise_max", {{x}, {low}});
 }
 
-Status PRelu(const OnnxNode& n) {
+Status PRelu(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string slope, n.in(1));
   TD_ASSIGN_OR_RETURN(std::string below, Below(n, x));
-  TD_ASSIGN_OR_RETURN(below, OnnxElementwise(n, "elementwise_mul", below, slope));
+  TD_ASSIGN_OR_RETURN(below, Elementwise(n, "elementwise_mul", below, slope));
   return GiveSum(n, x, 1, below);
 }
 
 // Computes above max(X, 0) + below (exp(min(X, 0) rate) - 1). With t = tanh(y / 2) the second
 // factor is 2 t / (1 - t). For y <= 0 no digits are lost in either difference.
-Status Exponential(const OnnxNode& n, double above, double below, double rate) {
+Status Exponential(const Node& n, double above, double below, double rate) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, Below(n, x));
   TD_ASSIGN_OR_RETURN(const std::string half, n.Temp("scale", {{low}}, {{"scale", rate / 2}}));
@@ -52,53 +53,54 @@ Status Exponential(const OnnxNode& n, double above, double below, double rate) {
   return GiveSum(n, x, above, part);
 }
 
-Status Elu(const OnnxNode& n) { return Exponential(n, 1, n.Float("alpha", 1), 1); }
+Status Elu(const Node& n) { return Exponential(n, 1, n.attributes().Float("alpha", 1), 1); }
 
-Status Selu(const OnnxNode& n) {
-  const double gamma = n.Float("gamma", 1.05070102214813232421875);
-  return Exponential(n, gamma, gamma * n.Float("alpha", 1.67326319217681884765625), 1);
+Status Selu(const Node& n) {
+  const double gamma = n.attributes().Float("gamma", 1.05070102214813232421875);
+  return Exponential(n, gamma, gamma * n.attributes().Float("alpha", 1.67326319217681884765625), 1);
 }
 
-Status Celu(const OnnxNode& n) {
-  const double alpha = n.Float("alpha", 1);
+Status Celu(const Node& n) {
+  const double alpha = n.attributes().Float("alpha", 1);
   if (!(alpha > 0)) return InvalidArgument("alpha = %g, expected a number above 0", alpha);
   return Exponential(n, 1, alpha, 1 / alpha);
 }
 
 // log(1 + exp(X)) equals the cross entropy of sigmoid(X) with label 0.
-Status Softplus(const OnnxNode& n) {
+Status Softplus(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string zeros, n.Temp("clip", {{x}}, {{"min", 0.0}, {"max", 0.0}}));
   TD_ASSIGN_OR_RETURN(const std::string label,
                       n.Temp("cast", {{zeros}}, {{"out_dtype", std::string("i64")}}));
-  const std::string out = n.graph().NewVar(n.out());
+  const std::string out = n.graph().program().NewVar(n.out());
   n.graph().Bind(n.out(), out);
-  return n.graph().Append(Op{.type = "sigmoid_cross_entropy",
-                             .inputs = {{x}, {label}},
-                             .outputs = {{n.graph().NewVar(out + ".sigmoid")}, {out}}});
+  return n.graph().program().Append(
+      Op{.type = "sigmoid_cross_entropy",
+         .inputs = {{x}, {label}},
+         .outputs = {{n.graph().program().NewVar(out + ".sigmoid")}, {out}}});
 }
 
 // clip(alpha x + beta, 0, 1)
-StatusOr<std::string> HardGate(const OnnxNode& n, const std::string& x, double alpha, double beta) {
+StatusOr<std::string> HardGate(const Node& n, const std::string& x, double alpha, double beta) {
   TD_ASSIGN_OR_RETURN(const std::string line,
                       n.Temp("scale", {{x}}, {{"scale", alpha}, {"bias", beta}}));
   return n.Temp("clip", {{line}}, {{"min", 0.0}, {"max", 1.0}});
 }
 
-Status HardSigmoid(const OnnxNode& n) {
+Status HardSigmoid(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string out,
-                      HardGate(n, x, n.Float("alpha", 0.2), n.Float("beta", 0.5)));
+  TD_ASSIGN_OR_RETURN(const std::string out, HardGate(n, x, n.attributes().Float("alpha", 0.2),
+                                                      n.attributes().Float("beta", 0.5)));
   return n.Is(out);
 }
 
-Status HardSwish(const OnnxNode& n) {
+Status HardSwish(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string gate, HardGate(n, x, 1.0 / 6, 0.5));
   return n.Done("elementwise_mul", {{x}, {gate}});
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"Celu", Celu},
     {"Elu", Elu},
     {"HardSigmoid", HardSigmoid},
@@ -111,6 +113,6 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxActivationReaders() { return kRows; }
+std::span<const ReadRow> ActivationReaders() { return kRows; }
 
 }  // namespace tandem::onnx

@@ -1,10 +1,13 @@
 // Reads elementwise nodes. Truth values are the numbers 0 and 1.
+#include "trainer/onnx/op_readers_elements.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/op_readers_known.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {
@@ -32,30 +35,30 @@ int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
   return static_cast<int>(axis);
 }
 
-StatusOr<std::string> State(const OnnxNode& n, const char* name, const Shape& shape, float value) {
-  TD_ASSIGN_OR_RETURN(Tensor tensor, n.graph().NewTensor(DType::kF32, shape));
+StatusOr<std::string> State(const Node& n, const char* name, const Shape& shape, float value) {
+  TD_ASSIGN_OR_RETURN(Tensor tensor, n.graph().known().NewTensor(DType::kF32, shape));
   std::fill(tensor.span<float>().begin(), tensor.span<float>().end(), value);
   const std::string known = n.out() + "." + name;
-  n.graph().AddKnown(known, std::move(tensor));
+  n.graph().known().Add(known, std::move(tensor));
   return n.graph().Var(known);
 }
 
 // Appends an operator; its result has the name of the node's result.
-StatusOr<std::string> Named(const OnnxNode& n, const std::string& type, const std::string& x,
+StatusOr<std::string> Named(const Node& n, const std::string& type, const std::string& x,
                             const std::string& y, AttrMap attrs = {}) {
-  const std::string out = n.graph().NewVar(n.out());
-  TD_RETURN_IF_ERROR(n.graph().Append(type, {{x}, {y}}, std::move(attrs), out));
+  const std::string out = n.graph().program().NewVar(n.out());
+  TD_RETURN_IF_ERROR(n.graph().program().Append(type, {{x}, {y}}, std::move(attrs), out));
   return out;
 }
 
 // Computes X, as a column, times a row of the numbers of Y, or X plus Y's only number, as a matrix
 // product.
-StatusOr<std::string> AsProduct(const OnnxNode& n, const std::string& type, const std::string& x,
+StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
-  TD_ASSIGN_OR_RETURN(const Ints column, OnnxFillSizes(n.graph(), x, {-1, 1}));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints column, FillSizes(n.graph().program(), x, {-1, 1}));
   TD_ASSIGN_OR_RETURN(const std::string rows, n.TempReshape(x, column));
-  const int64_t width = n.graph().Desc(y).shape.numel();
+  const int64_t width = n.graph().program().Desc(y).shape.numel();
   const bool product = type == "elementwise_mul";
   TD_ASSIGN_OR_RETURN(y, n.TempReshape(y, product ? Ints{1, width} : Ints{width}));
   if (type == "elementwise_sub") {
@@ -69,14 +72,14 @@ StatusOr<std::string> AsProduct(const OnnxNode& n, const std::string& type, cons
     TD_ASSIGN_OR_RETURN(const std::string one, State(n, "one", {1, 1}, 1));
     TD_ASSIGN_OR_RETURN(out, n.Temp("fc", {{rows}, {one}, {y}}));
   }
-  const std::string named = n.graph().NewVar(n.out());
-  TD_RETURN_IF_ERROR(n.graph().Reshape(out, sizes, named));
+  const std::string named = n.graph().program().NewVar(n.out());
+  TD_RETURN_IF_ERROR(n.graph().program().Reshape(out, sizes, named));
   return named;
 }
 
-StatusOr<std::string> Broadcast(const OnnxNode& n, const std::string& type, const std::string& x,
+StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
-  const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
+  const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
   if (of_x == of_y) return Named(n, type, x, y);
   Ints middle;
   const int axis = MeetsAt(of_x, of_y, &middle);
@@ -91,7 +94,7 @@ StatusOr<std::string> Broadcast(const OnnxNode& n, const std::string& type, cons
                          ToString(of_y));
   }
   if (static_cast<int>(middle.size()) != of_y.rank()) {
-    TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().Sizes(y));
+    TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(y));
     Ints run;
     const size_t begin = static_cast<size_t>(of_y.rank() - (of_x.rank() - axis));
     for (size_t i = 0; i < middle.size(); ++i) run.push_back(sizes[begin + i]);
@@ -101,7 +104,7 @@ StatusOr<std::string> Broadcast(const OnnxNode& n, const std::string& type, cons
 }
 
 // Expresses X op a known number, in either order, as scale X + bias. False: that is not possible.
-bool AsScale(const OnnxNode& n, const std::string& type, size_t* x, double* scale, double* bias) {
+bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, double* bias) {
   const float* right = n.Scalar(1);
   const float* left = n.Scalar(0);
   if (right == nullptr && (left == nullptr || type == "elementwise_div")) return false;
@@ -117,14 +120,14 @@ bool AsScale(const OnnxNode& n, const std::string& type, size_t* x, double* scal
 }
 
 // Computes a list of sizes from two lists, one of which may be a single number.
-Status KnownSizes(const OnnxNode& n, char op, const Ints& a, const Ints& b) {
+Status KnownSizes(const Node& n, char op, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
     return InvalidArgument("lists of %d and %d numbers", a.size(), b.size());
   }
   Ints results;
   for (size_t i = 0; i < count; ++i) {
-    const auto size = OnnxSizeOf(op, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    const auto size = ComputeSize(op, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
     if (!size) return Unimplemented("a size that is no multiple of the batch [TD1214]");
     results.push_back(*size);
   }
@@ -141,11 +144,11 @@ float Binary(std::span<const float> v) {
 }
 
 template <const char* kType, char kOp>
-Status Arithmetic(const OnnxNode& n) {
+Status Arithmetic(const Node& n) {
   if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
   const auto a = n.Known(0), b = n.Known(1);
   if (a && b) return KnownSizes(n, kOp, *a, *b);
-  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, Binary<kOp>));
+  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, Binary<kOp>));
   if (folded) return OkStatus();
   size_t at = 0;
   double scale = 1, bias = 0;
@@ -155,14 +158,14 @@ Status Arithmetic(const OnnxNode& n) {
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
-  TD_ASSIGN_OR_RETURN(const std::string out, OnnxElementwise(n, kType, x, y));
+  TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, kType, x, y));
   return n.Is(out);
 }
 constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
                kDiv[] = "elementwise_div";
 
 // Computes the maximum or minimum of numbers, one of which is known.
-Status Bound(const OnnxNode& n, bool max) {
+Status Bound(const Node& n, bool max) {
   if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const float* limit = n.Scalar(i);
@@ -174,15 +177,15 @@ Status Bound(const OnnxNode& n, bool max) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
   if (!max) return Unimplemented("two computed inputs");
-  TD_ASSIGN_OR_RETURN(const std::string out, OnnxElementwise(n, "elementwise_max", x, y));
+  TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_max", x, y));
   return n.Is(out);
 }
-Status Max(const OnnxNode& n) { return Bound(n, true); }
-Status Min(const OnnxNode& n) { return Bound(n, false); }
+Status Max(const Node& n) { return Bound(n, true); }
+Status Min(const Node& n) { return Bound(n, false); }
 
-Status Clip(const OnnxNode& n) {
+Status Clip(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  double limits[] = {n.Float("min", -kLargest), n.Float("max", kLargest)};
+  double limits[] = {n.attributes().Float("min", -kLargest), n.attributes().Float("max", kLargest)};
   for (const size_t i : {size_t{0}, size_t{1}}) {
     if (!n.has(i + 1)) continue;
     const float* limit = n.Scalar(i + 1);
@@ -195,9 +198,9 @@ Status Clip(const OnnxNode& n) {
 enum class Order : uint8_t { kEqual, kGreater, kLess };
 
 // Converts integers up to 2^24 to floats. Sets `fraction` if they are floats already.
-StatusOr<std::string> Numbers(const OnnxNode& n, size_t input, bool* fraction) {
+StatusOr<std::string> Numbers(const Node& n, size_t input, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
-  if (n.graph().Desc(x).dtype == DType::kF32) {
+  if (n.graph().program().Desc(x).dtype == DType::kF32) {
     *fraction = true;
     return x;
   }
@@ -205,7 +208,7 @@ StatusOr<std::string> Numbers(const OnnxNode& n, size_t input, bool* fraction) {
 }
 
 // Returns input `i` as a known number; nullopt: it is not known.
-StatusOr<std::optional<double>> KnownNumber(const OnnxNode& n, size_t i) {
+StatusOr<std::optional<double>> KnownNumber(const Node& n, size_t i) {
   if (const float* number = n.Scalar(i)) return *number;
   const auto known = n.Known(i);
   if (!known) return std::nullopt;
@@ -214,7 +217,7 @@ StatusOr<std::optional<double>> KnownNumber(const OnnxNode& n, size_t i) {
 }
 
 // Returns the first input minus the second.
-StatusOr<std::string> Difference(const OnnxNode& n, bool* fraction) {
+StatusOr<std::string> Difference(const Node& n, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const auto a, KnownNumber(n, 0));
   TD_ASSIGN_OR_RETURN(const auto b, KnownNumber(n, 1));
   if (a || b) {
@@ -223,13 +226,13 @@ StatusOr<std::string> Difference(const OnnxNode& n, bool* fraction) {
   }
   TD_ASSIGN_OR_RETURN(const std::string x, Numbers(n, 0, fraction));
   TD_ASSIGN_OR_RETURN(const std::string y, Numbers(n, 1, fraction));
-  return OnnxElementwise(n, "elementwise_sub", x, y);
+  return Elementwise(n, "elementwise_sub", x, y);
 }
 
 // Compares numbers by a clip of their difference. The smallest positive difference of floats is
 // scaled to more than 1. A difference of 0 or less becomes less than 0, where a clip has no
 // gradient.
-StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
+StatusOr<std::string> Compared(const Node& n, Order order) {
   bool fraction = false;
   TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
   if (order != Order::kGreater) {
@@ -248,7 +251,7 @@ StatusOr<std::string> Compared(const OnnxNode& n, Order order) {
   return n.Temp("clip", {{difference}}, {{"min", 0.0}, {"max", 1.0}});
 }
 
-Status Negated(const OnnxNode& n, const std::string& truth) {
+Status Negated(const Node& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
@@ -259,17 +262,17 @@ std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const I
   std::vector<float> truths;
   for (size_t i = 0; i < count; ++i) {
     const int64_t x = a[a.size() == 1 ? 0 : i], y = b[b.size() == 1 ? 0 : i];
-    if (order != Order::kEqual && IsOnnxBatch(x) != IsOnnxBatch(y)) return {};
+    if (order != Order::kEqual && IsBatch(x) != IsBatch(y)) return {};
     const bool is = order == Order::kEqual ? x == y : order == Order::kGreater ? x > y : x < y;
     truths.push_back(is ? 1 : 0);
   }
   return truths;
 }
 
-Status KnowTruths(const OnnxNode& n, std::span<const float> truths) {
+Status KnowTruths(const Node& n, std::span<const float> truths) {
   TD_ASSIGN_OR_RETURN(
       Tensor tensor,
-      n.graph().NewTensor(DType::kF32, Shape({static_cast<int64_t>(truths.size())})));
+      n.graph().known().NewTensor(DType::kF32, Shape({static_cast<int64_t>(truths.size())})));
   std::copy(truths.begin(), truths.end(), tensor.span<float>().begin());
   n.Know(std::move(tensor));
   return OkStatus();
@@ -277,7 +280,7 @@ Status KnowTruths(const OnnxNode& n, std::span<const float> truths) {
 
 // `negated`: the result is inverted.
 template <Order kOrder, bool kNegated>
-Status Compare(const OnnxNode& n) {
+Status Compare(const Node& n) {
   const auto fn = [](std::span<const float> v) -> float {
     const bool is = kOrder == Order::kEqual     ? v[0] == v[1]
                     : kOrder == Order::kGreater ? v[0] > v[1]
@@ -289,16 +292,16 @@ Status Compare(const OnnxNode& n) {
     for (float& truth : *truths) truth = kNegated ? 1 - truth : truth;
     return KnowTruths(n, *truths);
   }
-  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, fn));
+  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, fn));
   if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string is, Compared(n, kOrder));
   constexpr bool kOpposite = (kOrder == Order::kEqual) != kNegated;
   return kOpposite ? Negated(n, is) : n.Is(is);
 }
 
-Status Not(const OnnxNode& n) {
+Status Not(const Node& n) {
   TD_ASSIGN_OR_RETURN(const bool folded,
-                      FoldOnnx(n, [](std::span<const float> v) { return 1 - v[0]; }));
+                      Fold(n, [](std::span<const float> v) { return 1 - v[0]; }));
   if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return Negated(n, x);
@@ -306,27 +309,27 @@ Status Not(const OnnxNode& n) {
 
 // Combines truth values with AND or OR.
 template <bool kBoth>
-Status Join(const OnnxNode& n) {
-  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
+Status Join(const Node& n) {
+  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, [](std::span<const float> v) {
                         return kBoth ? v[0] * v[1] : std::max(v[0], v[1]);
                       }));
   if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
   TD_ASSIGN_OR_RETURN(const std::string out,
-                      OnnxElementwise(n, kBoth ? "elementwise_mul" : "elementwise_max", x, y));
+                      Elementwise(n, kBoth ? "elementwise_mul" : "elementwise_max", x, y));
   return n.Is(out);
 }
 
 // Returns a variable: `number` where the condition is `wanted`, else 0.
-StatusOr<std::string> NumberWhere(const OnnxNode& n, bool wanted, float number) {
-  if (const Tensor* known = n.graph().Untrained(n.value(0)); known != nullptr) {
-    TD_ASSIGN_OR_RETURN(Tensor mask, n.graph().NewTensor(DType::kF32, known->shape()));
+StatusOr<std::string> NumberWhere(const Node& n, bool wanted, float number) {
+  if (const Tensor* known = n.graph().known().Untrained(n.value(0)); known != nullptr) {
+    TD_ASSIGN_OR_RETURN(Tensor mask, n.graph().known().NewTensor(DType::kF32, known->shape()));
     const auto truths = known->span<float>();
     std::transform(truths.begin(), truths.end(), mask.span<float>().begin(),
                    [&](float truth) { return (truth != 0) == wanted ? number : 0.0f; });
     const std::string name = n.out() + (wanted ? ".where" : ".else");
-    n.graph().AddKnown(name, std::move(mask));
+    n.graph().known().Add(name, std::move(mask));
     return n.graph().Var(name);
   }
   TD_ASSIGN_OR_RETURN(const std::string truth, n.in(0));
@@ -336,17 +339,17 @@ StatusOr<std::string> NumberWhere(const OnnxNode& n, bool wanted, float number) 
 }
 
 // Returns input `i` where the condition is `wanted`, else 0.
-StatusOr<std::string> ValueWhere(const OnnxNode& n, size_t i, bool wanted) {
+StatusOr<std::string> ValueWhere(const Node& n, size_t i, bool wanted) {
   if (const float* number = n.Scalar(i)) return NumberWhere(n, wanted, *number);
   TD_ASSIGN_OR_RETURN(const std::string value, n.in(i));
   TD_ASSIGN_OR_RETURN(const std::string truth, NumberWhere(n, wanted, 1));
-  return OnnxElementwise(n, "elementwise_mul", value, truth);
+  return Elementwise(n, "elementwise_mul", value, truth);
 }
 
 // Chooses from lists of sizes, as exporters do to compute the shape of an Expand. False: the inputs
 // are not such lists.
-bool KnownWhere(const OnnxNode& n, Ints* chosen) {
-  const Tensor* truths = n.graph().Untrained(n.value(0));
+bool KnownWhere(const Node& n, Ints* chosen) {
+  const Tensor* truths = n.graph().known().Untrained(n.value(0));
   const auto a = n.Known(1), b = n.Known(2);
   if (truths == nullptr || truths->dtype() != DType::kF32 || !a || !b) return false;
   const size_t count = static_cast<size_t>(truths->numel());
@@ -361,12 +364,11 @@ bool KnownWhere(const OnnxNode& n, Ints* chosen) {
 
 // Adds the chosen values of both sides. A mask number is added by itself, because 0 times infinity
 // is not a number.
-Status Where(const OnnxNode& n) {
+Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2)) return InvalidArgument("it needs three inputs");
   if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
-  TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
-                        return v[0] != 0 ? v[1] : v[2];
-                      }));
+  TD_ASSIGN_OR_RETURN(const bool folded,
+                      Fold(n, [](std::span<const float> v) { return v[0] != 0 ? v[1] : v[2]; }));
   if (folded) return OkStatus();
   std::string sides[2];
   for (const size_t i : {size_t{1}, size_t{2}}) {
@@ -378,12 +380,11 @@ Status Where(const OnnxNode& n) {
       TD_ASSIGN_OR_RETURN(sides[i - 1], ValueWhere(n, i, i == 1));
     }
   }
-  TD_ASSIGN_OR_RETURN(const std::string out,
-                      OnnxElementwise(n, "elementwise_add", sides[0], sides[1]));
+  TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_add", sides[0], sides[1]));
   return n.Is(out);
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"Add", Arithmetic<kAdd, '+'>},
     {"And", Join<true>},
     {"Clip", Clip},
@@ -404,9 +405,9 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-StatusOr<std::string> OnnxElementwise(const OnnxNode& n, const std::string& type,
-                                      const std::string& x, const std::string& y) {
-  const Shape of_x = n.graph().Desc(x).shape, of_y = n.graph().Desc(y).shape;
+StatusOr<std::string> Elementwise(const Node& n, const std::string& type, const std::string& x,
+                                  const std::string& y) {
+  const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
   const bool swap =
       of_x.numel() < of_y.numel() || (of_x.numel() == of_y.numel() && of_x.rank() < of_y.rank());
   if (!swap) return Broadcast(n, type, x, y);
@@ -418,6 +419,6 @@ StatusOr<std::string> OnnxElementwise(const OnnxNode& n, const std::string& type
   return commutes ? Broadcast(n, type, y, x) : Broadcast(n, type, x, y);
 }
 
-std::span<const OnnxReadRow> OnnxElementReaders() { return kRows; }
+std::span<const ReadRow> ElementReaders() { return kRows; }
 
 }  // namespace tandem::onnx

@@ -24,8 +24,8 @@ struct Window {
 };
 
 // Returns X with two dimensions. `row`: it had one.
-StatusOr<std::string> AsImage(const OnnxNode& n, const std::string& x, bool* row) {
-  const int rank = n.graph().Desc(x).shape.rank();
+StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
+  const int rank = n.graph().program().Desc(x).shape.rank();
   *row = rank == 3;
   if (rank != 3 && rank != 4) {
     return Unimplemented(
@@ -33,30 +33,29 @@ StatusOr<std::string> AsImage(const OnnxNode& n, const std::string& x, bool* row
         "of one or two dimensions",
         rank);
   }
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   if (batch && batch->axis >= 2) {
     return Unimplemented("a window over the batch, dimension %d of X [TD1214]", batch->axis);
   }
   if (rank == 4) return x;
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   sizes.insert(sizes.begin() + 2, 1);
   return n.TempReshape(x, sizes);
 }
 
 // Appends the node's last operator. Its result is a row again if X was one.
-Status Give(const OnnxNode& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
+Status Give(const Node& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
   if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
   TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(image));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(image));
   sizes.erase(sizes.begin() + 2);
   return n.Reshape(image, sizes);
 }
 
 // Returns the numbers of an attribute; for a row, those of an image of one line. `sides`: 1, or 2
 // for pads.
-StatusOr<Ints> Pair(const OnnxNode& n, bool row, const char* name, int64_t fallback,
-                    size_t sides = 1) {
-  Ints given = n.Ints(name, Ints((row ? 1 : 2) * sides, fallback));
+StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback, size_t sides = 1) {
+  Ints given = n.attributes().Ints(name, Ints((row ? 1 : 2) * sides, fallback));
   if (given.size() != (row ? 1 : 2) * sides) {
     return InvalidArgument("%s has %d numbers, expected %d", name, given.size(),
                            (row ? 1 : 2) * sides);
@@ -70,12 +69,12 @@ StatusOr<Ints> Pair(const OnnxNode& n, bool row, const char* name, int64_t fallb
 }
 
 // ONNX's pads are all beginnings, followed by all ends.
-StatusOr<Window> WindowOf(const OnnxNode& n, bool row, const Ints& kernel) {
+StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   Window w{.row = row, .kernel = kernel};
   TD_ASSIGN_OR_RETURN(w.strides, Pair(n, row, "strides", 1));
   TD_ASSIGN_OR_RETURN(w.dilations, Pair(n, row, "dilations", 1));
   TD_ASSIGN_OR_RETURN(Ints pads, Pair(n, row, "pads", 0, 2));
-  const std::string automatic = n.Text("auto_pad", "NOTSET");
+  const std::string automatic = n.attributes().Text("auto_pad", "NOTSET");
   if (automatic == "VALID") {
     pads = Ints(4, 0);
   } else if (automatic != "NOTSET") {
@@ -91,17 +90,17 @@ StatusOr<Window> WindowOf(const OnnxNode& n, bool row, const Ints& kernel) {
 }
 
 // Returns the filter with two dimensions, and its window.
-StatusOr<Window> FilterOf(const OnnxNode& n, bool row, std::string* filter) {
+StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   TD_ASSIGN_OR_RETURN(*filter, n.in(1));
   if (row) {
-    const Shape shape = n.graph().Desc(*filter).shape;
+    const Shape shape = n.graph().program().Desc(*filter).shape;
     if (shape.rank() != 3) return InvalidArgument("the filter is %s", ToString(shape));
     TD_ASSIGN_OR_RETURN(*filter, n.TempReshape(*filter, {shape[0], shape[1], 1, shape[2]}));
   }
-  const Shape shape = n.graph().Desc(*filter).shape;
+  const Shape shape = n.graph().program().Desc(*filter).shape;
   if (shape.rank() != 4) return InvalidArgument("the filter is %s", ToString(shape));
   const Ints kernel = {shape[2], shape[3]};
-  if (n.Attr("kernel_shape") != nullptr) {
+  if (n.attributes().Find("kernel_shape") != nullptr) {
     TD_ASSIGN_OR_RETURN(const Ints given, Pair(n, row, "kernel_shape", 1));
     if (given != kernel) {
       return InvalidArgument("kernel_shape is not that of the filter %s", ToString(shape));
@@ -112,9 +111,9 @@ StatusOr<Window> FilterOf(const OnnxNode& n, bool row, std::string* filter) {
 
 // Returns `count` lines of `number` along dimension `axis`, with the sizes of `x` in the other
 // dimensions. X times 0 has no gradient.
-StatusOr<std::string> Lines(const OnnxNode& n, const std::string& x, int64_t axis, int64_t count,
+StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
-  if (count > n.graph().Desc(x).shape[static_cast<int>(axis)]) {
+  if (count > n.graph().program().Desc(x).shape[static_cast<int>(axis)]) {
     return Unimplemented("pads of %d, more than the image has lines [TD7015]; hint: pad less",
                          count);
   }
@@ -125,7 +124,7 @@ StatusOr<std::string> Lines(const OnnxNode& n, const std::string& x, int64_t axi
 }
 
 // Returns the image with the window's pads added as lines of `number`. The window then has no pads.
-StatusOr<std::string> Padded(const OnnxNode& n, std::string x, Window* w, double number) {
+StatusOr<std::string> Padded(const Node& n, std::string x, Window* w, double number) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     const auto axis = static_cast<int64_t>(d + 2);
     Slots parts = {{x}};
@@ -142,7 +141,7 @@ StatusOr<std::string> Padded(const OnnxNode& n, std::string x, Window* w, double
   return x;
 }
 
-Status Conv(const OnnxNode& n) {
+Status Conv(const Node& n) {
   bool row = false;
   std::string filter;
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
@@ -159,17 +158,17 @@ Status Conv(const OnnxNode& n) {
               {{"strides", w.strides},
                {"paddings", w.begins},
                {"dilations", w.dilations},
-               {"groups", n.Int("group", 1)}});
+               {"groups", n.attributes().Int("group", 1)}});
 }
 
-Status ConvTranspose(const OnnxNode& n) {
+Status ConvTranspose(const Node& n) {
   bool row = false;
   std::string filter;
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
   TD_ASSIGN_OR_RETURN(const Window w, FilterOf(n, row, &filter));
   TD_ASSIGN_OR_RETURN(const Ints more, Pair(n, row, "output_padding", 0));
-  if (!w.even() || !n.Ints("output_shape", {}).empty()) {
+  if (!w.even() || !n.attributes().Ints("output_shape", {}).empty()) {
     return Unimplemented(
         "output_shape, or pads that differ from side to side [TD7015]; hint: give padding and "
         "output_padding");
@@ -178,7 +177,7 @@ Status ConvTranspose(const OnnxNode& n) {
                    {"paddings", w.begins},
                    {"dilations", w.dilations},
                    {"output_padding", more},
-                   {"groups", n.Int("group", 1)}};
+                   {"groups", n.attributes().Int("group", 1)}};
   if (!n.has(2)) return Give(n, row, "conv2d_transpose", {{x}, {filter}}, std::move(attrs));
   TD_ASSIGN_OR_RETURN(x, n.Temp("conv2d_transpose", {{x}, {filter}}, std::move(attrs)));
   TD_ASSIGN_OR_RETURN(const std::string bias, n.in(2));
@@ -216,8 +215,8 @@ std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first
 }
 
 // Computes a mean with different pads per side. `ends`: the pads that the node names.
-Status UnevenMean(const OnnxNode& n, std::string x, Window w, const Ints& ends, bool with_pads) {
-  const Shape shape = n.graph().Desc(x).shape;
+Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool with_pads) {
+  const Shape shape = n.graph().program().Desc(x).shape;
   const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);
   if (heights > kNumbersMax || widths > kNumbersMax / heights) {
     return Unimplemented("means of %d by %d windows [TD7015]; hint: pool with ceil_mode=False",
@@ -228,12 +227,12 @@ Status UnevenMean(const OnnxNode& n, std::string x, Window w, const Ints& ends, 
     const int64_t size = shape[static_cast<int>(d) + 2];
     shares[d] = Shares(w, d, size, with_pads ? -w.begins[d] : 0, size + (with_pads ? ends[d] : 0));
   }
-  TD_ASSIGN_OR_RETURN(Tensor factors, n.graph().NewTensor(DType::kF32, {heights, widths}));
+  TD_ASSIGN_OR_RETURN(Tensor factors, n.graph().known().NewTensor(DType::kF32, {heights, widths}));
   float* factor = factors.span<float>().data();
   for (const float a : shares[0]) {
     for (const float b : shares[1]) *factor++ = a * b;
   }
-  n.graph().AddKnown(n.out() + ".shares", std::move(factors));
+  n.graph().known().Add(n.out() + ".shares", std::move(factors));
   TD_ASSIGN_OR_RETURN(const std::string known, n.graph().Var(n.out() + ".shares"));
   TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, 0));
   TD_ASSIGN_OR_RETURN(x, n.Temp("pool2d", {{x}},
@@ -244,7 +243,7 @@ Status UnevenMean(const OnnxNode& n, std::string x, Window w, const Ints& ends, 
   return Give(n, w.row, "elementwise_mul", {{x}, {known}}, {{"axis", int64_t{2}}});
 }
 
-Status Pool(const OnnxNode& n, bool max) {
+Status Pool(const Node& n, bool max) {
   bool row = false;
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
@@ -256,16 +255,16 @@ Status Pool(const OnnxNode& n, bool max) {
   if (n.outputs() > 1) {
     return Unimplemented("indices as a second output [TD7015]; hint: use the pooled values alone");
   }
-  TD_RETURN_IF_ERROR(n.Only("storage_order", 0));
-  const bool with_pads = n.Int("count_include_pad", 0) != 0;
-  const Shape shape = n.graph().Desc(x).shape;
+  TD_RETURN_IF_ERROR(n.attributes().Only("storage_order", 0));
+  const bool with_pads = n.attributes().Int("count_include_pad", 0) != 0;
+  const Shape shape = n.graph().program().Desc(x).shape;
   const Ints sizes = {shape[2], shape[3]}, ends = w.ends;
   for (const size_t d : {size_t{0}, size_t{1}}) {
     const bool fits = kernel[d] > std::max(w.begins[d], w.ends[d]) &&
                       kernel[d] <= sizes[d] + w.begins[d] + w.ends[d];
     if (!fits) return InvalidArgument("a window of %d does not fit", kernel[d]);
   }
-  if (n.Int("ceil_mode", 0) != 0) RoundUp(&w, sizes);
+  if (n.attributes().Int("ceil_mode", 0) != 0) RoundUp(&w, sizes);
   if (!w.even() && !max) return UnevenMean(n, x, w, ends, with_pads);
   if (!w.even()) {
     TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, -kLargest));
@@ -277,20 +276,20 @@ Status Pool(const OnnxNode& n, bool max) {
                {"paddings", w.begins},
                {"exclusive", !with_pads}});
 }
-Status MaxPool(const OnnxNode& n) { return Pool(n, true); }
-Status AveragePool(const OnnxNode& n) { return Pool(n, false); }
+Status MaxPool(const Node& n) { return Pool(n, true); }
+Status AveragePool(const Node& n) { return Pool(n, false); }
 
-Status GlobalPool(const OnnxNode& n, const char* type) {
+Status GlobalPool(const Node& n, const char* type) {
   bool row = false;
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(x, AsImage(n, x, &row));
   return Give(n, row, "pool2d", {{x}},
               {{"pooling_type", std::string(type)}, {"global_pooling", true}});
 }
-Status GlobalMaxPool(const OnnxNode& n) { return GlobalPool(n, "max"); }
-Status GlobalAveragePool(const OnnxNode& n) { return GlobalPool(n, "avg"); }
+Status GlobalMaxPool(const Node& n) { return GlobalPool(n, "max"); }
+Status GlobalAveragePool(const Node& n) { return GlobalPool(n, "avg"); }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"AveragePool", AveragePool},     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose}, {"GlobalAveragePool", GlobalAveragePool},
     {"GlobalMaxPool", GlobalMaxPool}, {"MaxPool", MaxPool},
@@ -298,6 +297,6 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxImageReaders() { return kRows; }
+std::span<const ReadRow> ImageReaders() { return kRows; }
 
 }  // namespace tandem::onnx

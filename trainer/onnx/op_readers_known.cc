@@ -1,8 +1,11 @@
 // Reads nodes whose results are usually known while the model is read: constants, masks, types.
+#include "trainer/onnx/op_readers_known.h"
+
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/op_readers.h"
+#include "trainer/onnx/op_readers_elements.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {
@@ -12,11 +15,11 @@ using Ints = std::vector<int64_t>;
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;  // limit for the numbers computed here
 
-StatusOr<Tensor> NewFloats(const OnnxNode& n, const Shape& shape) {
+StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   if (shape.numel() > kElementsMax) {
     return Unimplemented("%d elements, which are computed while the model is read", shape.numel());
   }
-  return n.graph().NewTensor(DType::kF32, shape);
+  return n.graph().known().NewTensor(DType::kF32, shape);
 }
 
 // Returns the shape after broadcasting both shapes; dimensions of size 1 are repeated.
@@ -56,18 +59,19 @@ int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
 bool HasBatch(const Tensor& tensor) {
   if (tensor.dtype() != DType::kI64) return false;
   const auto numbers = tensor.span<int64_t>();
-  return std::any_of(numbers.begin(), numbers.end(), IsOnnxBatch);
+  return std::any_of(numbers.begin(), numbers.end(), IsBatch);
 }
 
-Status Constant(const OnnxNode& n) {
-  if (const ::onnx::AttributeProto* value = n.Attr("value"); value != nullptr && value->has_t()) {
-    return n.graph().AddConstant(n.out(), value->t(), /*trained=*/false);
+Status Constant(const Node& n) {
+  if (const ::onnx::AttributeProto* value = n.attributes().Find("value");
+      value != nullptr && value->has_t()) {
+    return n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false);
   }
-  if (const auto* value = n.Attr("value_int")) return n.Know(Ints{value->i()});
-  if (const auto* value = n.Attr("value_ints")) {
+  if (const auto* value = n.attributes().Find("value_int")) return n.Know(Ints{value->i()});
+  if (const auto* value = n.attributes().Find("value_ints")) {
     return n.Know(Ints(value->ints().begin(), value->ints().end()));
   }
-  const auto *one = n.Attr("value_float"), *list = n.Attr("value_floats");
+  const auto *one = n.attributes().Find("value_float"), *list = n.attributes().Find("value_floats");
   if (one == nullptr && list == nullptr) return Unimplemented("other than numbers");
   std::vector<float> numbers;
   if (one != nullptr) numbers.push_back(one->f());
@@ -80,22 +84,22 @@ Status Constant(const OnnxNode& n) {
 }
 
 // Repeats `x` where its size is 1 and `sizes` differ: a column of ones times `x` as a row.
-Status Repeat(const OnnxNode& n, const std::string& x, const Ints& sizes) {
+Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (IsOnnxBatch(sizes[i])) {
+    if (IsBatch(sizes[i])) {
       at = i;
     } else {
       rest.push_back(sizes[i]);
     }
   }
-  if (sizes[at] != kOnnxBatch + 1) return Unimplemented("several times the batch [TD1214]");
-  const int64_t width = n.graph().Desc(x).shape.numel();
+  if (sizes[at] != kBatch + 1) return Unimplemented("several times the batch [TD1214]");
+  const int64_t width = n.graph().program().Desc(x).shape.numel();
   TD_ASSIGN_OR_RETURN(const std::string row, n.TempReshape(x, {1, width}));
   TD_ASSIGN_OR_RETURN(const std::string ones, n.graph().Ones());
   TD_ASSIGN_OR_RETURN(std::string out, n.Temp("fc", {{ones}, {row}, {}}));
-  Ints first = {kOnnxBatch + 1}, order;
+  Ints first = {kBatch + 1}, order;
   first.insert(first.end(), rest.begin(), rest.end());
   if (at == 0) return n.Reshape(out, first);
   TD_ASSIGN_OR_RETURN(out, n.TempReshape(out, first));
@@ -109,15 +113,15 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   Ints dims;
   int batches = 0;
   for (const int64_t size : sizes) {
-    batches += IsOnnxBatch(size) ? 1 : 0;
-    dims.push_back(IsOnnxBatch(size) ? 1 : size);
+    batches += IsBatch(size) ? 1 : 0;
+    dims.push_back(IsBatch(size) ? 1 : size);
   }
   if (batches > 1) return Unimplemented("two dimensions of the batch [TD1214]");
   return ParseShape(dims);
 }
 
 // Broadcasts known numbers to the sizes `sizes`.
-Status KnownExpand(const OnnxNode& n, const Tensor& from, const Ints& sizes) {
+Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   TD_ASSIGN_OR_RETURN(const Shape wanted, ShapeWithout(sizes));
   TD_ASSIGN_OR_RETURN(const Shape shape, Joint(from.shape(), wanted));
   TD_ASSIGN_OR_RETURN(Tensor tensor, NewFloats(n, shape));
@@ -125,20 +129,20 @@ Status KnownExpand(const OnnxNode& n, const Tensor& from, const Ints& sizes) {
   for (int64_t i = 0; i < shape.numel(); ++i) {
     to[static_cast<size_t>(i)] = NumberAt(from, Source(from.shape(), shape, i));
   }
-  if (std::none_of(sizes.begin(), sizes.end(), IsOnnxBatch)) {
+  if (std::none_of(sizes.begin(), sizes.end(), IsBatch)) {
     n.Know(std::move(tensor));
     return OkStatus();
   }
   if (shape != wanted) return Unimplemented("more dimensions than the sizes");
   const std::string name = n.out() + ".one";
-  n.graph().AddKnown(name, std::move(tensor));
+  n.graph().known().Add(name, std::move(tensor));
   TD_ASSIGN_OR_RETURN(const std::string x, n.graph().Var(name));
   return Repeat(n, x, sizes);
 }
 
 // Broadcasts a list of sizes to `wanted` entries: it has this length, or its single number is
 // repeated.
-Status KnownListExpand(const OnnxNode& n, Ints list, int64_t wanted) {
+Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
   if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
     list.resize(static_cast<size_t>(wanted), list[0]);
   }
@@ -146,16 +150,16 @@ Status KnownListExpand(const OnnxNode& n, Ints list, int64_t wanted) {
   return InvalidArgument("a list of %d numbers to %d", list.size(), wanted);
 }
 
-Status Expand(const OnnxNode& n) {
+Status Expand(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints wanted, n.ConstantSizes(1));
   if (!n.has(0)) return InvalidArgument("input 0 is missing");
   if (const auto list = n.Known(0); list && wanted.size() == 1) {
     return KnownListExpand(n, *list, wanted[0]);
   }
-  const Tensor* known = n.graph().Untrained(n.value(0));
+  const Tensor* known = n.graph().known().Untrained(n.value(0));
   if (known != nullptr && known->dtype() == DType::kF32) return KnownExpand(n, *known, wanted);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   bool repeats_batch = false, repeats = false;
   if (wanted.size() > sizes.size()) {
     sizes.insert(sizes.begin(), wanted.size() - sizes.size(), 1);
@@ -164,19 +168,19 @@ Status Expand(const OnnxNode& n) {
     int64_t& size = sizes[sizes.size() - wanted.size() + i];
     if (wanted[i] == 1 || wanted[i] == size) continue;
     if (size != 1) return InvalidArgument("size %d cannot be repeated", i);
-    (IsOnnxBatch(wanted[i]) ? repeats_batch : repeats) = true;
+    (IsBatch(wanted[i]) ? repeats_batch : repeats) = true;
     size = wanted[i];
   }
   if (repeats) return Unimplemented("computed numbers, repeated other than for each sample");
   return repeats_batch ? Repeat(n, x, sizes) : n.Reshape(x, sizes);
 }
 
-Status ConstantOfShape(const OnnxNode& n) {
+Status ConstantOfShape(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints sizes, n.ConstantSizes(0));
-  const ::onnx::AttributeProto* value = n.Attr("value");
+  const ::onnx::AttributeProto* value = n.attributes().Find("value");
   if (value != nullptr && value->has_t() && value->t().data_type() == ::onnx::TensorProto::INT64) {
-    TD_RETURN_IF_ERROR(n.graph().AddConstant(n.out(), value->t(), /*trained=*/false));
-    const Tensor number = *n.graph().Constant(n.out());
+    TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
+    const Tensor number = *n.graph().known().Find(n.out());
     if (sizes.size() != 1 || number.numel() != 1 || sizes[0] < 0 || sizes[0] > Shape::kRankMax) {
       return Unimplemented("whole numbers other than a short list");
     }
@@ -185,29 +189,29 @@ Status ConstantOfShape(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(Tensor number, NewFloats(n, {}));
   number.span<float>()[0] = 0;
   if (value != nullptr && value->has_t()) {
-    TD_RETURN_IF_ERROR(n.graph().AddConstant(n.out(), value->t(), /*trained=*/false));
-    number = *n.graph().Constant(n.out());
+    TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
+    number = *n.graph().known().Find(n.out());
   }
   if (number.numel() != 1) return InvalidArgument("value has %d numbers", number.numel());
   return KnownExpand(n, number, sizes);
 }
 
 // Creates the triangle of the last two dimensions: ones inside and zeros outside.
-Status Trilu(const OnnxNode& n) {
+Status Trilu(const Node& n) {
   int64_t shift = 0;
   if (n.has(1)) {
     TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
     if (given.size() != 1) return InvalidArgument("k has %d numbers", given.size());
     shift = std::clamp<int64_t>(given[0], -kElementsMax, kElementsMax);
   }
-  const bool upper = n.Int("upper", 1) != 0;
+  const bool upper = n.attributes().Int("upper", 1) != 0;
   if (!n.has(0)) return InvalidArgument("input 0 is missing");
-  const Tensor* known = n.graph().Untrained(n.value(0));
+  const Tensor* known = n.graph().known().Untrained(n.value(0));
   std::string x;
   if (known == nullptr) {
     TD_ASSIGN_OR_RETURN(x, n.in(0));
   }
-  const Shape whole = known != nullptr ? known->shape() : n.graph().Desc(x).shape;
+  const Shape whole = known != nullptr ? known->shape() : n.graph().program().Desc(x).shape;
   if (whole.rank() < 2) return InvalidArgument("it needs two dimensions");
   const int64_t rows = whole[whole.rank() - 2], columns = whole[whole.rank() - 1];
   TD_ASSIGN_OR_RETURN(Tensor to, NewFloats(n, known != nullptr ? whole : Shape({rows, columns})));
@@ -222,13 +226,13 @@ Status Trilu(const OnnxNode& n) {
     return OkStatus();
   }
   const std::string name = n.out() + ".triangle";
-  n.graph().AddKnown(name, std::move(to));
+  n.graph().known().Add(name, std::move(to));
   TD_ASSIGN_OR_RETURN(const std::string triangle, n.graph().Var(name));
-  TD_ASSIGN_OR_RETURN(const std::string out, OnnxElementwise(n, "elementwise_mul", x, triangle));
+  TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_mul", x, triangle));
   return n.Is(out);
 }
 
-Status KnownCast(const OnnxNode& n, const Tensor& from, int64_t to) {
+Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
   if (to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     Ints numbers;
     if (from.numel() > Shape::kRankMax) return Unimplemented("a list of %d numbers", from.numel());
@@ -249,17 +253,17 @@ Status KnownCast(const OnnxNode& n, const Tensor& from, int64_t to) {
   return OkStatus();
 }
 
-Status CastTo(const OnnxNode& n, int64_t to) {
+Status CastTo(const Node& n, int64_t to) {
   const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
   if (!whole && to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     return Unimplemented("to = %d", to);
   }
   const auto list = n.Known(0);
   if (list && whole) return n.Know(*list);
-  const Tensor* known = n.has(0) ? n.graph().Untrained(n.value(0)) : nullptr;
+  const Tensor* known = n.has(0) ? n.graph().known().Untrained(n.value(0)) : nullptr;
   if (known != nullptr && !HasBatch(*known)) return KnownCast(n, *known, to);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const bool floats = n.graph().Desc(x).dtype == DType::kF32;
+  const bool floats = n.graph().program().Desc(x).dtype == DType::kF32;
   if (to == ::onnx::TensorProto::BOOL) return Unimplemented("computed numbers as truth values");
   if (to == ::onnx::TensorProto::FLOAT && floats) return n.Is(x);
   const char* name = to == ::onnx::TensorProto::FLOAT   ? "f32"
@@ -268,26 +272,26 @@ Status CastTo(const OnnxNode& n, int64_t to) {
   return n.Done("cast", {{x}}, {{"out_dtype", std::string(name)}});
 }
 
-Status Cast(const OnnxNode& n) {
-  n.Int("saturate", 1);  // only for 8-bit types
-  return CastTo(n, n.Int("to", 0));
+Status Cast(const Node& n) {
+  n.attributes().Int("saturate", 1);  // only for 8-bit types
+  return CastTo(n, n.attributes().Int("to", 0));
 }
 
-Status CastLike(const OnnxNode& n) {
-  n.Int("saturate", 1);
+Status CastLike(const Node& n) {
+  n.attributes().Int("saturate", 1);
   if (!n.has(1)) return InvalidArgument("input 1 is missing");
-  const Tensor* like = n.graph().Constant(n.value(1));
+  const Tensor* like = n.graph().known().Find(n.value(1));
   DType dtype = like != nullptr ? like->dtype() : DType::kF32;
   if (like == nullptr) {
     TD_ASSIGN_OR_RETURN(const std::string var, n.in(1));
-    dtype = n.graph().Desc(var).dtype;
+    dtype = n.graph().program().Desc(var).dtype;
   }
   return CastTo(n, dtype == DType::kF32   ? ::onnx::TensorProto::FLOAT
                    : dtype == DType::kI64 ? ::onnx::TensorProto::INT64
                                           : ::onnx::TensorProto::INT32);
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"Cast", Cast},         {"CastLike", CastLike},
     {"Constant", Constant}, {"ConstantOfShape", ConstantOfShape},
     {"Expand", Expand},     {"Trilu", Trilu},
@@ -295,11 +299,11 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-StatusOr<bool> FoldOnnx(const OnnxNode& n, float (*fn)(std::span<const float>)) {
+StatusOr<bool> Fold(const Node& n, float (*fn)(std::span<const float>)) {
   std::vector<const Tensor*> inputs;
   Shape shape;
   for (size_t i = 0; i < n.inputs(); ++i) {
-    const Tensor* known = n.has(i) ? n.graph().Untrained(n.value(i)) : nullptr;
+    const Tensor* known = n.has(i) ? n.graph().known().Untrained(n.value(i)) : nullptr;
     if (known == nullptr || HasBatch(*known)) return false;
     inputs.push_back(known);
     TD_ASSIGN_OR_RETURN(shape, Joint(shape, known->shape()));
@@ -317,6 +321,6 @@ StatusOr<bool> FoldOnnx(const OnnxNode& n, float (*fn)(std::span<const float>)) 
   return true;
 }
 
-std::span<const OnnxReadRow> OnnxKnownReaders() { return kRows; }
+std::span<const ReadRow> KnownReaders() { return kRows; }
 
 }  // namespace tandem::onnx

@@ -13,46 +13,47 @@ Status TrainingForm() {
   return Unimplemented("the form of training [TD1216]; hint: export it after model.eval()");
 }
 
-Status BatchNorm(const OnnxNode& n) {
+Status BatchNorm(const Node& n) {
   if (n.outputs() > 1) return TrainingForm();
-  if (n.Int("training_mode", 0) != 0) return TrainingForm();
-  TD_RETURN_IF_ERROR(n.Only("spatial", 1));
+  if (n.attributes().Int("training_mode", 0) != 0) return TrainingForm();
+  TD_RETURN_IF_ERROR(n.attributes().Only("spatial", 1));
   std::vector<std::vector<std::string>> inputs(5);
   for (size_t i = 0; i < 5; ++i) {
     if (!n.has(i)) return InvalidArgument("input %d is missing", i);
     TD_ASSIGN_OR_RETURN(inputs[i].emplace_back(), i < 3 ? n.in(i) : n.graph().State(n.value(i)));
   }
-  const std::string y = n.graph().NewVar(n.out());
+  const std::string y = n.graph().program().NewVar(n.out());
   n.graph().Bind(n.out(), y);
-  return n.graph().Append(
+  return n.graph().program().Append(
       Op{.type = "batch_norm",
          .inputs = inputs,
          .outputs = {{y},
                      inputs[3],
                      inputs[4],
-                     {n.graph().NewVar(y + ".SavedMean")},
-                     {n.graph().NewVar(y + ".SavedInvStd")}},
-         .attrs = {{"epsilon", n.Float("epsilon", 1e-5)}, {"momentum", n.Float("momentum", 0.9)}}});
+                     {n.graph().program().NewVar(y + ".SavedMean")},
+                     {n.graph().program().NewVar(y + ".SavedInvStd")}},
+         .attrs = {{"epsilon", n.attributes().Float("epsilon", 1e-5)},
+                   {"momentum", n.attributes().Float("momentum", 0.9)}}});
 }
 
-Status LayerNorm(const OnnxNode& n) {
+Status LayerNorm(const Node& n) {
   if (n.outputs() > 1) return Unimplemented("statistics as further outputs");
-  TD_RETURN_IF_ERROR(n.Only("stash_type", 1));
+  TD_RETURN_IF_ERROR(n.attributes().Only("stash_type", 1));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(CheckOnnxLastAxis(n, x, -1));
-  const auto axis = int64_t{n.graph().Desc(x).shape.rank() - 1};
+  TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));
+  const auto axis = int64_t{n.graph().program().Desc(x).shape.rank() - 1};
   Slots inputs = {{x}, {}, {}};
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!n.has(i)) continue;
     TD_ASSIGN_OR_RETURN(inputs[i].emplace_back(), n.in(i));
   }
   return n.Done("layer_norm", std::move(inputs),
-                {{"begin_norm_axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}});
+                {{"begin_norm_axis", axis}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}});
 }
 
 // Whether input `i` is known, is not trained, and contains only `number`, so that it has no effect.
-bool IsNeutral(const OnnxNode& n, size_t i, float number) {
-  const Tensor* known = n.has(i) ? n.graph().Untrained(n.value(i)) : nullptr;
+bool IsNeutral(const Node& n, size_t i, float number) {
+  const Tensor* known = n.has(i) ? n.graph().known().Untrained(n.value(i)) : nullptr;
   if (known == nullptr || known->dtype() != DType::kF32) return false;
   const auto numbers = known->span<float>();
   return std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == number; });
@@ -60,7 +61,7 @@ bool IsNeutral(const OnnxNode& n, size_t i, float number) {
 
 // Sets the result to X times the scale of its channel (input 1), plus the bias of the channel
 // (input 2).
-Status GiveChannels(const OnnxNode& n, std::string x) {
+Status GiveChannels(const Node& n, std::string x) {
   const AttrMap channels = {{"axis", int64_t{1}}};
   if (!IsNeutral(n, 1, 1)) {
     TD_ASSIGN_OR_RETURN(const std::string scale, n.in(1));
@@ -72,16 +73,17 @@ Status GiveChannels(const OnnxNode& n, std::string x) {
 }
 
 // Normalises X [n, groups, ...] to mean 0 and variance 1 in each group of each sample.
-StatusOr<std::string> NormalRows(const OnnxNode& n, const std::string& x) {
-  return n.Temp("layer_norm", {{x}, {}, {}},
-                {{"begin_norm_axis", int64_t{2}}, {"epsilon", n.Float("epsilon", 1e-5)}});
+StatusOr<std::string> NormalRows(const Node& n, const std::string& x) {
+  return n.Temp(
+      "layer_norm", {{x}, {}, {}},
+      {{"begin_norm_axis", int64_t{2}}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}});
 }
 
 // Checks that X is [n, channels, ...] and inputs 1 and 2 have one number per channel.
-Status CheckChannels(const OnnxNode& n, const Shape& x) {
+Status CheckChannels(const Node& n, const Shape& x) {
   if (x.rank() < 3) return InvalidArgument("X is %s, expected [n, channels, ...]", ToString(x));
   for (const size_t i : {size_t{1}, size_t{2}}) {
-    const Tensor* known = n.has(i) ? n.graph().Constant(n.value(i)) : nullptr;
+    const Tensor* known = n.has(i) ? n.graph().known().Find(n.value(i)) : nullptr;
     if (known != nullptr && known->shape() == Shape({x[1]})) continue;
     return Unimplemented(
         "input %d: expected %d known numbers, one for each channel [TD7015]; hint: export the "
@@ -91,23 +93,23 @@ Status CheckChannels(const OnnxNode& n, const Shape& x) {
   return OkStatus();
 }
 
-Status InstanceNorm(const OnnxNode& n) {
+Status InstanceNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(CheckChannels(n, n.graph().Desc(x).shape));
+  TD_RETURN_IF_ERROR(CheckChannels(n, n.graph().program().Desc(x).shape));
   TD_ASSIGN_OR_RETURN(const std::string rows, NormalRows(n, x));
   return GiveChannels(n, rows);
 }
 
-Status GroupNorm(const OnnxNode& n) {
+Status GroupNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(n.Only("stash_type", 1));
-  const Shape shape = n.graph().Desc(x).shape;
+  TD_RETURN_IF_ERROR(n.attributes().Only("stash_type", 1));
+  const Shape shape = n.graph().program().Desc(x).shape;
   TD_RETURN_IF_ERROR(CheckChannels(n, shape));
-  const int64_t groups = n.Int("num_groups", 0);
+  const int64_t groups = n.attributes().Int("num_groups", 0);
   if (groups < 1 || shape[1] % groups != 0) {
     return InvalidArgument("num_groups = %d of %d channels", groups, shape[1]);
   }
-  TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(x));
   Ints grouped = {sizes[0], groups, shape[1] / groups};
   grouped.insert(grouped.end(), sizes.begin() + 2, sizes.end());
   TD_ASSIGN_OR_RETURN(std::string rows, n.TempReshape(x, grouped));
@@ -118,24 +120,25 @@ Status GroupNorm(const OnnxNode& n) {
 
 // Computes X / sqrt(mean(X X) + epsilon). X and -X together have mean 0, and their variance is the
 // mean square of X. So the result is half of a layer normalisation of both.
-Status RmsNorm(const OnnxNode& n) {
+Status RmsNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_RETURN_IF_ERROR(CheckOnnxLastAxis(n, x, -1));
-  const Shape shape = n.graph().Desc(x).shape;
+  TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));
+  const Shape shape = n.graph().program().Desc(x).shape;
   const auto axis = int64_t{shape.rank() - 1};
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   if (batch && batch->axis == axis) return Unimplemented("the mean square of a batch [TD1214]");
   TD_ASSIGN_OR_RETURN(const std::string negative, n.Temp("scale", {{x}}, {{"scale", -1.0}}));
   TD_ASSIGN_OR_RETURN(const std::string both, n.Temp("concat", {{x, negative}}, {{"axis", axis}}));
-  TD_ASSIGN_OR_RETURN(const std::string rows,
-                      n.Temp("layer_norm", {{both}, {}, {}},
-                             {{"begin_norm_axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}}));
+  TD_ASSIGN_OR_RETURN(
+      const std::string rows,
+      n.Temp("layer_norm", {{both}, {}, {}},
+             {{"begin_norm_axis", axis}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}}));
   return n.Done(
       "slice", {{rows}},
       {{"axes", Ints{axis}}, {"starts", Ints{0}}, {"ends", Ints{shape[shape.rank() - 1]}}});
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"BatchNormalization", BatchNorm},       {"GroupNormalization", GroupNorm},
     {"InstanceNormalization", InstanceNorm}, {"LayerNormalization", LayerNorm},
     {"RMSNormalization", RmsNorm},
@@ -143,6 +146,6 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxNormReaders() { return kRows; }
+std::span<const ReadRow> NormReaders() { return kRows; }
 
 }  // namespace tandem::onnx

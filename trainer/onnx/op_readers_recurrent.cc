@@ -26,10 +26,10 @@ struct Layer {
 };
 
 // Checks the attributes and inputs that must have the values of the standard layer.
-Status CheckStandard(const OnnxNode& n, const Layer& layer) {
-  TD_RETURN_IF_ERROR(n.Only("layout", 0));
+Status CheckStandard(const Node& n, const Layer& layer) {
+  TD_RETURN_IF_ERROR(n.attributes().Only("layout", 0));
   if (n.has(4)) return Unimplemented("lengths of the sequences (input 4)");
-  const ::onnx::AttributeProto* given = n.Attr("activations");
+  const ::onnx::AttributeProto* given = n.attributes().Find("activations");
   if (given == nullptr) return OkStatus();
   static constexpr const char* kTypes[] = {"Sigmoid", "Tanh", "Tanh"};
   const size_t count = layer.gates == 4 ? 3 : 2;
@@ -41,15 +41,15 @@ Status CheckStandard(const OnnxNode& n, const Layer& layer) {
   return standard ? OkStatus() : Unimplemented("activations other than Sigmoid and Tanh");
 }
 
-StatusOr<Layer> LayerOf(const OnnxNode& n, int64_t gates) {
+StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
   Layer layer{.gates = gates};
   TD_ASSIGN_OR_RETURN(layer.x, n.in(0));
-  const Shape shape = n.graph().Desc(layer.x).shape;
-  const Tensor* recurrence = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
+  const Shape shape = n.graph().program().Desc(layer.x).shape;
+  const Tensor* recurrence = n.has(2) ? n.graph().known().Find(n.value(2)) : nullptr;
   if (shape.rank() != 3 || recurrence == nullptr || recurrence->shape().rank() != 3) {
     return Unimplemented("other than X of three dimensions and a known R of three");
   }
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(layer.x));
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(layer.x));
   if (!batch || batch->axis != 1 || batch->times != 1) {
     return Unimplemented("dimension 1 of X is not the batch [TD1214]");
   }
@@ -59,13 +59,13 @@ StatusOr<Layer> LayerOf(const OnnxNode& n, int64_t gates) {
   if (layer.steps < 1 || layer.steps > kStepsMax) {
     return Unimplemented("%d steps; from 1 to %d are read", layer.steps, kStepsMax);
   }
-  const std::string direction = n.Text("direction", "forward");
+  const std::string direction = n.attributes().Text("direction", "forward");
   layer.both = direction == "bidirectional";
   layer.reverse = direction == "reverse";
   if (!layer.both && !layer.reverse && direction != "forward") {
     return InvalidArgument("direction = %s", direction);
   }
-  const int64_t hidden = n.Int("hidden_size", layer.hidden);
+  const int64_t hidden = n.attributes().Int("hidden_size", layer.hidden);
   if (hidden != layer.hidden) {
     return InvalidArgument("hidden_size = %d, R has %d", hidden, layer.hidden);
   }
@@ -76,7 +76,7 @@ StatusOr<Layer> LayerOf(const OnnxNode& n, int64_t gates) {
 // Appends a layer's operators. After the first error all further calls do nothing.
 class Unrolled {
  public:
-  Unrolled(const OnnxNode& n, Layer layer) : n_(n), graph_(n.graph()), layer_(std::move(layer)) {}
+  Unrolled(const Node& n, Layer layer) : n_(n), graph_(n.graph()), layer_(std::move(layer)) {}
 
   Status Run();
 
@@ -97,16 +97,17 @@ class Unrolled {
     return status_.ok() ? *std::move(var) : "";
   }
   std::string Name(const std::string& what) const {
-    return graph_.NewVar(absl::StrFormat("%s.%s.%s", n_.name(), at_, what));
+    return graph_.program().NewVar(absl::StrFormat("%s.%s.%s", n_.name(), at_, what));
   }
   std::string Op(const std::string& type, std::vector<Names> inputs, AttrMap attrs = {}) {
     const std::string out = Name(type);
-    if (status_.ok()) status_ = graph_.Append(type, std::move(inputs), std::move(attrs), out);
+    if (status_.ok())
+      status_ = graph_.program().Append(type, std::move(inputs), std::move(attrs), out);
     return out;
   }
   std::string Reshape(const std::string& x, const Ints& sizes) {
     const std::string out = Name("reshape");
-    if (status_.ok()) status_ = graph_.Reshape(x, sizes, out);
+    if (status_.ok()) status_ = graph_.program().Reshape(x, sizes, out);
     return out;
   }
   Names Split(const std::string& x, int64_t axis, int64_t count, const Ints& sizes = {});
@@ -129,8 +130,8 @@ class Unrolled {
   void Direction(int direction);
   void Give(size_t output, const Names& parts, int64_t axis);
 
-  const OnnxNode& n_;
-  OnnxGraphReader& graph_;
+  const Node& n_;
+  GraphReader& graph_;
   const Layer layer_;
   Status status_;
   std::string at_ = "layer";      // prefix of the operators' names
@@ -146,21 +147,21 @@ Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const I
   if (!status_.ok()) return parts;
   AttrMap attrs = {{"axis", axis}, {"num", count}};
   if (!sizes.empty()) attrs = {{"axis", axis}, {"sections", sizes}};
-  status_ = graph_.Append(
+  status_ = graph_.program().Append(
       tandem::Op{.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)});
   return parts;
 }
 
 // Returns the part of input `input` for one direction.
 std::string Unrolled::Part(size_t input, int direction, const Ints& dims) {
-  const Tensor* whole = n_.has(input) ? graph_.Constant(n_.value(input)) : nullptr;
+  const Tensor* whole = n_.has(input) ? graph_.known().Find(n_.value(input)) : nullptr;
   Ints wanted = {layer_.directions()};
   wanted.insert(wanted.end(), dims.begin(), dims.end());
   if (whole == nullptr || whole->shape() != Shape(wanted)) {
     return Keep(
         Unimplemented("input %d: expected known numbers %s", input, ToString(Shape(wanted))));
   }
-  return Keep(graph_.Part(n_.value(input), direction));
+  return Keep(graph_.known().AddPart(n_.value(input), direction));
 }
 
 Unrolled::Weights Unrolled::WeightsOf(int direction) {
@@ -193,11 +194,11 @@ Unrolled::Weights Unrolled::WeightsOf(int direction) {
 
 // Returns [batch, hidden] filled with one number.
 std::string Unrolled::Filled(float number) {
-  auto row = graph_.NewTensor(DType::kF32, {1, layer_.hidden});
+  auto row = graph_.known().NewTensor(DType::kF32, {1, layer_.hidden});
   if (!row.ok()) return Keep(row.status());
   std::fill(row->span<float>().begin(), row->span<float>().end(), number);
   const std::string value = Name("first");
-  graph_.AddKnown(value, *std::move(row));
+  graph_.known().Add(value, *std::move(row));
   const std::string ones = Keep(graph_.Ones());
   return Op("fc", {{ones}, {Keep(graph_.Var(value))}, {}});
 }
@@ -205,7 +206,7 @@ std::string Unrolled::Filled(float number) {
 // Returns input `input`, [directions, batch, hidden], or zeros.
 std::string Unrolled::FirstState(size_t input, int direction) {
   if (!n_.has(input)) return Filled(0);
-  if (const Tensor* known = graph_.Constant(n_.value(input)); known != nullptr) {
+  if (const Tensor* known = graph_.known().Find(n_.value(input)); known != nullptr) {
     const auto numbers = known->dtype() == DType::kF32 ? known->span<float>() : std::span<float>();
     const bool same = !numbers.empty() && std::all_of(numbers.begin(), numbers.end(),
                                                       [&](float v) { return v == numbers[0]; });
@@ -219,7 +220,7 @@ std::string Unrolled::FirstState(size_t input, int direction) {
     const Ints axis = {0}, begin = {direction}, end = {direction + 1};
     state = Op("slice", {{state}}, {{"axes", axis}, {"starts", begin}, {"ends", end}});
   }
-  return Reshape(state, {kOnnxBatch + 1, layer_.hidden});
+  return Reshape(state, {kBatch + 1, layer_.hidden});
 }
 
 Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
@@ -251,13 +252,13 @@ Unrolled::State Unrolled::GruStep(const std::string& x, const Weights& weights,
 void Unrolled::Direction(int direction) {
   at_ = absl::StrFormat("d%d", direction);
   const Weights weights = WeightsOf(direction);
-  const auto rows = OnnxFillSizes(graph_, layer_.x, {-1, layer_.width});
+  const auto rows = FillSizes(graph_.program(), layer_.x, {-1, layer_.width});
   if (status_.ok()) status_ = rows.status();
   if (!status_.ok()) return;
   const int64_t columns = layer_.gates * layer_.hidden;
   std::string x = Reshape(layer_.x, *rows);
   x = Op("fc", {{x}, {weights.w}, Optional(weights.bias_w)});
-  x = Reshape(x, {layer_.steps, kOnnxBatch + 1, columns});
+  x = Reshape(x, {layer_.steps, kBatch + 1, columns});
   const Names steps = Split(x, 0, layer_.steps);
   const bool lstm = layer_.gates == 4;
   State state = {FirstState(5, direction), lstm ? FirstState(6, direction) : ""};
@@ -266,14 +267,14 @@ void Unrolled::Direction(int direction) {
   for (size_t i = 0; i < steps.size() && status_.ok(); ++i) {
     const size_t t = reverse ? steps.size() - 1 - i : i;
     at_ = absl::StrFormat("d%d.t%d", direction, t);
-    const std::string row = Reshape(steps[t], {kOnnxBatch + 1, columns});
+    const std::string row = Reshape(steps[t], {kBatch + 1, columns});
     state = lstm ? LstmStep(row, weights, state) : GruStep(row, weights, state);
-    outputs[t] = Reshape(state.h, {1, 1, kOnnxBatch + 1, layer_.hidden});
+    outputs[t] = Reshape(state.h, {1, 1, kBatch + 1, layer_.hidden});
   }
   at_ = absl::StrFormat("d%d", direction);
   all_.push_back(Concat(outputs, 0));
-  last_.push_back(Reshape(state.h, {1, kOnnxBatch + 1, layer_.hidden}));
-  if (lstm) last_cell_.push_back(Reshape(state.cell, {1, kOnnxBatch + 1, layer_.hidden}));
+  last_.push_back(Reshape(state.h, {1, kBatch + 1, layer_.hidden}));
+  if (lstm) last_cell_.push_back(Reshape(state.cell, {1, kBatch + 1, layer_.hidden}));
 }
 
 void Unrolled::Give(size_t output, const Names& parts, int64_t axis) {
@@ -290,23 +291,23 @@ Status Unrolled::Run() {
   return status_;
 }
 
-Status Lstm(const OnnxNode& n) {
-  TD_RETURN_IF_ERROR(n.Only("input_forget", 0));
+Status Lstm(const Node& n) {
+  TD_RETURN_IF_ERROR(n.attributes().Only("input_forget", 0));
   if (n.has(7)) return Unimplemented("peepholes (input 7)");
   TD_ASSIGN_OR_RETURN(Layer layer, LayerOf(n, 4));
   return Unrolled(n, std::move(layer)).Run();
 }
 
-Status Gru(const OnnxNode& n) {
+Status Gru(const Node& n) {
   TD_ASSIGN_OR_RETURN(Layer layer, LayerOf(n, 3));
-  layer.resets_state = n.Int("linear_before_reset", 0) == 0;
+  layer.resets_state = n.attributes().Int("linear_before_reset", 0) == 0;
   return Unrolled(n, std::move(layer)).Run();
 }
 
-constexpr OnnxReadRow kRows[] = {{"GRU", Gru}, {"LSTM", Lstm}};
+constexpr ReadRow kRows[] = {{"GRU", Gru}, {"LSTM", Lstm}};
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxRecurrentReaders() { return kRows; }
+std::span<const ReadRow> RecurrentReaders() { return kRows; }
 
 }  // namespace tandem::onnx

@@ -54,10 +54,10 @@ void Fill(const Change& c, const std::string& mode, bool linear, std::span<float
 }
 
 // Returns the changes of the dimensions of X, which the node gives as factors or as sizes.
-StatusOr<std::vector<Change>> ChangesOf(const OnnxNode& n, const Shape& x) {
-  const Tensor* factors = n.has(2) ? n.graph().Constant(n.value(2)) : nullptr;
+StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
+  const Tensor* factors = n.has(2) ? n.graph().known().Find(n.value(2)) : nullptr;
   const bool sized = factors == nullptr || factors->numel() == 0;
-  const Tensor* known = sized && n.has(3) ? n.graph().Constant(n.value(3)) : factors;
+  const Tensor* known = sized && n.has(3) ? n.graph().known().Find(n.value(3)) : factors;
   const bool fits = known != nullptr && known->shape() == Shape({int64_t{x.rank()}}) &&
                     known->dtype() == (sized ? DType::kI64 : DType::kF32);
   if (!fits || x.rank() < 3) return Form("sizes that are computed, or not of every dimension");
@@ -82,22 +82,22 @@ StatusOr<std::vector<Change>> ChangesOf(const OnnxNode& n, const Shape& x) {
 }
 
 // Resizes `x` along dimension `axis`.
-StatusOr<std::string> Along(const OnnxNode& n, std::string x, int axis, const Change& c,
+StatusOr<std::string> Along(const Node& n, std::string x, int axis, const Change& c,
                             const std::string& mode, bool linear) {
-  TD_ASSIGN_OR_RETURN(Tensor matrix, n.graph().NewTensor(DType::kF32, {c.from, c.to}));
+  TD_ASSIGN_OR_RETURN(Tensor matrix, n.graph().known().NewTensor(DType::kF32, {c.from, c.to}));
   Fill(c, mode, linear, matrix.span<float>());
   const std::string value = absl::StrFormat("%s.lines%d", n.out(), axis);
-  n.graph().AddKnown(value, std::move(matrix));
+  n.graph().known().Add(value, std::move(matrix));
   TD_ASSIGN_OR_RETURN(const std::string lines, n.graph().Var(value));
   Ints turn;
-  for (int d = 0; d < n.graph().Desc(x).shape.rank(); ++d) turn.push_back(d);
+  for (int d = 0; d < n.graph().program().Desc(x).shape.rank(); ++d) turn.push_back(d);
   std::swap(turn[static_cast<size_t>(axis)], turn.back());
   const bool turned = axis + 1 < static_cast<int>(turn.size());
   if (turned) {
     TD_ASSIGN_OR_RETURN(x, n.Temp("transpose", {{x}}, {{"axis", turn}}));
   }
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
-  TD_ASSIGN_OR_RETURN(const Ints rows, OnnxFillSizes(n.graph(), x, {-1, c.from}));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints rows, FillSizes(n.graph().program(), x, {-1, c.from}));
   TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, rows));
   TD_ASSIGN_OR_RETURN(x, n.Temp("fc", {{x}, {lines}, {}}));
   sizes.back() = c.to;
@@ -106,31 +106,33 @@ StatusOr<std::string> Along(const OnnxNode& n, std::string x, int axis, const Ch
 }
 
 // Nearest lines are supported only if all ways of rounding agree.
-Status CheckNearest(const OnnxNode& n, const std::string& mode, const Change& c) {
-  const std::string rounding = n.Text("nearest_mode", "round_prefer_floor");
+Status CheckNearest(const Node& n, const std::string& mode, const Change& c) {
+  const std::string rounding = n.attributes().Text("nearest_mode", "round_prefer_floor");
   const bool agrees = mode == "asymmetric" ? rounding == "floor"
                                            : mode == "half_pixel" && rounding.starts_with("round");
   if (agrees && c.to % c.from == 0) return OkStatus();
   return Form("nearest lines by other than a whole factor");
 }
 
-Status Resize(const OnnxNode& n) {
+Status Resize(const Node& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  const Shape shape = n.graph().program().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   if (batch && batch->axis >= 2) return Form("a batch that is no sample or channel");
   TD_ASSIGN_OR_RETURN(const std::vector<Change> changes, ChangesOf(n, shape));
-  const std::string mode = n.Text("coordinate_transformation_mode", "half_pixel");
-  const std::string kind = n.Text("mode", "nearest");
+  const std::string mode = n.attributes().Text("coordinate_transformation_mode", "half_pixel");
+  const std::string kind = n.attributes().Text("mode", "nearest");
   const bool linear = kind == "linear";
   const bool known = mode == "half_pixel" || mode == "pytorch_half_pixel" || mode == "asymmetric" ||
                      mode == "align_corners";
-  if ((!linear && kind != "nearest") || !known || n.Attr("axes") != nullptr) {
+  if ((!linear && kind != "nearest") || !known || n.attributes().Find("axes") != nullptr) {
     return Form("a mode other than nearest and linear, or axes");
   }
-  for (const char* name : {"antialias", "exclude_outside"}) TD_RETURN_IF_ERROR(n.Only(name, 0));
-  for (const char* name : {"cubic_coeff_a", "extrapolation_value"}) n.Float(name, 0);
-  for (const char* name : {"keep_aspect_ratio_policy", "nearest_mode"}) n.Text(name, "");
+  for (const char* name : {"antialias", "exclude_outside"})
+    TD_RETURN_IF_ERROR(n.attributes().Only(name, 0));
+  for (const char* name : {"cubic_coeff_a", "extrapolation_value"}) n.attributes().Float(name, 0);
+  for (const char* name : {"keep_aspect_ratio_policy", "nearest_mode"})
+    n.attributes().Text(name, "");
   for (int axis = 2; axis < shape.rank(); ++axis) {
     const Change& c = changes[static_cast<size_t>(axis)];
     if (!linear) TD_RETURN_IF_ERROR(CheckNearest(n, mode, c));
@@ -140,10 +142,10 @@ Status Resize(const OnnxNode& n) {
   return n.Is(x);
 }
 
-constexpr OnnxReadRow kRows[] = {{"Resize", Resize}};
+constexpr ReadRow kRows[] = {{"Resize", Resize}};
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxResizeReaders() { return kRows; }
+std::span<const ReadRow> ResizeReaders() { return kRows; }
 
 }  // namespace tandem::onnx

@@ -1,5 +1,5 @@
 // Reads nodes that change shapes, and nodes that compute shapes. The latter are lists of integers
-// that are known while the model is read, with kOnnxBatch for the batch.
+// that are known while the model is read, with kBatch for the batch.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -15,68 +15,70 @@ using Slots = std::vector<std::vector<std::string>>;
 constexpr size_t kPartsMax = 64;  // limit for runs of elements that a Gather selects
 
 // A list stays the same, regardless of added dimensions of size 1.
-Status PropagateConstant(const OnnxNode& n, const Ints& known) {
-  n.Ints("axes", {});
+Status PropagateConstant(const Node& n, const Ints& known) {
+  n.attributes().Ints("axes", {});
   return n.Know(known);
 }
 
-StatusOr<Ints> SizesOf(const OnnxNode& n, size_t input) {
-  const Tensor* known = n.has(input) ? n.graph().Constant(n.value(input)) : nullptr;
+StatusOr<Ints> SizesOf(const Node& n, size_t input) {
+  const Tensor* known = n.has(input) ? n.graph().known().Find(n.value(input)) : nullptr;
   if (known != nullptr) return Ints(known->shape().dims().begin(), known->shape().dims().end());
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
-  return n.graph().Sizes(x);
+  return n.graph().program().Sizes(x);
 }
 
-Status ShapeOf(const OnnxNode& n) {
+Status ShapeOf(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints sizes, SizesOf(n, 0));
   const auto rank = static_cast<int64_t>(sizes.size());
   const auto place = [rank](int64_t at) {
     return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
   };
-  const int64_t begin = place(n.Int("start", 0)), end = place(n.Int("end", rank));
+  const int64_t begin = place(n.attributes().Int("start", 0)),
+                end = place(n.attributes().Int("end", rank));
   if (begin > end) return n.Know(Ints{});
   return n.Know(Ints(sizes.begin() + begin, sizes.begin() + end));
 }
 
-Status SizeOf(const OnnxNode& n) {
+Status SizeOf(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints sizes, SizesOf(n, 0));
   std::optional<int64_t> product = 1;
   for (const int64_t size : sizes) {
-    product = OnnxSizeOf('*', *product, size);
+    product = ComputeSize('*', *product, size);
     if (!product) return Unimplemented("a product of two batches");
   }
   return n.Know(Ints{*product});
 }
 
-Status Flatten(const OnnxNode& n) {
+Status Flatten(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 1), shape.rank()));
+  const Shape shape = n.graph().program().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const int64_t axis,
+                      NonNegativeAxis(n.attributes().Int("axis", 1), shape.rank()));
   if (axis == 0) return Unimplemented("axis = 0: samples would become one");
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
-  const bool behind = batch && batch->axis >= axis;
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
+  const bool after = batch && batch->axis >= axis;
   const int64_t columns = shape.numel(static_cast<int>(axis), shape.rank());
   const int64_t rows = shape.numel(0, static_cast<int>(axis));
-  TD_ASSIGN_OR_RETURN(const Ints sizes,
-                      OnnxFillSizes(n.graph(), x, behind ? Ints{rows, -1} : Ints{-1, columns}));
+  TD_ASSIGN_OR_RETURN(const Ints sizes, FillSizes(n.graph().program(), x,
+                                                  after ? Ints{rows, -1} : Ints{-1, columns}));
   return n.Reshape(x, sizes);
 }
 
-Status Reshape(const OnnxNode& n) {
-  const bool allow_zero = n.Int("allowzero", 0) != 0;
+Status Reshape(const Node& n) {
+  const bool allow_zero = n.attributes().Int("allowzero", 0) != 0;
   TD_ASSIGN_OR_RETURN(const Ints dims, n.ConstantSizes(1));
   if (const auto known = n.Known(0); known && dims.size() <= 1) return n.Know(*known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const Ints sizes, OnnxReshapeSizes(n.graph(), x, dims, allow_zero));
+  TD_ASSIGN_OR_RETURN(const Ints sizes, ReshapeSizes(n.graph().program(), x, dims, allow_zero));
   return n.Reshape(x, sizes);
 }
 
-Status Squeeze(const OnnxNode& n) {
+Status Squeeze(const Node& n) {
   if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
+  const Shape shape = n.graph().program().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(12, shape.rank()));
-  TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(x));
   Ints left;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const int64_t size = sizes[static_cast<size_t>(axis)];
@@ -89,16 +91,16 @@ Status Squeeze(const OnnxNode& n) {
   return n.Reshape(x, left);
 }
 
-Status Unsqueeze(const OnnxNode& n) {
+Status Unsqueeze(const Node& n) {
   if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  size_t more = n.Ints("axes", {}).size();
+  size_t more = n.attributes().Ints("axes", {}).size();
   if (n.has(1)) {
     TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
     more = given.size();
   }
   if (more > Shape::kRankMax) return InvalidArgument("%d axes", more);
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   TD_ASSIGN_OR_RETURN(Ints axes, n.Axes(12, static_cast<int>(sizes.size() + more)));
   std::sort(axes.begin(), axes.end());
   for (const int64_t axis : axes) {
@@ -108,7 +110,7 @@ Status Unsqueeze(const OnnxNode& n) {
   return n.Reshape(x, sizes);
 }
 
-Status Concat(const OnnxNode& n) {
+Status Concat(const Node& n) {
   Ints joined;
   bool known = n.inputs() > 0;
   for (size_t i = 0; known && i < n.inputs(); ++i) {
@@ -117,22 +119,23 @@ Status Concat(const OnnxNode& n) {
     if (known) joined.insert(joined.end(), list->begin(), list->end());
   }
   if (known) {
-    TD_RETURN_IF_ERROR(n.Only("axis", 0));
+    TD_RETURN_IF_ERROR(n.attributes().Only("axis", 0));
     return n.Know(joined);
   }
   Slots inputs(1);
   for (size_t i = 0; i < n.inputs(); ++i) {
     TD_ASSIGN_OR_RETURN(inputs[0].emplace_back(), n.in(i));
   }
-  return n.Done("concat", std::move(inputs), {{"axis", n.Int("axis", 0)}});
+  return n.Done("concat", std::move(inputs), {{"axis", n.attributes().Int("axis", 0)}});
 }
 
 struct Cuts {
   Ints axes, starts, ends;
 };
 
-StatusOr<Cuts> CutsOf(const OnnxNode& n) {
-  Cuts cuts{n.Ints("axes", {}), n.Ints("starts", {}), n.Ints("ends", {})};
+StatusOr<Cuts> CutsOf(const Node& n) {
+  Cuts cuts{n.attributes().Ints("axes", {}), n.attributes().Ints("starts", {}),
+            n.attributes().Ints("ends", {})};
   if (n.opset() >= 10) {
     TD_ASSIGN_OR_RETURN(cuts.starts, n.ConstantInts(1));
     TD_ASSIGN_OR_RETURN(cuts.ends, n.ConstantInts(2));
@@ -153,7 +156,7 @@ StatusOr<Cuts> CutsOf(const OnnxNode& n) {
 }
 
 // Slices a known list.
-Status KnownSlice(const OnnxNode& n, const Ints& list, const Cuts& cuts) {
+Status KnownSlice(const Node& n, const Ints& list, const Cuts& cuts) {
   if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
     return InvalidArgument("a list has one dimension");
   }
@@ -165,15 +168,15 @@ Status KnownSlice(const OnnxNode& n, const Ints& list, const Cuts& cuts) {
   return n.Know(Ints(list.begin() + begin, list.begin() + end));
 }
 
-Status Slice(const OnnxNode& n) {
+Status Slice(const Node& n) {
   TD_ASSIGN_OR_RETURN(Cuts cuts, CutsOf(n));
   if (const auto known = n.Known(0)) return KnownSlice(n, *known, cuts);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  const Shape shape = n.graph().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
+  const Shape shape = n.graph().program().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   Cuts left;
   for (size_t i = 0; i < cuts.axes.size(); ++i) {
-    TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(cuts.axes[i], shape.rank()));
+    TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(cuts.axes[i], shape.rank()));
     if (batch && axis == batch->axis) {
       if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // the whole dimension
       return Unimplemented("a window of the batch [TD1214]");
@@ -189,11 +192,11 @@ Status Slice(const OnnxNode& n) {
 }
 
 // Selects elements of a known list.
-Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
-  TD_RETURN_IF_ERROR(n.Only("axis", 0));
+Status KnownElements(const Node& n, const Ints& list, const Ints& at) {
+  TD_RETURN_IF_ERROR(n.attributes().Only("axis", 0));
   Ints elements;
   for (const int64_t i : at) {
-    TD_ASSIGN_OR_RETURN(const int64_t index, n.Axis(i, static_cast<int>(list.size())));
+    TD_ASSIGN_OR_RETURN(const int64_t index, NonNegativeAxis(i, static_cast<int>(list.size())));
     elements.push_back(list[static_cast<size_t>(index)]);
   }
   return n.Know(elements);
@@ -201,11 +204,12 @@ Status KnownElements(const OnnxNode& n, const Ints& list, const Ints& at) {
 
 // Selects elements `at` of `x` along a dimension. If `at` is a single number, the dimension is
 // removed.
-Status Choose(const OnnxNode& n, const std::string& x, const Ints& at, bool one) {
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().Sizes(x));
-  TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", 0), static_cast<int>(sizes.size())));
+Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(n.attributes().Int("axis", 0),
+                                                          static_cast<int>(sizes.size())));
   int64_t& size = sizes[static_cast<size_t>(axis)];
-  if (IsOnnxBatch(size)) return Unimplemented("samples of the batch that are chosen [TD1214]");
+  if (IsBatch(size)) return Unimplemented("samples of the batch that are chosen [TD1214]");
   Slots parts(1);
   for (size_t i = 0; i < at.size();) {
     const int64_t begin = at[i] < 0 ? at[i] + size : at[i];
@@ -226,29 +230,30 @@ Status Choose(const OnnxNode& n, const std::string& x, const Ints& at, bool one)
   return parts[0].size() == 1 ? n.Is(parts[0][0]) : n.Done("concat", parts, {{"axis", axis}});
 }
 
-Status Gather(const OnnxNode& n) {
+Status Gather(const Node& n) {
   if (!n.has(0) || !n.has(1)) return InvalidArgument("it needs two inputs");
   const auto list = n.Known(0), at = n.Known(1);
   if (list && at) return KnownElements(n, *list, *at);
   if (at) {
-    const int rank = n.graph().Constant(n.value(1))->shape().rank();
+    const int rank = n.graph().known().Find(n.value(1))->shape().rank();
     if (rank > 1) return Unimplemented("indices of %d dimensions that are known", rank);
     TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
     return Choose(n, x, *at, rank == 0);
   }
-  const Tensor* table = n.graph().Constant(n.value(0));
-  const bool lookup = table != nullptr && table->shape().rank() == 2 && n.Int("axis", 0) == 0 &&
-                      n.graph().Constant(n.value(1)) == nullptr;
+  const Tensor* table = n.graph().known().Find(n.value(0));
+  const bool lookup = table != nullptr && table->shape().rank() == 2 &&
+                      n.attributes().Int("axis", 0) == 0 &&
+                      n.graph().known().Find(n.value(1)) == nullptr;
   if (!lookup) return Unimplemented("other than rows of a known table by ids that are data");
   TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
-  if (n.graph().Desc(ids).dtype != DType::kI64) {
+  if (n.graph().program().Desc(ids).dtype != DType::kI64) {
     TD_ASSIGN_OR_RETURN(ids, n.Temp("cast", {{ids}}, {{"out_dtype", std::string("i64")}}));
   }
   return n.Done("lookup_table", {{ids}, {w}}, {{"squeeze_last", false}});
 }
 
-constexpr OnnxReadRow kRows[] = {
+constexpr ReadRow kRows[] = {
     {"Concat", Concat},   {"Flatten", Flatten}, {"Gather", Gather},
     {"Reshape", Reshape}, {"Shape", ShapeOf},   {"Size", SizeOf},
     {"Slice", Slice},     {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
@@ -256,6 +261,6 @@ constexpr OnnxReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const OnnxReadRow> OnnxShapeReaders() { return kRows; }
+std::span<const ReadRow> ShapeReaders() { return kRows; }
 
 }  // namespace tandem::onnx

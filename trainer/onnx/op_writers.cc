@@ -12,10 +12,10 @@ using Strings = std::vector<std::string>;
 // An operator while it is written to the graph.
 class Node {
  public:
-  Node(const Op& op, const OpView& view, OnnxGraphWriter& graph)
+  Node(const Op& op, const OpView& view, GraphWriter& graph)
       : op_(op), view_(view), graph_(graph) {}
 
-  OnnxGraphWriter& graph() const { return graph_; }
+  GraphWriter& graph() const { return graph_; }
   const OpView& view() const { return view_; }
   template <typename T>
   T attr(std::string_view name) const {
@@ -46,7 +46,7 @@ class Node {
  private:
   const Op& op_;
   const OpView& view_;
-  OnnxGraphWriter& graph_;
+  GraphWriter& graph_;
 };
 
 Ints Range(int64_t from, int64_t to) {
@@ -77,8 +77,8 @@ Status Elementwise(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string y, n.in(1));
   const int64_t rank = n.shape(1).rank(), axis = n.attr<int64_t>("axis");
-  const int64_t behind = axis < 0 ? 0 : n.shape(0).rank() - axis - rank;
-  if (behind > 0) y = n.Temp("Unsqueeze", {y}, {{"axes", Range(rank, rank + behind)}});
+  const int64_t trailing = axis < 0 ? 0 : n.shape(0).rank() - axis - rank;
+  if (trailing > 0) y = n.Temp("Unsqueeze", {y}, {{"axes", Range(rank, rank + trailing)}});
   return n.Done(kType, {x, y});
 }
 constexpr char kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kMax[] = "Max";
@@ -268,7 +268,7 @@ Status Slice(const Node& n) {
 Status Cast(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const DType dtype, ParseDType(n.attr<std::string>("out_dtype")));
-  return n.Done("Cast", {x}, {{"to", int64_t{OnnxType(dtype)}}});
+  return n.Done("Cast", {x}, {{"to", int64_t{ElementTypeNumber(dtype)}}});
 }
 
 Status Clip(const Node& n) {
@@ -378,7 +378,7 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-Status WriteOnnxOp(const Program& program, const Op& op, OnnxGraphWriter& graph) {
+Status WriteOp(const Program& program, const Op& op, GraphWriter& graph) {
   const OpDef& def = *FindOp(op.type);
   std::vector<const TensorDesc*> in;
   for (size_t s = 0; s < def.inputs.size(); ++s) {

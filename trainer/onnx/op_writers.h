@@ -10,6 +10,6 @@ namespace tandem::onnx {
 
 // Adds the nodes that compute `op` of `program`. UNIMPLEMENTED (with the reason): ONNX has no form
 // of it.
-Status WriteOnnxOp(const Program& program, const Op& op, OnnxGraphWriter& graph);
+Status WriteOp(const Program& program, const Op& op, GraphWriter& graph);
 
 }  // namespace tandem::onnx

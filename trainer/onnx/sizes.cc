@@ -10,8 +10,8 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 std::optional<int64_t> Batches(int64_t times) {
-  if (times < 1 || times > kOnnxBatchesMax) return std::nullopt;
-  return kOnnxBatch + times;
+  if (times < 1 || times > kBatchesMax) return std::nullopt;
+  return kBatch + times;
 }
 
 // The value number * batch^batches.
@@ -20,16 +20,16 @@ struct Product {
   int batches = 0;
 
   bool Multiply(int64_t size) {
-    if (IsOnnxBatch(size)) {
+    if (IsBatch(size)) {
       ++batches;
-      size -= kOnnxBatch;
+      size -= kBatch;
     }
     return size >= 1 && !__builtin_mul_overflow(number, size, &number);
   }
 };
 
-StatusOr<Product> ProductOf(const OnnxGraphReader& graph, const std::string& var) {
-  TD_ASSIGN_OR_RETURN(const Ints sizes, graph.Sizes(var));
+StatusOr<Product> ProductOf(const BatchedProgram& program, const std::string& var) {
+  TD_ASSIGN_OR_RETURN(const Ints sizes, program.Sizes(var));
   Product whole;
   for (const int64_t size : sizes) {
     if (!whole.Multiply(size)) return InvalidArgument("\"%s\" has no elements", var);
@@ -41,8 +41,8 @@ std::string TextOf(const Ints& dims) {
   return "[" +
          absl::StrJoin(dims, ",",
                        [](std::string* out, int64_t size) {
-                         absl::StrAppend(out, IsOnnxBatch(size) ? size - kOnnxBatch : size,
-                                         IsOnnxBatch(size) ? " batch" : "");
+                         absl::StrAppend(out, IsBatch(size) ? size - kBatch : size,
+                                         IsBatch(size) ? " batch" : "");
                        }) +
          "]";
 }
@@ -73,15 +73,15 @@ Status FillOpen(const Product& whole, Ints& dims) {
 // `stride` elements apart.
 Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
   Ints places, exact;
-  int64_t behind = 1;
-  for (size_t i = dims.size(); i-- > 0; behind *= dims[i]) {
-    if (dims[i] < 1 || dims[i] > kOnnxBatchesMax) break;
-    const bool holds = behind <= stride && stride % behind == 0 &&
-                       dims[i] / fixed >= stride / behind &&
-                       dims[i] % (fixed * (stride / behind)) == 0;
+  int64_t inner = 1;
+  for (size_t i = dims.size(); i-- > 0; inner *= dims[i]) {
+    if (dims[i] < 1 || dims[i] > kBatchesMax) break;
+    const bool holds = inner <= stride && stride % inner == 0 &&
+                       dims[i] / fixed >= stride / inner &&
+                       dims[i] % (fixed * (stride / inner)) == 0;
     if (holds) places.push_back(static_cast<int64_t>(i));
     if (holds && dims[i] == fixed) exact.push_back(static_cast<int64_t>(i));
-    if (dims[i] > stride / behind) break;
+    if (dims[i] > stride / inner) break;
   }
   if (places.size() != 1 && exact.size() != 1) {
     return Unimplemented(
@@ -92,15 +92,15 @@ Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
         places.empty() ? "no size of it holds the batch" : "which size holds the batch is open");
   }
   int64_t& size = dims[static_cast<size_t>(exact.size() == 1 ? exact[0] : places[0])];
-  size = kOnnxBatch + size / fixed;
+  size = kBatch + size / fixed;
   return OkStatus();
 }
 
 }  // namespace
 
-std::optional<int64_t> OnnxSizeOf(char op, int64_t a, int64_t b) {
-  const bool batch_a = IsOnnxBatch(a), batch_b = IsOnnxBatch(b);
-  const int64_t x = batch_a ? a - kOnnxBatch : a, y = batch_b ? b - kOnnxBatch : b;
+std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b) {
+  const bool batch_a = IsBatch(a), batch_b = IsBatch(b);
+  const int64_t x = batch_a ? a - kBatch : a, y = batch_b ? b - kBatch : b;
   const bool sum = op == '+' || op == '-';
   if (sum && batch_a != batch_b) {  // valid only if the number is 0
     if (batch_a && y == 0) return a;
@@ -122,16 +122,16 @@ std::optional<int64_t> OnnxSizeOf(char op, int64_t a, int64_t b) {
   return batch ? Batches(result) : std::optional(result);
 }
 
-StatusOr<Ints> OnnxFillSizes(const OnnxGraphReader& graph, const std::string& var, Ints dims) {
-  TD_ASSIGN_OR_RETURN(const Product whole, ProductOf(graph, var));
+StatusOr<Ints> FillSizes(const BatchedProgram& program, const std::string& var, Ints dims) {
+  TD_ASSIGN_OR_RETURN(const Product whole, ProductOf(program, var));
   TD_RETURN_IF_ERROR(FillOpen(whole, dims));
   return dims;
 }
 
-StatusOr<Ints> OnnxReshapeSizes(const OnnxGraphReader& graph, const std::string& var, Ints dims,
-                                bool allow_zero) {
-  TD_ASSIGN_OR_RETURN(const Ints from, graph.Sizes(var));
-  TD_ASSIGN_OR_RETURN(const auto batch, graph.BatchOf(var));
+StatusOr<Ints> ReshapeSizes(const BatchedProgram& program, const std::string& var, Ints dims,
+                            bool allow_zero) {
+  TD_ASSIGN_OR_RETURN(const Ints from, program.Sizes(var));
+  TD_ASSIGN_OR_RETURN(const auto batch, program.BatchOf(var));
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] != 0) continue;
     if (allow_zero) {
@@ -143,10 +143,10 @@ StatusOr<Ints> OnnxReshapeSizes(const OnnxGraphReader& graph, const std::string&
     if (i >= from.size()) return InvalidArgument("size %d copies a dimension that is not there", i);
     dims[i] = from[i];
   }
-  const bool sized = std::any_of(dims.begin(), dims.end(), IsOnnxBatch);
-  const int64_t fixed = graph.fixed_batch();
-  if (!batch || fixed == 0 || sized) return OnnxFillSizes(graph, var, std::move(dims));
-  TD_ASSIGN_OR_RETURN(Product here, ProductOf(graph, var));
+  const bool sized = std::any_of(dims.begin(), dims.end(), IsBatch);
+  const int64_t fixed = program.fixed_batch();
+  if (!batch || fixed == 0 || sized) return FillSizes(program, var, std::move(dims));
+  TD_ASSIGN_OR_RETURN(Product here, ProductOf(program, var));
   here.batches = 0;
   if (!here.Multiply(fixed)) return InvalidArgument("\"%s\" is too large", var);
   TD_RETURN_IF_ERROR(FillOpen(here, dims));

@@ -45,7 +45,7 @@ std::string TruthsOf(const ::onnx::TensorProto& proto) {
 
 }  // namespace
 
-StatusOr<DType> OnnxElementType(int type) {
+StatusOr<DType> ElementTypeOf(int type) {
   switch (type) {
     case ::onnx::TensorProto::FLOAT:
     case ::onnx::TensorProto::BOOL:
@@ -63,16 +63,16 @@ StatusOr<DType> OnnxElementType(int type) {
                        named ? ::onnx::TensorProto::DataType_Name(value) : std::to_string(type));
 }
 
-StatusOr<Tensor> ReadOnnxTensor(const ::onnx::TensorProto& proto, OnnxExternalData& external,
-                                Device& host) {
-  TD_ASSIGN_OR_RETURN(const DType dtype, OnnxElementType(proto.data_type()));
+StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& external,
+                            Device& host) {
+  TD_ASSIGN_OR_RETURN(const DType dtype, ElementTypeOf(proto.data_type()));
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
   const bool truths = proto.data_type() == ::onnx::TensorProto::BOOL;
   const auto bytes = static_cast<uint64_t>(shape.numel()) * (truths ? 1 : SizeOf(dtype));
   const bool beside =
       proto.data_location() == ::onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0;
-  std::optional<OnnxExternalData::Range> range;
+  std::optional<ExternalData::Range> range;
   if (beside) {
     TD_ASSIGN_OR_RETURN(range, external.Find(proto, bytes));
   } else if (bytes > proto.ByteSizeLong() * 8) {

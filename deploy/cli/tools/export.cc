@@ -157,18 +157,17 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
   trainer::TensorMap tensors = checkpoint.params;
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());
-  TD_ASSIGN_OR_RETURN(const onnx::OnnxModel model,
-                      onnx::ExportOnnx(program, tensors, std::move(outputs), Origin(checkpoint)));
+  TD_ASSIGN_OR_RETURN(const onnx::ExportedModel model,
+                      onnx::ExportModel(program, tensors, std::move(outputs), Origin(checkpoint)));
   const auto write = [&model](const std::string& path) { return WriteTextFile(path, model.bytes); };
   TD_RETURN_IF_ERROR(PublishFiles({{out, write}}));
   Say(args,
-      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint),
-                      onnx::kOnnxOpset, absl::StrJoin(model.inputs, ", "),
-                      absl::StrJoin(model.outputs, ", ")),
+      absl::StrFormat("%s: %s, ONNX opset %d, %s -> %s\n", out, StepOf(checkpoint), onnx::kOpset,
+                      absl::StrJoin(model.inputs, ", "), absl::StrJoin(model.outputs, ", ")),
       {{"file", out},
        {"job", checkpoint.job},
        {"step", checkpoint.step},
-       {"opset", onnx::kOnnxOpset},
+       {"opset", onnx::kOpset},
        {"inputs", model.inputs},
        {"outputs", model.outputs}});
   return OkStatus();

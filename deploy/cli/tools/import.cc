@@ -36,8 +36,8 @@ const std::vector<FlagSpec>& Flags() {
   return kFlags;
 }
 
-StatusOr<onnx::OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
-  onnx::OnnxImportOptions options;
+StatusOr<onnx::ImportOptions> OptionsOf(const ParsedArgs& args) {
+  onnx::ImportOptions options;
   options.output = args.Get("loss_of");
   const std::vector<std::string> losses = {"softmax", "sigmoid", "none"};
   const std::string loss = args.Get("loss", losses[0]);
@@ -46,7 +46,7 @@ StatusOr<onnx::OnnxImportOptions> OptionsOf(const ParsedArgs& args) {
     return InvalidArgument("--loss=%s: expected softmax, sigmoid or none [TD1006]%s", loss,
                            HintText(loss, losses));
   }
-  options.loss = static_cast<onnx::OnnxImportOptions::Loss>(it - losses.begin());
+  options.loss = static_cast<onnx::ImportOptions::Loss>(it - losses.begin());
   for (const std::string& pair :
        std::vector<std::string>(absl::StrSplit(args.Get("rename"), ',', absl::SkipEmpty()))) {
     const std::pair<std::string, std::string> names = absl::StrSplit(pair, absl::MaxSplits('=', 1));
@@ -77,12 +77,13 @@ Status Import(const ParsedArgs& args) {
         "expected a model and a folder [TD1007]; hint: tandem import model.onnx mine");
   }
   const std::string &path = args.positional[0], &folder = args.positional[1];
-  TD_ASSIGN_OR_RETURN(onnx::OnnxImportOptions options, OptionsOf(args));
-  options.folder = FolderOf(path);
+  TD_ASSIGN_OR_RETURN(onnx::ImportOptions options, OptionsOf(args));
+  options.dir = FolderOf(path);
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, INT_MAX));
   CpuDevice device;
-  TD_ASSIGN_OR_RETURN(const onnx::OnnxImport model, onnx::ImportOnnx(bytes, path, options, device));
+  TD_ASSIGN_OR_RETURN(const onnx::ImportedModel model,
+                      onnx::ImportModel(bytes, path, options, device));
   for (const std::string& note : model.notes) {
     std::fprintf(stderr, "tandem import: %s\n", note.c_str());
   }

@@ -1,0 +1,103 @@
+#include "trainer/onnx/known_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+#include "onnx/onnx.pb.h"
+#include "trainer/onnx/tensor_reader.h"
+
+namespace tandem::onnx {
+namespace {
+
+constexpr size_t kListMax = 4096;
+constexpr float kMaskMin = 1e9f;  // numbers at least this large mask the numbers they are added to
+
+// Whether the tensor contains a mask number: an infinity, or a number of at least kMaskMin.
+bool IsMask(const Tensor& tensor) {
+  const auto numbers = tensor.span<float>();
+  return std::any_of(numbers.begin(), numbers.end(),
+                     [](float v) { return !(std::abs(v) < kMaskMin); });
+}
+
+bool IsUniform(const Tensor& tensor) {
+  const auto numbers = tensor.span<float>();
+  return numbers.size() > 1 &&
+         std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == numbers[0]; });
+}
+
+}  // namespace
+
+Status KnownValues::AddConstant(const std::string& value, const ::onnx::TensorProto& proto,
+                                bool trained) {
+  auto tensor = ReadTensor(proto, external_, host_);
+  if (!tensor.ok()) return Annotate(tensor.status(), "tensor \"" + value + "\"");
+  trained = trained && proto.data_type() == ::onnx::TensorProto::FLOAT && !IsMask(*tensor);
+  const bool uniform = trained && IsUniform(*tensor);
+  values_.insert_or_assign(value, KnownValue{*std::move(tensor), trained, uniform});
+  return OkStatus();
+}
+
+void KnownValues::Add(const std::string& value, Tensor tensor) {
+  values_.insert_or_assign(value,
+                           KnownValue{std::move(tensor), /*trained=*/false, /*uniform=*/false});
+}
+
+Status KnownValues::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
+  if (ints.size() > kListMax) return Unimplemented("a list of %d sizes", ints.size());
+  const Shape shape = {static_cast<int64_t>(ints.size())};
+  TD_ASSIGN_OR_RETURN(Tensor tensor, NewTensor(DType::kI64, shape));
+  std::copy(ints.begin(), ints.end(), tensor.span<int64_t>().begin());
+  Add(value, std::move(tensor));
+  return OkStatus();
+}
+
+const KnownValue* KnownValues::Get(const std::string& value) const {
+  const auto it = values_.find(value);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+const Tensor* KnownValues::Find(const std::string& value) const {
+  const KnownValue* const known = Get(value);
+  return known == nullptr ? nullptr : &known->tensor;
+}
+
+const float* KnownValues::Scalar(const std::string& value) const {
+  const KnownValue* const known = Get(value);
+  if (known == nullptr) return nullptr;
+  const Tensor& tensor = known->tensor;
+  const bool trained = known->trained && tensor.shape().rank() > 0;
+  const bool one = tensor.dtype() == DType::kF32 && tensor.numel() == 1 && !trained;
+  return one ? tensor.span<float>().data() : nullptr;
+}
+
+const Tensor* KnownValues::Untrained(const std::string& value) const {
+  const KnownValue* const known = Get(value);
+  if (known == nullptr) return nullptr;
+  return known->trained && Scalar(value) == nullptr ? nullptr : &known->tensor;
+}
+
+StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t index) {
+  const KnownValue* const known = Get(value);
+  if (known == nullptr || known->tensor.dtype() != DType::kF32) {
+    return Unimplemented("\"%s\" is computed; it must be known beforehand", value);
+  }
+  const std::string part = absl::StrFormat("%s.%d", value, index);
+  if (values_.contains(part)) return part;
+  const Tensor& whole = known->tensor;
+  TD_REQUIRE(whole.shape().rank() > 0 && index >= 0 && index < whole.shape()[0]);
+  const Shape shape(whole.shape().dims().subspan(1));
+  TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(DType::kF32, shape));
+  std::memcpy(tensor.data(), whole.span<float>().data() + index * shape.numel(), tensor.bytes());
+  values_.emplace(part, KnownValue{tensor, known->trained, known->uniform});
+  return part;
+}
+
+StatusOr<Tensor> KnownValues::NewTensor(DType dtype, const Shape& shape) const {
+  return Tensor::Make({dtype, shape}, host_);
+}
+
+}  // namespace tandem::onnx
