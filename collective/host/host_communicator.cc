@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collective/schedule/algorithms.h"
+#include "collective/schedule/halving.h"
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
 #include "common/base/runner.h"

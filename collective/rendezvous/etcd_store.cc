@@ -1,3 +1,5 @@
+#include "collective/rendezvous/etcd_store.h"
+
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 

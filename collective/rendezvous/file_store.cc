@@ -1,3 +1,5 @@
+#include "collective/rendezvous/file_store.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

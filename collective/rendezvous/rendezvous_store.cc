@@ -1,4 +1,6 @@
 #include "collective/rendezvous/rendezvous_store.h"
+#include "collective/rendezvous/etcd_store.h"
+#include "collective/rendezvous/file_store.h"
 
 #include "absl/strings/ascii.h"
 

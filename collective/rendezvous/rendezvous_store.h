@@ -48,23 +48,8 @@ std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
                                                      const std::string& secret);
 
-// ---- The three stores
-// ----------------------------------------------------------------------------
-
 // A fixed address that all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);
-
-// Files in a directory. JOB.rank0 holds the announcement, under a lock that ends with its process,
-// so the announcement of a dead process is detected. JOB.lock, which stays, keeps a second rank 0
-// out. The file system must support locks (fcntl) across all hosts.
-std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& folder, const std::string& job,
-                                               const std::string& secret);
-
-// The key PREFIX/JOB/rank0 in etcd (version 3, without TLS), under a lease of `ttl`. A thread
-// renews the lease.
-std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std::string& prefix,
-                                               const std::string& job, const std::string& secret,
-                                               Duration ttl = std::chrono::seconds(5));
 
 // Returns a name for files and keys: characters other than letters, digits, '-' and '_' become %xx.
 std::string FileNameOf(const std::string& job);

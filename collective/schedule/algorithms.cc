@@ -2,29 +2,12 @@
 
 #include <limits>
 
+#include "collective/schedule/halving.h"
 #include "collective/schedule/hierarchy.h"
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
 
 namespace tandem::collective {
-
-const char* Name(AllReduceAlgorithm algorithm) {
-  switch (algorithm) {
-    case AllReduceAlgorithm::kPair:
-      return "pair";
-    case AllReduceAlgorithm::kDirect:
-      return "direct";
-    case AllReduceAlgorithm::kRing:
-      return "ring";
-    case AllReduceAlgorithm::kHalving:
-      return "halving";
-    case AllReduceAlgorithm::kLeaders:
-      return "leaders";
-    case AllReduceAlgorithm::kShards:
-      return "shards";
-  }
-  return "?";
-}
 
 bool Serves(AllReduceAlgorithm algorithm, int size, int group) {
   switch (algorithm) {

@@ -1,4 +1,5 @@
-// Recursive halving and doubling (ring.h).
+#include "collective/schedule/halving.h"
+
 #include <bit>
 
 #include "collective/schedule/ring.h"
@@ -13,14 +14,14 @@ struct Block {
   int first = 0, size = 1;
 
   int rounds() const { return std::countr_zero(static_cast<unsigned>(size)); }
-  int behind() const { return first + size; }
+  int end() const { return first + size; }
 };
 
 Block BlockOf(int rank, int size) {
   const auto largest = [](int n) { return static_cast<int>(std::bit_floor<unsigned>(n)); };
   CHECK(rank >= 0 && rank < size) << rank << " of " << size;
   Block block{0, largest(size)};
-  while (rank >= block.behind()) block = {block.behind(), largest(size - block.behind())};
+  while (rank >= block.end()) block = {block.end(), largest(size - block.end())};
   return block;
 }
 
@@ -64,7 +65,7 @@ class Halving {
   void WithSmaller(bool sums);
   // Exchanges between this block and the next larger one.
   void WithLarger(bool sums);
-  bool has_smaller() const { return block_.behind() < size_; }
+  bool has_smaller() const { return block_.end() < size_; }
 
   const int size_;
   const size_t count_, element_bytes_;
@@ -86,7 +87,7 @@ void Halving::Exchange(int round, bool halve) {
 
 void Halving::WithSmaller(bool sums) {
   if (!has_smaller()) return;
-  const Block smaller = BlockOf(block_.behind(), size_);
+  const Block smaller = BlockOf(block_.end(), size_);
   const int peer = smaller.first + local_ % smaller.size;
   const Range part = Part(local_, block_.rounds());
   Step step;

@@ -1,6 +1,7 @@
 #include "collective/schedule/hierarchy.h"
 
 #include "absl/strings/str_format.h"
+#include "collective/schedule/halving.h"
 #include "collective/schedule/ring.h"
 
 namespace tandem::collective {

@@ -23,16 +23,7 @@ namespace google::protobuf {
 class Message;
 }
 
-namespace tandem {
-class DistributedStrategy;
-}  // namespace tandem
-
 namespace tandem::strategy {
-
-// The values are those of tandem.Mode (proto/job.proto).
-enum class TrainMode { kLocal = 0, kPserver = 1, kCollective = 2, kHybrid = 3 };
-
-std::string_view TrainModeName(TrainMode mode);  // "local", "pserver", "collective", "hybrid"
 
 // Sets one field by name. The name is a path from the root
 // ("strategy.build_strategy.reduce_strategy"), the end of a path ("build_strategy.reduce_strategy",
@@ -50,19 +41,6 @@ Status ApplyOverride(google::protobuf::Message* root, std::string_view name, std
 void ApplyEnvironment(google::protobuf::Message* root,
                       const std::map<std::string, std::string>& environment, Origins* origins,
                       Diagnostics* diagnostics);
-
-// The properties of the job that the strategy must match.
-struct StrategyContext {
-  TrainMode mode = TrainMode::kLocal;
-  Origin mode_origin;  // origin of the mode
-  int ranks = 0;       // number of trainers; 0: not yet known
-};
-
-// Adds an error for every changed knob that is not built yet, has no meaning in this mode, or
-// contradicts another knob. Adds a note for a knob that only affects speed and has no effect in
-// this mode. `path` is the path of the strategy in the root ("strategy"; "" if it is the root).
-void ValidateStrategy(const DistributedStrategy& strategy, const StrategyContext& context,
-                      const Origins& origins, std::string_view path, Diagnostics* diagnostics);
 
 // Returns the text form of all set fields, by field number. Equal messages give equal bytes, and
 // reading the text back gives an equal message.

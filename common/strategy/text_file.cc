@@ -1,4 +1,5 @@
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

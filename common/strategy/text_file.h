@@ -34,12 +34,6 @@ struct TextFile {
 // kTextFileBytesMax; DATA_LOSS: a read failed before the end.
 StatusOr<TextFile> ReadTextFile(const std::string& path);
 
-// Clears *out and fills it. Adds every error to *diagnostics. *out then holds everything that was
-// understood, so that later checks can add their errors before a report. *origins (may be null)
-// gets the origin of every field that is not inside a repeated message.
-void ParseTextProto(const TextFile& file, google::protobuf::Message* out, Origins* origins,
-                    Diagnostics* diagnostics);
-
 // Reads and parses a file. Returns an error if the file is unreadable. Errors inside the file are
 // added to *diagnostics and returned as diagnostics->status().
 Status LoadTextProto(const std::string& path, google::protobuf::Message* out, Origins* origins,

@@ -1,6 +1,8 @@
 // ParseTextProto of text_file.h: a recursive-descent parser over protobuf's tokenizer. It continues
 // after an error, so that one run reports all errors. protobuf's own parser stops at the first
 // error.
+#include "common/strategy/text_parser.h"
+
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -16,7 +18,6 @@
 #include "common/base/nearest.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/strategy/text_file.h"
 #include "proto/knob.pb.h"
 
 namespace tandem::strategy {

@@ -1,5 +1,7 @@
-// ValidateStrategy of strategy.h: finds knobs that are not built yet, have no meaning in this mode,
+// Finds knobs that are not built yet, have no meaning in this mode,
 // or contradict each other.
+#include "common/strategy/validate.h"
+
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -11,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "common/strategy/field_value.h"
 #include "common/strategy/knob_index.h"
-#include "common/strategy/strategy.h"
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 

@@ -2,6 +2,8 @@
 #include "common/base/check.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
+#include "common/strategy/validate.h"
 #include "proto/job.pb.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/job_text.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/program_io.h"

@@ -6,6 +6,8 @@
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
+#include "common/strategy/validate.h"
 #include "proto/job.pb.h"
 #include "trainer/job/heter_config.h"
 #include "trainer/job/job_checks.h"

@@ -62,11 +62,4 @@ struct JobSnapshot {
 // Queries all processes. Never fails; problems lists the processes that did not reply.
 JobSnapshot LookAt(const JobAccess& job);
 
-// Text with tables. `before`: an earlier snapshot, for updates per second; may be null.
-std::string StatusText(const JobSnapshot& now, const JobSnapshot* before);
-std::string VariablesText(const JobSnapshot& now);
-// One JSON object each, with stable names.
-std::string StatusJson(const JobSnapshot& now);
-std::string VariablesJson(const JobSnapshot& now);
-
 }  // namespace tandem::deploy

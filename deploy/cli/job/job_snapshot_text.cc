@@ -1,4 +1,6 @@
 // The text output of a JobSnapshot.
+#include "deploy/cli/job/job_snapshot_text.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 
 #include "absl/strings/str_join.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/job_snapshot.h"
 
 namespace tandem::deploy {
 namespace {

@@ -12,6 +12,7 @@
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/job_access.h"
 #include "deploy/cli/job/job_snapshot.h"
+#include "deploy/cli/job/job_snapshot_text.h"
 
 namespace tandem::deploy {
 namespace {

@@ -8,6 +8,7 @@
 #include "deploy/cli/console.h"
 #include "deploy/cli/plan/plan_measure.h"
 #include "deploy/cli/plan/plan_simulate.h"
+#include "deploy/cli/plan/plan_simulate_text.h"
 
 namespace tandem::deploy {
 namespace {

@@ -38,11 +38,4 @@ struct Simulation {
 
 StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request);
 
-std::string SimulationText(const PlanJob& job, const SimulationRequest& request,
-                           const Simulation& simulation);
-std::string SimulationJson(const PlanJob& job, const SimulationRequest& request,
-                           const Simulation& simulation);
-std::string SimulationSvg(const PlanJob& job, const SimulationRequest& request,
-                          const Simulation& simulation);
-
 }  // namespace tandem::deploy

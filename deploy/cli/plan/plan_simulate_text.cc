@@ -1,8 +1,9 @@
 // The output of a simulation by `tandem plan`.
+#include "deploy/cli/plan/plan_simulate_text.h"
+
 #include <nlohmann/json.hpp>
 
 #include "deploy/cli/console.h"
-#include "deploy/cli/plan/plan_simulate.h"
 #include "deploy/cli/plan/plot.h"
 
 namespace tandem::deploy {

@@ -4,6 +4,8 @@
 #include "common/base/files.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
+#include "common/strategy/validate.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/tools/lint_memory.h"

@@ -4,6 +4,7 @@
 
 #include "common/base/nearest.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem::strategy {

@@ -5,6 +5,7 @@
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 #include "proto/job.pb.h"
 
 namespace tandem::strategy {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 #include "proto/job.pb.h"
 
 namespace tandem::strategy {

@@ -8,6 +8,8 @@
 #include "common/strategy/knobs.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
+#include "common/strategy/validate.h"
 #include "proto/job.pb.h"
 
 namespace tandem::strategy {

@@ -1,5 +1,6 @@
 // Files with errors: each error is reported with its location and a hint.
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,6 +8,8 @@
 
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
+#include "common/strategy/text_parser.h"
+#include "common/strategy/validate.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"
 #include "tests/support/job_text.h"

@@ -12,6 +12,7 @@
 #include "collective/cost/algorithm_probe.h"
 #include "collective/cost/cost_probe.h"
 #include "collective/schedule/algorithms.h"
+#include "collective/schedule/halving.h"
 #include "collective/schedule/hierarchy.h"
 #include "collective/schedule/ring.h"
 #include "tests/unit/collective/world.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "collective/rendezvous/etcd_store.h"
 #include "collective/rendezvous/rendezvous_store.h"
 #include "common/base/mutex.h"
 #include "proto/etcd.grpc.pb.h"

@@ -1,6 +1,8 @@
 // The store from which ranks learn the address of rank 0. A shared directory and etcd make the same
 // promises.
 #include "collective/rendezvous/rendezvous_store.h"
+#include "collective/rendezvous/etcd_store.h"
+#include "collective/rendezvous/file_store.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

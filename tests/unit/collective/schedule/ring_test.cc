@@ -1,5 +1,6 @@
 // Schedules and message headers, without a communicator.
 #include "collective/schedule/ring.h"
+#include "collective/schedule/halving.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "collective/rendezvous/file_store.h"
 #include "collective/rendezvous/handshake.h"
 #include "collective/rendezvous/rendezvous_store.h"
 #include "collective/secure/sealed_socket.h"

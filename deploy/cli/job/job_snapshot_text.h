@@ -1,0 +1,17 @@
+// The output of a JobSnapshot, as text and as JSON.
+#pragma once
+
+#include <string>
+
+#include "deploy/cli/job/job_snapshot.h"
+
+namespace tandem::deploy {
+
+// Text with tables. `before`: an earlier snapshot, for updates per second; may be null.
+std::string StatusText(const JobSnapshot& now, const JobSnapshot* before);
+std::string VariablesText(const JobSnapshot& now);
+// One JSON object each, with stable names.
+std::string StatusJson(const JobSnapshot& now);
+std::string VariablesJson(const JobSnapshot& now);
+
+}  // namespace tandem::deploy
