@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "collective/schedule/schedule_cursor.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 namespace {
@@ -103,6 +104,7 @@ class Walker {
 };
 
 void Walker::Add(int rank, Schedule schedule, double start, double slow) {
+  TD_REQUIRE(rank >= 0 && static_cast<size_t>(rank) < ranks_.size());
   Rank& added = ranks_[static_cast<size_t>(rank)];
   added.schedule = std::move(schedule);
   added.progress = ScheduleCursor(added.schedule);
@@ -112,6 +114,7 @@ void Walker::Add(int rank, Schedule schedule, double start, double slow) {
 }
 
 size_t Walker::PieceOf(size_t step_bytes) const {
+  TD_REQUIRE(pieces_ > 0);
   const size_t piece = (step_bytes + pieces_ - 1) / pieces_;
   return std::clamp<size_t>(piece, piece_min_, kPieceBytesMax);
 }

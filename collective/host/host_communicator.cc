@@ -8,6 +8,7 @@
 #include "collective/schedule/halving.h"
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 #include "common/tensor/reduce.h"
 
@@ -24,7 +25,9 @@ HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
       exchange_(board_ == nullptr ? *transport_ : *pipes_, config.piece_bytes_max),
       sent_(static_cast<size_t>(transport_->size())),
       received_(sent_.size()),
-      thread_([this] { Loop(); }) {}
+      thread_([this] { Loop(); }) {
+  TD_REQUIRE(transport_->rank() >= 0 && transport_->rank() < transport_->size());
+}
 
 HostCommunicator::~HostCommunicator() {
   const int pending = pending_.load();
@@ -293,6 +296,7 @@ Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageH
 
 void HostCommunicator::ReduceParts(const Collective& call, size_t bytes) {
   if (bytes == 0) return;
+  TD_REQUIRE(scratch_.size() >= static_cast<size_t>(size()) * bytes);
   std::vector<const std::byte*> parts;
   for (size_t r = 0; r < static_cast<size_t>(size()); ++r) {
     parts.push_back(scratch_.data() + r * bytes);

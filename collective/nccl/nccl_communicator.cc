@@ -48,7 +48,7 @@ class NcclCommunicator final : public Communicator {
  private:
   struct Item {
     std::shared_ptr<WorkImpl> work;
-    SideStream::Mark behind;
+    SideStream::Mark begin_after;
   };
 
   bool Hierarchical() const { return options_.group > 1 && size() > options_.group; }
@@ -184,11 +184,11 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
   Status bad = CheckCall(call, rank(), size());
   if (bad.ok()) bad = CheckApart(call);
   auto work = std::make_shared<WorkImpl>(std::move(call));
-  SideStream::Mark behind;
+  SideStream::Mark begin_after;
   if (bad.ok()) {
     auto mark = side_->RecordComputeEvent();
     bad = mark.status();
-    if (bad.ok()) behind = *std::move(mark);
+    if (bad.ok()) begin_after = *std::move(mark);
   }
   if (!bad.ok()) {
     work->Finish(bad);
@@ -199,7 +199,7 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
     MutexLock lock(order_mu_);
     work->sequence = sequence_ + 1;
     pending_.fetch_add(1);
-    pushed = queue_.TryPush({work, std::move(behind)});
+    pushed = queue_.TryPush({work, std::move(begin_after)});
     if (pushed == PushResult::kOk) ++sequence_;
   }
   if (pushed != PushResult::kOk) {
@@ -256,7 +256,7 @@ Status NcclCommunicator::Execute(const Item& item) {
 
 Status NcclCommunicator::Run(const Item& item, Time deadline) {
   TD_RETURN_IF_ERROR(side_->Enter());
-  TD_RETURN_IF_ERROR(side_->WaitOn(item.behind));
+  TD_RETURN_IF_ERROR(side_->WaitOn(item.begin_after));
   TD_RETURN_IF_ERROR(PutOn(item.work->call(), deadline));
   return Await(deadline, [this] { return side_->Idle(); });
 }

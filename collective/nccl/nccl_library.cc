@@ -2,6 +2,7 @@
 
 #include "common/base/check.h"
 #include "common/base/library.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 
@@ -108,6 +109,7 @@ StatusOr<NcclLibrary> OpenNccl(const std::string& path) {
 }
 
 Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm) {
+  TD_REQUIRE(result != NcclResult::kSuccess && result != NcclResult::kInProgress);
   const char* const more = comm == nullptr ? nullptr : nccl.GetLastError(comm);
   const std::string text =
       absl::StrFormat("%s: %s%s%s", what, nccl.GetErrorString(result),

@@ -50,11 +50,11 @@ Status CannotWrite(const std::string& path) {
 
 class FileStore final : public RendezvousStore {
  public:
-  FileStore(const std::string& folder, std::string job, std::string secret)
+  FileStore(const std::string& dir, std::string job, std::string secret)
       : job_(std::move(job)),
         secret_(std::move(secret)),
-        path_(folder + "/" + FileNameOf(job_) + ".rank0"),
-        lock_path_(folder + "/" + FileNameOf(job_) + ".lock") {}
+        path_(dir + "/" + FileNameOf(job_) + ".rank0"),
+        lock_path_(dir + "/" + FileNameOf(job_) + ".lock") {}
   ~FileStore() override {
     if (announced_.valid()) ::unlink(path_.c_str());  // before the lock is released
   }
@@ -137,9 +137,9 @@ StatusOr<Meeting> FileStore::Find(Time) {
 
 }  // namespace
 
-std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& folder, const std::string& job,
+std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& dir, const std::string& job,
                                                const std::string& secret) {
-  return std::make_unique<FileStore>(folder, job, secret);
+  return std::make_unique<FileStore>(dir, job, secret);
 }
 
 }  // namespace tandem::collective

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 
@@ -36,6 +37,7 @@ HandshakeAcceptor::HandshakeAcceptor(asio::io_context& io, Tcp::acceptor& accept
       retry_(io),
       control_(static_cast<size_t>(config.size)),
       data_(static_cast<size_t>(config.size)) {
+  TD_REQUIRE(acceptor.is_open() && config.rank >= 0 && config.rank < config.size);
   Accept();
 }
 
@@ -85,6 +87,7 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
   const auto& seats = channel == Channel::kControl ? control_ : data_;
   for (int r = config_.rank + 1; r < config_.size; ++r) {
     Error ignored;
+    TD_REQUIRE(seats[static_cast<size_t>(r)].socket != nullptr);
     if (seats[static_cast<size_t>(r)].socket->available(ignored) == 0) silent.push_back(r);
   }
   return silent;

@@ -9,6 +9,7 @@
 
 #include "collective/rendezvous/handshake_acceptor.h"
 #include "collective/rendezvous/rendezvous.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 
@@ -26,7 +27,10 @@ class Listener {
   bool is_open() const { return reception_ != nullptr; }
 
   // REQUIRES: is_open().
-  HandshakeAcceptor& reception() { return *reception_; }
+  HandshakeAcceptor& reception() {
+    TD_REQUIRE(is_open());
+    return *reception_;
+  }
   // The address for the other ranks.
   const HostPort& address() const { return address_; }
 

@@ -6,6 +6,7 @@
 #include "collective/schedule/hierarchy.h"
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 
@@ -41,6 +42,7 @@ AllReduceAlgorithm ChooseAllReduce(const AllReduceRule& rule, int size, size_t b
 AllReduceRule Always(AllReduceAlgorithm algorithm, int group) {
   const bool hierarchical =
       algorithm == AllReduceAlgorithm::kLeaders || algorithm == AllReduceAlgorithm::kShards;
+  TD_REQUIRE(!hierarchical || group > 1);
   constexpr size_t kAny = std::numeric_limits<size_t>::max();
   AllReduceRule rule;
   rule.pair_bytes_max = algorithm == AllReduceAlgorithm::kPair ? kAny : 0;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "collective/schedule/halving.h"
 #include "collective/schedule/ring.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 namespace {
@@ -23,6 +24,7 @@ void Append(const Schedule& part, int first, int stride, size_t begin, Schedule*
 
 Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group, size_t count,
                                size_t element_bytes) {
+  TD_REQUIRE(group > 0 && size % group == 0 && size > group);
   const int local = rank % group, first = rank - local, groups = size / group;
   Schedule steps;
   if (form == HierarchyForm::kLeaders) {
@@ -43,6 +45,8 @@ Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group
 
 Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int group, size_t count,
                                    size_t element_bytes) {
+  TD_REQUIRE(group > 0 && size % group == 0 && size > group);
+  TD_REQUIRE(count % static_cast<size_t>(size) == 0);
   const int local = rank % group, first = rank - local, groups = size / group;
   const auto part = [&](int r) { return RingChunk(count, element_bytes, size, r); };
   Schedule steps;
@@ -71,6 +75,8 @@ Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int g
 
 Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size_t count,
                         size_t element_bytes) {
+  TD_REQUIRE(group > 0 && size % group == 0);
+  TD_REQUIRE(root >= 0 && root < group);
   const int local = rank % group, groups = size / group;
   Schedule steps;
   Append(tree ? HalvingReduce(local, group, root, count, element_bytes)
@@ -84,6 +90,7 @@ Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size
 }
 
 Schedule BroadcastInGroups(int rank, int group, int root, size_t bytes) {
+  TD_REQUIRE(root >= 0 && root < group);
   const int local = rank % group;
   Schedule steps;
   Append(ChainBroadcast(local, group, root, bytes), rank - local, 1, 0, &steps);

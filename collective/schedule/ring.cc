@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "common/base/require.h"
+
 namespace tandem::collective {
 namespace {
 
@@ -34,6 +36,7 @@ void AppendGather(int rank, int size, int root, const std::function<Range(int)>&
 }  // namespace
 
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk) {
+  TD_REQUIRE(chunk >= 0 && chunk < size);
   const size_t n = static_cast<size_t>(size), c = static_cast<size_t>(chunk);
   const size_t base = count / n, extra = count % n;
   const size_t begin = c * base + (c < extra ? c : extra);
@@ -41,6 +44,7 @@ Range RingChunk(size_t count, size_t element_bytes, int size, int chunk) {
 }
 
 Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size);
   Schedule steps;
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
@@ -55,6 +59,7 @@ Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_byte
 }
 
 Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size);
   Schedule steps;
   for (int s = 0; s + 1 < size; ++s) {
     Step step;
@@ -82,6 +87,7 @@ Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_b
 }
 
 Schedule ChainBroadcast(int rank, int size, int root, size_t bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size && root >= 0 && root < size);
   Schedule steps;
   const int place = Mod(rank - root, size);
   if (place > 0) {
@@ -100,6 +106,7 @@ Schedule ChainBroadcast(int rank, int size, int root, size_t bytes) {
 }
 
 Schedule PairAllReduce(int rank, size_t bytes) {
+  TD_REQUIRE(rank == 0 || rank == 1);
   Step step;
   step.send_to = step.recv_from = 1 - rank;
   step.send = step.recv = {0, bytes};
@@ -108,6 +115,7 @@ Schedule PairAllReduce(int rank, size_t bytes) {
 }
 
 Schedule PairReduce(int rank, int root, size_t bytes) {
+  TD_REQUIRE((rank == 0 || rank == 1) && (root == 0 || root == 1));
   Step step;
   if (rank == root) {
     step.recv_from = 1 - rank;
@@ -121,6 +129,7 @@ Schedule PairReduce(int rank, int root, size_t bytes) {
 }
 
 Schedule DirectAllGather(int rank, int size, size_t bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size);
   Schedule steps;
   for (int s = 1; s < size; ++s) {
     Step step;
@@ -134,6 +143,7 @@ Schedule DirectAllGather(int rank, int size, size_t bytes) {
 }
 
 Schedule DirectGather(int rank, int size, int root, size_t bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size && root >= 0 && root < size);
   Schedule steps;
   if (rank != root) {
     Step step;
@@ -151,6 +161,7 @@ Schedule DirectGather(int rank, int size, int root, size_t bytes) {
 }
 
 Schedule DirectBroadcast(int rank, int size, int root, size_t bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size && root >= 0 && root < size);
   Schedule steps;
   if (rank != root) {
     Step step;
@@ -168,6 +179,7 @@ Schedule DirectBroadcast(int rank, int size, int root, size_t bytes) {
 }
 
 Schedule PairwiseAllToAll(int rank, int size, size_t bytes) {
+  TD_REQUIRE(rank >= 0 && rank < size);
   Schedule steps;
   for (int s = 0; s < size; ++s) {
     const int partner = Mod(s - rank, size);
@@ -189,6 +201,7 @@ Schedule PointToPoint(int to, int from, size_t bytes) {
 }
 
 Schedule DisseminationBarrier(int rank, int size) {
+  TD_REQUIRE(rank >= 0 && rank < size);
   Schedule steps;
   for (int distance = 1; distance < size; distance *= 2) {
     Step step;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
+
 namespace tandem::collective {
 namespace {
 
@@ -10,6 +12,7 @@ bool Overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin
 }  // namespace
 
 size_t ScheduleCursor::send_end() const {
+  TD_REQUIRE(sending() != nullptr);
   const Step& step = *sending();
   size_t limit = step.send.end;
   for (size_t r = recv_step_; r < send_step_; ++r) {
@@ -21,6 +24,7 @@ size_t ScheduleCursor::send_end() const {
 }
 
 size_t ScheduleCursor::land_end() const {
+  TD_REQUIRE(receiving() != nullptr);
   const Step& step = *receiving();
   size_t limit = step.recv.end;
   for (size_t s = send_step_; s <= recv_step_; ++s) {
@@ -32,12 +36,14 @@ size_t ScheduleCursor::land_end() const {
 }
 
 void ScheduleCursor::NextSend() {
+  TD_REQUIRE(sending() != nullptr && all_sent());
   ++send_step_;
   sent_ = 0;
   SkipIdle();
 }
 
 void ScheduleCursor::NextRecv() {
+  TD_REQUIRE(receiving() != nullptr && all_landed());
   ++recv_step_;
   landed_ = 0;
   SkipIdle();

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "collective/schedule/schedule.h"
+#include "common/base/require.h"
 
 namespace tandem::collective {
 
@@ -22,13 +23,26 @@ class ScheduleCursor {
 
   // Bytes [send_at, send_end) may be sent now, and bytes [land_at, land_end) overwritten. REQUIRES
   // that this half is running.
-  size_t send_at() const { return sending()->send.begin + sent_; }
+  size_t send_at() const {
+    TD_REQUIRE(sending() != nullptr);
+    return sending()->send.begin + sent_;
+  }
   size_t send_end() const;
-  size_t land_at() const { return receiving()->recv.begin + landed_; }
+  size_t land_at() const {
+    TD_REQUIRE(receiving() != nullptr);
+    return receiving()->recv.begin + landed_;
+  }
   size_t land_end() const;
 
-  void Sent(size_t bytes) { sent_ += bytes; }
-  void Landed(size_t bytes) { landed_ += bytes; }
+  // REQUIRES: these bytes may be sent or overwritten now.
+  void Sent(size_t bytes) {
+    TD_REQUIRE(send_at() + bytes <= send_end());
+    sent_ += bytes;
+  }
+  void Landed(size_t bytes) {
+    TD_REQUIRE(land_at() + bytes <= land_end());
+    landed_ += bytes;
+  }
   bool all_sent() const { return sent_ == sending()->send.size(); }
   bool all_landed() const { return landed_ == receiving()->recv.size(); }
   // Continues with the next half of this direction. REQUIRES that the running half is complete.

@@ -1,5 +1,6 @@
 #include "collective/secure/sealed_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -7,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "common/base/require.h"
 
 namespace tandem::collective {
 namespace {
@@ -28,6 +31,7 @@ RecordHead HeadOf(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 SealedSocket::SealedSocket(Fd fd, const SessionKeys& keys) : fd_(std::move(fd)) {
+  TD_REQUIRE((::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) != 0);
   out_.emplace(keys.send);
   in_.emplace(keys.receive);
 }

@@ -2,14 +2,17 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "collective/rendezvous/handshake.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/shm/unix_socket.h"
 
 namespace tandem::collective {
@@ -31,6 +34,8 @@ struct Verdict {
   uint32_t yes = 0;
   char text[240] = {};  // the reason of a no; zero-terminated
 };
+static_assert(sizeof(Offer) == 56 && sizeof(Verdict) == 248);
+static_assert(std::is_trivially_copyable_v<Offer> && std::is_trivially_copyable_v<Verdict>);
 
 Status Failure(const SealedSocket::Moved& moved) {
   switch (moved.end) {
@@ -215,6 +220,7 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::End(const Verdict& verdict) {
 }  // namespace
 
 StatusOr<std::shared_ptr<SharedMemory>> SharedMemory::Create(int ranks, size_t part_bytes) {
+  TD_REQUIRE(ranks > 0 && part_bytes % static_cast<size_t>(::sysconf(_SC_PAGESIZE)) == 0);
   TD_ASSIGN_OR_RETURN(
       auto all, SealedMemory::Create("tandem-collective", static_cast<size_t>(ranks) * part_bytes,
                                      SealedMemory::Others::kWrite));

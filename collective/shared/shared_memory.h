@@ -9,6 +9,7 @@
 #include "collective/rendezvous/rendezvous.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
+#include "common/base/require.h"
 #include "common/base/status.h"
 #include "common/shm/sealed_memory.h"
 
@@ -27,6 +28,7 @@ class SharedMemory {
       : all_(std::move(all)), part_bytes_(part_bytes) {}
 
   std::span<std::byte> Part(int rank) const {
+    TD_REQUIRE(rank >= 0 && (static_cast<size_t>(rank) + 1) * part_bytes_ <= all_->bytes().size());
     return all_->bytes().subspan(static_cast<size_t>(rank) * part_bytes_, part_bytes_);
   }
   int fd() const { return all_->fd(); }

@@ -6,6 +6,7 @@
 #include "collective/schedule/ring.h"
 #include "collective/shared/shm_transport.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/tensor/reduce.h"
 
 namespace tandem::collective {
@@ -167,6 +168,7 @@ bool ShmCollectives::Runs(CollectiveOp op) {
 
 Status ShmCollectives::Run(const Collective& call, const MessageHeader& header, bool tree,
                            Time deadline) {
+  TD_REQUIRE(Runs(call.op));
   Job job;
   job.call = &call;
   job.element = SizeOf(call.dtype);
@@ -199,6 +201,8 @@ Range ShmCollectives::Chunk(const Job& job, int chunk) const {
 }
 
 void ShmCollectives::ReduceInputs(const Job& job, int first, size_t bytes) {
+  TD_REQUIRE(bytes % job.element == 0);
+  TD_REQUIRE(first >= 0 && static_cast<size_t>(first) < ins_.size());
   const size_t n = ins_.size();
   for (size_t k = 0; k < n; ++k) ordered_[k] = ins_[(static_cast<size_t>(first) + k) % n];
   const auto reduce = job.tree ? &ReduceTree : &ReduceAcross;

@@ -14,6 +14,7 @@
 #include "collective/shared/shm_waiter.h"
 #include "collective/transport/message.h"
 #include "collective/transport/transport.h"
+#include "common/base/require.h"
 #include "common/shm/arena.h"
 
 namespace tandem::collective {
@@ -39,6 +40,9 @@ struct ShmRankBlock {
   Posting postings[2];                          // of the current operation and of the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
+// Processes share the counters, so the compiler must not guard them by a lock of one process.
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<int32_t>::is_always_lock_free);
 
 // Runs collectives in shared memory. REQUIRES that all ranks share one memory. For one thread,
 // except Allocate.
@@ -92,7 +96,10 @@ class ShmCollectives {
     std::byte* out;
   };
 
-  ShmRankBlock& Seat(int rank) const { return *seats_[static_cast<size_t>(rank)]; }
+  ShmRankBlock& Seat(int rank) const {
+    TD_REQUIRE(rank >= 0 && static_cast<size_t>(rank) < seats_.size());
+    return *seats_[static_cast<size_t>(rank)];
+  }
   ShmRankBlock& Own() const { return Seat(transport_.rank()); }
   const ShmRankBlock::Posting& Posted(int rank) const { return Seat(rank).postings[turn_ % 2]; }
 

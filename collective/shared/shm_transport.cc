@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "common/base/require.h"
+
 namespace tandem::collective {
 namespace {
 
@@ -30,6 +32,7 @@ struct ShmTransport::Pipe {
 size_t ShmTransport::PartBytes(int ranks) { return static_cast<size_t>(ranks) * PipeBytes(ranks); }
 
 ShmTransport::Pipe& ShmTransport::At(int from, int to) const {
+  TD_REQUIRE(from != to && from >= 0 && from < size());
   std::byte* const all = board_.PipesOf(to).data();
   return *reinterpret_cast<Pipe*>(all + static_cast<size_t>(from) * PipeBytes(size()));
 }

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "common/base/require.h"
+
 namespace tandem::collective {
 namespace {
 
@@ -18,13 +20,16 @@ ShmWaiter::ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& tra
       spins_(sleepers_.size() > std::thread::hardware_concurrency() ? kSpinsCrowded : kSpins) {}
 
 void ShmWaiter::Ring(int peer) {
+  TD_REQUIRE(peer >= 0 && static_cast<size_t>(peer) < sleepers_.size() &&
+             peer != transport_.rank());
   const int32_t for_whom = sleepers_[static_cast<size_t>(peer)]->load(std::memory_order_seq_cst);
-  if (for_whom != transport_.rank() + 1 && for_whom != kAnybody) return;
+  if (for_whom != transport_.rank() + 1 && for_whom != kAnyPeer) return;
   // If the sleeper has died, the ranks that wait for it find out.
   transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
 }
 
 Status ShmWaiter::Sleep(std::span<const int> peers, Time deadline) {
+  TD_REQUIRE(!peers.empty());
   TD_RETURN_IF_ERROR(transport_.Wait(-1, peers, deadline));
   for (const int peer : peers) {
     std::byte bells[64];

@@ -40,7 +40,7 @@ class ShmWaiter {
  private:
   // Time for which a waiter yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  static constexpr int32_t kNobody = 0, kAnybody = -1;  // otherwise 1 + the rank
+  static constexpr int32_t kAwake = 0, kAnyPeer = -1;  // otherwise 1 + the rank
 
   static void Pause() {
 #if defined(__x86_64__)
@@ -69,11 +69,11 @@ Status ShmWaiter::Await(std::span<const int> peers, Time deadline, Ready ready) 
   }
   Status status;
   while (status.ok()) {
-    own_.store(peers.size() == 1 ? peers[0] + 1 : kAnybody, std::memory_order_seq_cst);
+    own_.store(peers.size() == 1 ? peers[0] + 1 : kAnyPeer, std::memory_order_seq_cst);
     if (ready()) break;
     status = Sleep(peers, deadline);
   }
-  own_.store(kNobody, std::memory_order_relaxed);
+  own_.store(kAwake, std::memory_order_relaxed);
   return ready() ? OkStatus() : status;
 }
 

@@ -2,11 +2,16 @@
 
 #include "absl/strings/str_format.h"
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 Time FakeClock::Now() const { return Time(Duration(nanos_.load())); }
 
-void FakeClock::Advance(Duration by) { nanos_.fetch_add(by.count()); }
+void FakeClock::Advance(Duration by) {
+  TD_REQUIRE(by >= Duration::zero());
+  nanos_.fetch_add(by.count());
+}
 
 std::string FormatDuration(Duration d) {
   const double s = Seconds(d);

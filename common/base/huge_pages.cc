@@ -3,11 +3,15 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+
+#include "common/base/require.h"
 
 namespace tandem {
 
 void* AllocatePages(size_t bytes, size_t alignment) {
+  TD_REQUIRE(std::has_single_bit(alignment));
   const bool huge = bytes >= kHugePage;
   const size_t unit = huge ? std::max(alignment, kHugePage) : alignment;
   void* memory = nullptr;

@@ -6,11 +6,13 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -65,6 +67,7 @@ Metrics::~Metrics() = default;
 Counter& Metrics::GetCounter(const std::string& name, const std::string& help,
                              const Labels& labels) {
   MutexLock lock(impl_->mu);
+  TD_REQUIRE(!name.empty() && impl_->gauges.count({name, labels}) == 0);
   auto& slot = impl_->counters[{name, labels}];
   if (!slot) {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
@@ -75,6 +78,7 @@ Counter& Metrics::GetCounter(const std::string& name, const std::string& help,
 
 Gauge& Metrics::GetGauge(const std::string& name, const std::string& help, const Labels& labels) {
   MutexLock lock(impl_->mu);
+  TD_REQUIRE(!name.empty() && impl_->counters.count({name, labels}) == 0);
   auto& slot = impl_->gauges[{name, labels}];
   if (!slot) {
     auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
@@ -86,6 +90,7 @@ Gauge& Metrics::GetGauge(const std::string& name, const std::string& help, const
 Histogram& Metrics::GetHistogram(const std::string& name, const std::string& help,
                                  const std::vector<double>& bounds, const Labels& labels) {
   MutexLock lock(impl_->mu);
+  TD_REQUIRE(!name.empty() && std::is_sorted(bounds.begin(), bounds.end()));
   auto& slot = impl_->histograms[{name, labels}];
   if (!slot) {
     auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);

@@ -1,5 +1,7 @@
 #include "common/base/processors.h"
 
+#include "common/base/require.h"
+
 namespace tandem {
 namespace {
 
@@ -19,10 +21,12 @@ bool LeaderCpuTracker::Moved() {
 }
 
 void LeaderCpuTracker::SendAway(pthread_t thread) const {
+  TD_REQUIRE(CPU_COUNT(&others_) > 0);
   (void)pthread_setaffinity_np(thread, sizeof(others_), &others_);
 }
 
 void LeaderCpuTracker::LetGo(pthread_t thread) const {
+  TD_REQUIRE(CPU_COUNT(&all_) > CPU_COUNT(&others_));
   (void)pthread_setaffinity_np(thread, sizeof(all_), &all_);
 }
 

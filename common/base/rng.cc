@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 uint64_t StableHash(std::string_view text) {
@@ -15,6 +17,7 @@ uint64_t StableHash(std::string_view text) {
 }
 
 uint64_t StreamKey(uint64_t seed, std::string_view purpose) {
+  TD_REQUIRE(!purpose.empty());
   const auto words = Philox(StableHash(purpose), seed);
   return (uint64_t{words[1]} << 32) | words[0];
 }

@@ -2,14 +2,18 @@
 
 #include <pthread.h>
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 Status InlineRunner::Post(std::function<void()> work) {
+  TD_REQUIRE(work != nullptr);
   work();
   return OkStatus();
 }
 
 ThreadPool::ThreadPool(const std::string& name, int threads, size_t queue_max) : queue_(queue_max) {
+  TD_REQUIRE(threads > 0 && queue_max > 0);
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this, label = name + "-" + std::to_string(i)] {
       SetThreadName(label);

@@ -409,6 +409,7 @@ AnswerHead HeadOfPullReply(Fragments message) {
 }
 
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
+  TD_REQUIRE(slice.content.bytes == slice.desc.bytes());
   CopyRange(message, slice.content, to);
   if (!slice.crc32c) return OkStatus();
   const uint32_t sum = Crc32c(0, to, slice.content.bytes);
@@ -418,6 +419,7 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
 }
 
 const void* ContentInPlace(Fragments message, const CodedSlice& slice) {
+  TD_REQUIRE(slice.content.bytes == slice.desc.bytes());
   ByteRange at = slice.content;
   if (slice.crc32c || at.bytes == 0) return nullptr;
   while (at.offset == message[at.fragment].size()) at = {at.fragment + 1, 0, at.bytes};

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::codec {
 
@@ -12,6 +13,7 @@ void CopyRange(Fragments from, const ByteRange& range, void* to) {
   size_t left = range.bytes, offset = range.offset;
   for (size_t f = range.fragment; left > 0; ++f, offset = 0) {
     CHECK_LT(f, from.size());
+    TD_REQUIRE(offset <= from[f].size());
     const size_t n = std::min(left, from[f].size() - offset);
     std::memcpy(out, from[f].data() + offset, n);
     out += n;
@@ -116,6 +118,7 @@ void WireReader::Leave(size_t entered) {
   if (left_ != 0) {
     Fail();
   } else {
+    TD_REQUIRE(fragment_ <= from_.size());
     left_ = entered;
   }
 }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/base/runner.h"
 
 namespace tandem::http {
@@ -161,6 +162,8 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
         "127.0.0.1, or allow it with --insecure_allow_network",
         ToString(options.listen));
   }
+  TD_REQUIRE(options.connections_max > 0 && options.timeout > Duration::zero());
+  for (const HttpRoute& route : routes) TD_REQUIRE(route.path.starts_with("/") && route.reply);
   auto server = std::unique_ptr<HttpServer>(new HttpServer());
   Impl& impl = *server->impl_;
   impl.shared->options = options;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 
 namespace tandem::http {
@@ -35,6 +36,7 @@ void LatestDocument::Loop() {
     MutexLock lock(mu_);
     latest_ = std::move(document);
     latest_begin_ = begin_;
+    TD_REQUIRE(made_ < begun_);
     made_ = begun_;
     cv_.NotifyAll();
   }
@@ -58,6 +60,7 @@ StatusDocument LatestDocument::Aged(Time now) const {
     return document;
   }
   const Duration age = now - latest_begin_;
+  TD_REQUIRE(age >= Duration::zero());
   document.ready = document.ready && age < kAgeMax;
   document.facts.emplace_back("age of this page", absl::StrFormat("%.1f s", Seconds(age)));
   return document;

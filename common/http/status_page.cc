@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/base/require.h"
 #include "common/http/latest_document.h"
 #include "common/http/status_page_text.h"
 
@@ -20,6 +21,7 @@ std::string ToJson(const StatusDocument& document) {
     series.push_back({{"name", s.name}, {"x_label", s.x_label}, {"points", points}});
   }
   for (const StatusTable& t : document.tables) {
+    for (const auto& row : t.rows) TD_REQUIRE(row.size() == t.columns.size());
     tables.push_back({{"name", t.name}, {"columns", t.columns}, {"rows", t.rows}});
   }
   json facts = json::array();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 Buffer Arena::Allocate(size_t bytes) {
@@ -21,7 +23,9 @@ Buffer Arena::Allocate(size_t bytes) {
 
 void Arena::Free(size_t offset, size_t bytes) {
   MutexLock lock(mu_);
+  TD_REQUIRE(offset % kAlignment == 0 && bytes <= memory_.size() - offset);
   auto next = free_.upper_bound(offset);
+  TD_REQUIRE(next == free_.end() || offset + bytes <= next->first);
   if (next != free_.end() && next->first == offset + bytes) {
     bytes += next->second;
     next = free_.erase(next);

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -28,6 +31,7 @@ StatusOr<std::span<std::byte>> MapAll(int fd, size_t bytes, int protection) {
 
 StatusOr<std::shared_ptr<SealedMemory>> SealedMemory::Create(const char* name, size_t bytes,
                                                              Others others) {
+  TD_REQUIRE(bytes > 0 && bytes % static_cast<size_t>(::sysconf(_SC_PAGESIZE)) == 0);
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Unavailable("no shared memory from this kernel: %s", ErrnoText(errno));

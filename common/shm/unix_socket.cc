@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -47,6 +48,7 @@ Fd NewSocket() { return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_N
 }  // namespace
 
 StatusOr<Fd> ListenAbstract(const std::string& name, int backlog) {
+  TD_REQUIRE(name.size() <= 100 && backlog > 0);
   Fd fd = NewSocket();
   const Address address(name);
   if (!fd.valid() || ::bind(fd.get(), address.get(), address.length) != 0 ||

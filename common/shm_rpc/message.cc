@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/require.h"
+
 namespace tandem::shm_rpc {
 namespace {
 
@@ -35,6 +37,7 @@ StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& ar
     std::memcpy(placed.head.get() + table[i].offset, from, table[i].bytes);
     table[i].offset += begin;
   }
+  TD_REQUIRE(table.size() * sizeof(RingFragment) <= bytes);
   std::ranges::copy(std::as_bytes(std::span(table)), placed.head.get());
   placed.entry.pieces = static_cast<uint32_t>(table.size());
   placed.entry.table = begin;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,6 +41,9 @@ struct RingHeader {
   ShmRpcRing calls, answers;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "shared by processes");
+static_assert(sizeof(RingEntry) == 24 && sizeof(RingFragment) == 16);
+static_assert(std::has_single_bit(ShmRpcRing::kEntries), "counts wrap at 2^64");
 inline constexpr size_t kLaneControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
 
 // The sending end of a ring. One thread at a time.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/shm/unix_socket.h"
 
 namespace tandem::shm_rpc {
@@ -66,7 +67,10 @@ ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lan
       answers_(control().answers),
       calls_(control().calls) {}
 
-ShmRpcClient::~ShmRpcClient() { FailAll(Unavailable("the lane is closed")); }
+ShmRpcClient::~ShmRpcClient() {
+  FailAll(Unavailable("the lane is closed"));
+  TD_REQUIRE(pending_.empty());
+}
 
 bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
                         Reply reply) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "common/base/error_text.h"
+#include "common/base/require.h"
 
 namespace tandem::strategy {
 
@@ -47,6 +48,7 @@ std::string Diagnostic::ToString() const {
 
 void Diagnostics::Error(const SourcePlace& place, const std::string& message,
                         const std::string& hint) {
+  TD_REQUIRE(!message.empty());
   if (errors_++ >= kKeptMax) return;
   auto [what, do_this] = hint.empty() ? SplitHint(message) : std::pair(message, hint);
   entries_.push_back({Diagnostic::Severity::kError, place, std::move(what), std::move(do_this)});
@@ -54,6 +56,7 @@ void Diagnostics::Error(const SourcePlace& place, const std::string& message,
 
 void Diagnostics::Note(const SourcePlace& place, const std::string& message,
                        const std::string& hint) {
+  TD_REQUIRE(!message.empty());
   if (notes_++ < kKeptMax) {
     entries_.push_back({Diagnostic::Severity::kNote, place, message, hint});
   }

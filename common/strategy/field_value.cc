@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "proto/knob.pb.h"
 
 namespace tandem::strategy {
@@ -37,6 +38,7 @@ Error Expected(const gpb::FieldDescriptor& field, std::string_view what, const L
 std::string NumberText(double v) { return absl::StrFormat("%.12g", v); }
 
 Error CheckRange(const gpb::FieldDescriptor& field, double v) {
+  TD_REQUIRE(std::isfinite(v));
   const Knob& knob = field.options().GetExtension(tandem::knob);
   const bool low = knob.has_min() && v < knob.min();
   const bool high = knob.has_max() && v > knob.max();
@@ -255,6 +257,7 @@ Literal LiteralOf(const gpb::FieldDescriptor& field, std::string_view text) {
 
 std::optional<ValueError> SetFieldValue(const gpb::FieldDescriptor& field, const Literal& literal,
                                         gpb::Message* message) {
+  TD_REQUIRE(field.containing_type() == message->GetDescriptor());
   using R = gpb::Reflection;
   Error error;
   double real = 0;
@@ -287,6 +290,7 @@ std::optional<ValueError> SetFieldValue(const gpb::FieldDescriptor& field, const
 }
 
 std::string FieldText(const gpb::Message& message, const gpb::FieldDescriptor& field, int index) {
+  TD_REQUIRE(field.containing_type() == message.GetDescriptor());
   const gpb::Reflection& r = *message.GetReflection();
   const bool repeated = index >= 0;
   const auto get = [&](auto one, auto element) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "common/base/require.h"
 #include "proto/knob.pb.h"
 #include "proto/strategy.pb.h"
 
@@ -80,6 +81,8 @@ std::vector<std::string> FieldIndex::Names() const {
 }
 
 gpb::Message* HolderOf(const FieldPlace& place, gpb::Message* root) {
+  TD_REQUIRE(!place.steps.empty());
+  TD_REQUIRE(root->GetDescriptor() == place.steps[0]->containing_type());
   gpb::Message* holder = root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
     holder = holder->GetReflection()->MutableMessage(holder, place.steps[i]);

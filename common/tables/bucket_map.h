@@ -18,6 +18,7 @@ namespace tandem {
 // A job that moves each bucket a thousand times per second reaches it in thirty years. Larger
 // values could overflow sums of ownership epochs.
 inline constexpr uint64_t kEpochMax = uint64_t{1} << 40;
+static_assert(UINT64_MAX / kEpochMax > kBucketsMax, "a sum over all buckets fits");
 
 struct BucketMove {
   int bucket = 0;

@@ -21,6 +21,8 @@ inline constexpr size_t kRowIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) 
 // Programming 3, 6.4).
 constexpr int RowBucket(uint64_t id) { return static_cast<int>((id * 0x9e3779b97f4a7c15) >> 54); }
 
+static_assert(kRowBuckets == 1 << (64 - 54), "the upper bits of the product are a bucket");
+
 // The first row bucket of server `server` of `servers`. For server `servers` it is kRowBuckets.
 constexpr int FirstBucket(int server, int servers) {
   return static_cast<int>(int64_t{kRowBuckets} * server / servers);

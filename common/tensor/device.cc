@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "common/base/huge_pages.h"
+#include "common/base/require.h"
 
 namespace tandem {
 
 void Device::Account(int64_t delta) {
   const int64_t now = in_use_.fetch_add(delta) + delta;
+  TD_REQUIRE(now >= 0);
   int64_t peak = peak_.load();
   while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
   }

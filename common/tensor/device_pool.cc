@@ -4,11 +4,13 @@
 #include <iterator>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem {
 
 DevicePool::~DevicePool() {
   MutexLock lock(mu_);
+  TD_REQUIRE(counts_.used_bytes == 0);
   for (const auto& [memory, block] : blocks_) {
     if (block.begins_chunk) driver_.free(memory);
   }
@@ -30,6 +32,7 @@ StatusOr<std::byte*> DevicePool::Take(size_t bytes) {
     free_.insert({block.bytes - rounded, memory + rounded});
     block.bytes = rounded;
   }
+  TD_REQUIRE(block.free && block.bytes == rounded);
   block.free = false;
   counts_.used_bytes += rounded;
   return memory;
@@ -39,6 +42,7 @@ void DevicePool::Give(std::byte* memory) {
   MutexLock lock(mu_);
   auto it = blocks_.find(memory);
   CHECK(it != blocks_.end() && !it->second.free);
+  TD_REQUIRE(counts_.used_bytes >= it->second.bytes);
   counts_.used_bytes -= it->second.bytes;
   it->second.free = true;
   it = Join(it);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -226,6 +227,7 @@ void ByOrder(DType dtype, void* acc, const void* in, size_t count, bool acc_firs
 bool CanReduce(DType dtype) { return dtype != DType::kU8; }
 
 void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t count, bool acc_first) {
+  TD_REQUIRE(CanReduce(dtype));
   switch (op) {
     case ReduceOp::kSum:
       return ByOrder<Sum>(dtype, acc, in, count, acc_first);
@@ -262,6 +264,7 @@ void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size
 
 void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                   std::span<std::byte* const> out, size_t count) {
+  TD_REQUIRE(CanReduce(dtype) && !in.empty());
   alignas(64) std::byte block[kBlockBytes];
   const size_t element = SizeOf(dtype), bytes = count * element;
   const bool gradients = op == ReduceOp::kSum && dtype == DType::kF32;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 Status SparseRows::Check() const {
@@ -24,6 +26,7 @@ StatusOr<SparseRows> SparseRows::Merged(Device& device) const {
   if (values.dtype() != DType::kF32) return Unimplemented("merging %s rows", Name(values.dtype()));
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  TD_REQUIRE(values.place().kind == PlaceKind::kCpu);
   std::stable_sort(order.begin(), order.end(),
                    [this](size_t a, size_t b) { return rows[a] < rows[b]; });
 
