@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/base/error_text.h"
+#include "common/base/require.h"
 #include "deploy/launch/process.h"
 
 namespace tandem::deploy {
@@ -72,6 +73,7 @@ Status TakesAtMost(size_t most, const ParsedArgs& args) {
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code) {
+  TD_REQUIRE(!command.empty() && usage.ends_with('\n'));
   flags.push_back({"help", "", "", "print this"});
   StatusOr<ParsedArgs> result = ParseArgs(flags, args);
   if (!result.ok()) {
@@ -91,6 +93,7 @@ int RunBody(const std::string& command, const std::string& usage,
   ParsedArgs parsed;
   int exit_code = 0;
   if (!ParseOrExplain(command, usage, flags, args, &parsed, &exit_code)) return exit_code;
+  TD_REQUIRE(body != nullptr);
   const StatusOr<int> code = body(parsed);
   return code.ok() ? *code : Fail(command, code.status());
 }
@@ -101,6 +104,7 @@ int RunBody(const std::string& command, const std::string& usage,
   ParsedArgs parsed;
   int exit_code = 0;
   if (!ParseOrExplain(command, usage, flags, args, &parsed, &exit_code)) return exit_code;
+  TD_REQUIRE(body != nullptr);
   const Status status = body(parsed);
   return status.ok() ? kExitOk : Fail(command, status);
 }

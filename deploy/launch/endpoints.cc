@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/endpoint.h"
 #include "common/base/ports.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 namespace {
@@ -89,6 +90,7 @@ bool IsLocalHost(const std::string& host) {
 
 Status AssignPorts(const std::string& flag, int start_port,
                    std::vector<ProcessEndpoint>& endpoints) {
+  TD_REQUIRE(start_port >= 0);
   bool all_local = true;
   for (const ProcessEndpoint& e : endpoints) all_local = all_local && e.local;
   std::map<std::string, int> next;  // per host

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "common/base/host_limits.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 namespace {
@@ -106,6 +107,7 @@ int JobExitCode(const Failure& failure) {
 
 std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file) {
+  TD_REQUIRE(!failure.role.empty());
   std::string text = absl::StrFormat("tandemrun: error: job \"%s\" failed\n", job);
   text += absl::StrFormat("  first failure  %s %d on host %s (pid %d): %s, after %.1f s\n",
                           failure.role, failure.rank, failure.host, failure.pid,

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 namespace {
@@ -100,6 +101,7 @@ std::string ParsedArgs::Get(const std::string& name, const std::string& fallback
 }
 
 StatusOr<int> ParsedArgs::GetInt(const std::string& name, int fallback, int min, int max) const {
+  TD_REQUIRE(min <= max);
   const auto it = flags.find(name);
   if (it == flags.end()) return fallback;
   const std::string& text = it->second.text;
@@ -114,6 +116,7 @@ StatusOr<int> ParsedArgs::GetInt(const std::string& name, int fallback, int min,
 
 StatusOr<double> ParsedArgs::GetDouble(const std::string& name, double fallback, double min,
                                        double max) const {
+  TD_REQUIRE(min <= max);
   const auto it = flags.find(name);
   if (it == flags.end()) return fallback;
   double value = 0;

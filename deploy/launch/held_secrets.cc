@@ -10,6 +10,7 @@
 
 #include "common/base/files.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 
@@ -20,6 +21,7 @@ HeldSecrets::~HeldSecrets() {
 }
 
 Status HeldSecrets::Hold(const std::string& path, std::string_view secret) {
+  TD_REQUIRE(path.size() > 0 && secret.size() > 0);
   Fd file(memfd_create("tandem secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return FileError(path, "cannot be held in memory", errno);
   if (fchmod(file.get(), 0400) != 0) return FileError(path, "cannot be made private", errno);

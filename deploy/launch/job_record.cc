@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 #include "deploy/launch/endpoints.h"
 
 namespace tandem::deploy {
@@ -61,6 +62,7 @@ std::string WallClockText() {
 }
 
 Status WriteJobRecord(const LaunchPlan& plan) {
+  TD_REQUIRE(plan.log_dir.size() > 0);
   json processes = json::array();
   for (const ProcessPlan& p : plan.processes) {
     processes.push_back({{"role", RoleName(p.role)},
@@ -129,6 +131,7 @@ bool LauncherRuns(const JobRecord& record) {
 }
 
 Status SignalLauncher(const JobRecord& record, int signal) {
+  TD_REQUIRE(signal > 0);
   // While the descriptor is open, it refers to one process only, even if the pid is reused.
   // (sys/pidfd.h of glibc 2.36 declares no C functions for C++.)
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, record.launcher_pid, 0)));
@@ -161,6 +164,7 @@ Status CheckFolderFree(const std::string& log_dir) {
 }
 
 Status AddEvent(const std::string& log_dir, const JobEvent& event) {
+  TD_REQUIRE(event.event.size() > 0);
   json line = {{"time", event.time.empty() ? WallClockText() : event.time}, {"event", event.event}};
   if (!event.process.empty()) line["process"] = event.process;
   if (event.pid != 0) line["pid"] = event.pid;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/own_files.h"
 #include "common/base/ports.h"
+#include "common/base/require.h"
 #include "common/rpc/certificates.h"
 #include "common/rpc/tls_files.h"
 #include "deploy/launch/job_record.h"
@@ -62,6 +63,7 @@ void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, Proce
 
 ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings,
                     const LaunchPlan& plan, int index) {
+  TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < options.pservers.endpoints.size());
   ProcessPlan p;
   p.role = Role::kPserver;
   p.rank = index;
@@ -100,6 +102,10 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
 // `local_rank`: index among the `local_size` trainers of this machine.
 ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
                     int local_size) {
+  TD_REQUIRE(rank >= 0 && static_cast<size_t>(rank) < options.workers.endpoints.size());
+  TD_REQUIRE(local_rank >= 0 && local_rank < local_size);
+  TD_REQUIRE(options.workers.gpus.empty() ||
+             static_cast<size_t>(local_rank) < options.workers.gpus.size());
   ProcessPlan p;
   p.role = Role::kTrainer;
   p.rank = rank;
@@ -137,6 +143,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
 // Trainers get the first ports, because the user usually looks at a trainer's page. Pservers get
 // the next ones.
 Status AddStatusPages(int first_port, LaunchPlan& plan) {
+  TD_REQUIRE(first_port > 0);
   int port = first_port;
   for (const Role role : {Role::kTrainer, Role::kPserver}) {
     for (ProcessPlan& p : plan.processes) {
@@ -218,6 +225,7 @@ StatusOr<std::string> MakeSecret() {
 // Makes an authority for this job only. Its key is discarded immediately, so that no further
 // certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
+  TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
   constexpr int kDays = 30;  // a longer job uses its own certificates, which can be renewed
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
@@ -293,6 +301,8 @@ Environment WithoutRanks(Environment env) {
 }
 
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
+  TD_REQUIRE(!options.workers.endpoints.empty());
+  TD_REQUIRE(static_cast<size_t>(options.workers.heter) < options.workers.endpoints.size());
   std::string socket_dir;
   if (options.pservers.private_sockets) {
     socket_dir = NewSocketFolder(env);
@@ -418,6 +428,8 @@ Status CheckStatusPorts(const LaunchPlan& plan) {
 }
 
 StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
+  TD_REQUIRE(!plan.log_dir.empty());
+  TD_REQUIRE(!plan.secret_file.empty());
   TD_RETURN_IF_ERROR(CheckFolderFree(plan.log_dir));
   TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
   TD_RETURN_IF_ERROR(MakeOwnFolder(plan.log_dir, OwnRule::kUser).status());

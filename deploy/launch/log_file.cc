@@ -8,6 +8,7 @@
 
 #include "common/base/files.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 
@@ -17,6 +18,7 @@ StatusOr<LogFile> LogFile::Open(const std::string& path) {
 }
 
 void LogFile::Append(std::string_view text) {
+  TD_REQUIRE(file_.valid());
   const Status written = WriteAll(file_.get(), path_, text);
   if (lost_.ok()) lost_ = written;
 }

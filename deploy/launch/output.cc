@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_split.h"
 
+#include "common/base/require.h"
+
 namespace tandem::deploy {
 namespace {
 
@@ -123,6 +125,7 @@ void OutputChannel::EndLogLine() {
 }
 
 std::vector<std::string> LastLines(const std::string& path, size_t lines_max) {
+  TD_REQUIRE(lines_max > 0);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return {};
   const std::streamoff size = file.tellg();

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::deploy {
 namespace {
 
@@ -65,6 +67,7 @@ std::string ExitState::Text() const {
 }
 
 StatusOr<Process> Process::Start(const SpawnRequest& request) {
+  TD_REQUIRE(request.argv.size() > 0);
   std::vector<std::string> env;
   for (const auto& [name, value] : request.env) env.push_back(name + "=" + value);
   const std::vector<char*> argv = Pointers(request.argv), envp = Pointers(env);
@@ -123,6 +126,7 @@ void Process::Collect(int wait_flags) {
 }
 
 void Process::Signal(int signal) {
+  TD_REQUIRE(signal > 0);
   if (pid_ > 0 && !state_) kill(-pid_, signal);
 }
 

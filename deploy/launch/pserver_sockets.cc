@@ -15,6 +15,7 @@
 #include "common/base/endpoint.h"
 #include "common/base/files.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 #include "common/rpc/listen.h"
 
 namespace tandem::deploy {
@@ -59,6 +60,7 @@ bool HoldsDeadSocketsAlone(const std::string& folder) {
 }  // namespace
 
 Status PserverSockets::Open(const LaunchPlan& plan) {
+  TD_REQUIRE(sockets_.empty());
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kPserver || p.endpoint.is_unix()) continue;
     StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});

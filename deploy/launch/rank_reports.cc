@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/base/files.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 namespace {
@@ -27,6 +28,7 @@ bool ReadWait(std::istream& words, ProcessWait& wait) {
 }  // namespace
 
 Status RankReportFifo::Open(const std::string& path) {
+  TD_REQUIRE(fifo_.get() < 0 && path.size() > 0);
   unlink(path.c_str());
   if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
   path_ = path;

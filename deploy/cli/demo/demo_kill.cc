@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 #include "deploy/cli/job/job_access.h"
 #include "proto/pserver.pb.h"
 
@@ -20,7 +21,8 @@ constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kAnswerMax = std::chrono::seconds(1);
 
 // The number after the last `text` in a file; -1: none.
-int64_t LastNumberBehind(const std::string& path, const std::string& text) {
+int64_t LastNumberAfter(const std::string& path, const std::string& text) {
+  TD_REQUIRE(!text.empty());
   std::ifstream file(path);
   int64_t number = -1;
   for (std::string line; std::getline(file, line);) {
@@ -123,7 +125,7 @@ struct PserverKiller::Impl {
       }
       report.back_s = Seconds(SteadyNow() - start);
       report.version_back =
-          LastNumberBehind(LogOf(options.log_dir, options.server), " restored version ");
+          LastNumberAfter(LogOf(options.log_dir, options.server), " restored version ");
       options.say(absl::StrFormat(
           "! back in %.1f s with version %d: %d updates lost", report.back_s, report.version_back,
           std::max<int64_t>(0, report.version_before - report.version_back)));
@@ -134,6 +136,8 @@ struct PserverKiller::Impl {
 };
 
 PserverKiller::PserverKiller(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {
+  TD_REQUIRE(impl_->options.server >= 0 && impl_->options.say);
+  TD_REQUIRE(impl_->options.at_share >= 0 && impl_->options.at_share < 1);
   impl_->report.server = impl_->options.server;
   // Signals are for the thread that supervises the job.
   sigset_t all, before;
@@ -159,10 +163,11 @@ KillReport PserverKiller::Finish() {
 }
 
 StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int64_t steps) {
+  TD_REQUIRE(servers > 0 && steps >= 0);
   UpdateCount count{.wanted = steps};
   for (int i = 0; i < servers; ++i) {
-    const int64_t version = LastNumberBehind(LogOf(log_dir, i), " ends at version ");
-    const int64_t repeated = LastNumberBehind(LogOf(log_dir, i), "pushes that came again: ");
+    const int64_t version = LastNumberAfter(LogOf(log_dir, i), " ends at version ");
+    const int64_t repeated = LastNumberAfter(LogOf(log_dir, i), "pushes that came again: ");
     if (version < 0 || repeated < 0) {
       return DataLoss("%s does not say at which version the server ended", LogOf(log_dir, i));
     }

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "deploy/launch/flag_table.h"
 
 namespace tandem::deploy {
@@ -34,12 +35,16 @@ const std::vector<ErrorCode>& ErrorCodes() {
     }
     // The tables group rows by subject, not by number.
     std::ranges::stable_sort(codes, {}, &ErrorCode::number);
+    TD_REQUIRE(std::ranges::adjacent_find(codes, {}, &ErrorCode::number) == codes.end());
     return codes;
   }();
   return all;
 }
 
-std::string NameOf(const ErrorCode& code) { return "TD" + std::to_string(code.number); }
+std::string NameOf(const ErrorCode& code) {
+  TD_REQUIRE(code.number >= 1000 && code.number <= 9999);
+  return "TD" + std::to_string(code.number);
+}
 
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text) {
   const std::regex code(R"((?:\btd|^)(\d{4})\b)", std::regex::icase);

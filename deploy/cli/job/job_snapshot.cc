@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "common/http/status_page.h"
 #include "proto/pserver.pb.h"
 
@@ -103,6 +104,7 @@ void AskPage(const JobAccess& access, const PageAddress& address,
 // In sync mode a trainer can lead only by the one step for which it waits. A trainer that lags one
 // step is therefore slow only if it is silent too. The trainers that wait for it are also silent.
 void FindSlow(JobSnapshot& job) {
+  TD_REQUIRE(std::ranges::is_sorted(job.trainers, {}, &TrainerRow::rank));
   uint64_t ahead = 0;
   for (const TrainerRow& t : job.trainers) {
     if (t.on_servers) ahead = std::max(ahead, t.last_step);
@@ -168,6 +170,7 @@ JobSnapshot LookAt(const JobAccess& access) {
     ++job.asked;
   }
   for (auto& [rank, row] : trainers) job.trainers.push_back(std::move(row));
+  TD_REQUIRE(job.problems.size() <= job.asked);
   FindSlow(job);
   return job;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/cpu_model.h"
+#include "common/base/require.h"
 #include "deploy/cli/console.h"
 
 namespace tandem::deploy {
@@ -154,6 +155,7 @@ std::string KnobBenchText(const KnobReport& report, int color_fd) {
   for (const KnobResult& r : report.results) rows.push_back(Cells(r));
   std::vector<size_t> widths(Titles().size());
   for (const auto& row : rows) {
+    TD_REQUIRE(row.size() == widths.size());
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
   std::string text;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "common/base/files.h"
+#include "common/base/require.h"
 #include "common/strategy/knobs.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/launch_job.h"
@@ -142,6 +143,7 @@ StatusOr<KnobRun> ReadKnobRun(const std::string& path) {
 }
 
 bool KnobResult::CounterMoved() const {
+  TD_REQUIRE(row != nullptr);
   return at_default.Count(row->counter) != changed.Count(row->counter);
 }
 
@@ -181,6 +183,7 @@ std::string KnobResult::Problem() const {
 
 StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& options,
                                const std::function<void(const std::string&)>& progress) {
+  TD_REQUIRE(options.rounds > 0 && options.length > 0);
   KnobResult result;
   result.row = &row;
   result.default_value = row.from != nullptr ? row.from : DefaultOf(row.knob);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collective/cost/step_simulator.h"
+#include "common/base/require.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/plan/plot.h"
 
@@ -28,6 +29,7 @@ size_t BytesOf(collective::AllReduceAlgorithm algorithm, int ranks, size_t bytes
 class Measuring {
  public:
   Measuring(const PlanJob& job, int ranks) : job_(job) {
+    TD_REQUIRE(ranks > 1);
     plan_.ranks = ranks;
     for (const PlanBucket& bucket : job.buckets) {
       largest_ = std::max(largest_, bucket.bytes());
@@ -128,6 +130,7 @@ Status Measuring::TakeMemory() {
 
 void Measuring::Mark() {
   for (auto& ways : plan_.buckets) {
+    TD_REQUIRE(!ways.empty());
     const auto less = [](const AlgorithmTiming& a, const AlgorithmTiming& b) {
       return a.predicted < b.predicted;
     };
@@ -169,6 +172,7 @@ StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks) {
 }
 
 std::string MeasuredText(const PlanJob& job, const MeasuredPlan& plan) {
+  TD_REQUIRE(plan.buckets.size() == job.buckets.size());
   std::string text = absl::StrFormat(
       "# %s: %d ranks on this machine, each bucket of a step reduced alone\n# fitted in %.0f ms: "
       "%s\n",

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::deploy {
 namespace {
@@ -15,6 +16,7 @@ class Scale {
  public:
   Scale(const SimulationRequest& request, int ranks)
       : request_(request), layout_{ranks, request.layout.ranks_per_host} {
+    TD_REQUIRE(ranks > 0 && request.layout.ranks_per_host > 0);
     if (request.slow_rank < 0) return;
     starts_.slow_rank = request.slow_rank % ranks;
     starts_.slow_factor = request.slow_factor;
@@ -38,7 +40,10 @@ class Scale {
   std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;  // by elements and their size
 };
 
-double Last(const std::vector<double>& ends) { return *std::max_element(ends.begin(), ends.end()); }
+double Last(const std::vector<double>& ends) {
+  TD_REQUIRE(!ends.empty());
+  return *std::max_element(ends.begin(), ends.end());
+}
 
 StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
   const auto [it, added] = known_.try_emplace({bucket.count, bucket.element_bytes});
@@ -57,6 +62,7 @@ StatusOr<AlgorithmSeconds> Scale::Alone(const PlanBucket& bucket) {
 }
 
 StatusOr<double> Scale::Step(const PlanJob& job, const ScalePoint& point) const {
+  TD_REQUIRE(point.buckets.size() == job.buckets.size());
   const bool alike = starts_.slow_rank < 0;
   std::vector<double> at(alike ? 1 : static_cast<size_t>(layout_.ranks), 0.0);
   collective::RankSkew starts = starts_;

@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
+#include "common/base/require.h"
+
 namespace tandem::deploy {
 namespace {
 
@@ -25,8 +27,11 @@ std::string Escaped(const std::string& text) {
 // A logarithmic axis between two powers of `base`.
 class Axis {
  public:
-  Axis(int base, double from, double to) : base_(base), from_(from), to_(to) {}
+  Axis(int base, double from, double to) : base_(base), from_(from), to_(to) {
+    TD_REQUIRE(base > 1);
+  }
   void Take(double value) {
+    TD_REQUIRE(value > 0);
     least_ = std::min(least_, value);
     most_ = std::max(most_, value);
   }
@@ -36,6 +41,7 @@ class Axis {
     last_ = std::max(first_ + 1, static_cast<int>(std::ceil(Power(most_) - 1e-9)));
   }
   double At(double value) const {
+    TD_REQUIRE(last_ > first_);
     return from_ + (to_ - from_) * (Power(value) - first_) / (last_ - first_);
   }
   int first() const { return first_; }
