@@ -6,15 +6,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::trainer {
 
 void ModelArgs::Fail(Status status) {
+  TD_REQUIRE(!status.ok());
   if (status_.ok()) status_ = std::move(status);
 }
 
 bool ModelArgs::Parse(const std::string& name, const std::string& text, int64_t min, int64_t max,
                       int64_t* out) {
+  TD_REQUIRE(min <= max);
   int64_t value = 0;
   if (absl::SimpleAtoi(text, &value) && value >= min && value <= max) {
     *out = value;

@@ -5,6 +5,7 @@
 //   Understanding", NAACL 2019: layers normalise last, masked tokens are predicted; one segment
 #include <cmath>
 
+#include "common/base/require.h"
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {
@@ -35,6 +36,7 @@ TransformerArgs ReadArgs(ModelArgs& args) {
 // Multi-head attention over rows [batch * sequence, width].
 std::string Attention(ProgramBuilder& b, const TransformerArgs& t, const std::string& x,
                       bool causal) {
+  TD_REQUIRE(t.width % t.heads == 0);
   const int64_t dim = t.width / t.heads;
   const std::string qkv = b.Reshape(b.Fc(x, 3 * t.width), {-1, t.sequence, 3, t.heads, dim});
   // [3, batch, heads, sequence, dim], split into query, key and value.

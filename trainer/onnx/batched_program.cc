@@ -100,6 +100,7 @@ Status BatchedProgram::Append(const std::string& type, std::vector<std::vector<s
 }
 
 bool BatchedProgram::DependsOnBatch(const std::string& var, int axis) const {
+  TD_REQUIRE(axis >= 0 && axis < Desc(var).shape.rank() && other_.FindVar(var) != nullptr);
   return Desc(var).shape[axis] != other_.FindVar(var)->desc.shape[axis];
 }
 
@@ -130,6 +131,7 @@ StatusOr<std::optional<BatchAxis>> BatchedProgram::BatchOf(const std::string& va
              .stride = (pieces == pieces_.end() ? 1 : pieces->second) *
                        here.numel(axis + 1, here.rank())};
   }
+  TD_REQUIRE(!batch || (batch->times > 0 && batch->stride > 0));
   return batch;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/files.h"
+#include "common/base/require.h"
 #include "onnx/onnx.pb.h"
 
 namespace tandem::onnx {
@@ -107,6 +108,7 @@ StatusOr<ExternalData::Range> ExternalData::Find(const ::onnx::TensorProto& tens
     return DataLoss("external data: the tensors of %s need more than its %d bytes [TD1212]", path,
                     file->bytes);
   }
+  TD_REQUIRE(file->bytes_left <= file->bytes);
   file->bytes_left -= bytes;
   return Range(file->fd.get(), path, place.offset);
 }

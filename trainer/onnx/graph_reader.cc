@@ -61,6 +61,7 @@ StatusOr<std::string> GraphReader::Declare(const std::string& value, VarKind kin
   if (tensor.dtype() != DType::kF32) {
     return Unimplemented("\"%s\" holds whole numbers, which an operator cannot take here", value);
   }
+  TD_REQUIRE(kind == VarKind::kParam || kind == VarKind::kState);
   const std::string name = program_.NewVar(value);
   // The values are those of `tensor`. If they are not used, training initialises the parameter as
   // usual.
@@ -82,6 +83,7 @@ StatusOr<std::string> GraphReader::Transpose(const std::string& value, const std
 }
 
 StatusOr<std::string> GraphReader::Var(const std::string& value) {
+  TD_REQUIRE(!transposed_.contains(value) || vars_.contains(value));
   if (transposed_.contains(value)) return Transpose(value, vars_[value]);
   if (const auto it = vars_.find(value); it != vars_.end()) return it->second;
   const KnownValue* const known = known_.Get(value);

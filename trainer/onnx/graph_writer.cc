@@ -1,9 +1,13 @@
 #include "trainer/onnx/graph_writer.h"
 
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "absl/strings/str_join.h"
 #include "onnx/onnx.pb.h"
+
+#include "common/base/require.h"
 
 namespace tandem::onnx {
 namespace {
@@ -124,6 +128,7 @@ StatusOr<std::string> GraphWriter::Transposed(const std::string& var) {
 }
 
 StatusOr<std::string> GraphWriter::WithZeroRow(const std::string& var, int64_t row) {
+  TD_REQUIRE(row >= 0);
   std::string& value = values_[{var, std::to_string(row)}];
   if (!value.empty()) return value;
   TD_ASSIGN_OR_RETURN(const Tensor* tensor, Weight(var));
@@ -136,6 +141,7 @@ StatusOr<std::string> GraphWriter::WithZeroRow(const std::string& var, int64_t r
 
 void GraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs, const AttrMap& attrs) {
+  TD_REQUIRE(!outputs.empty());
   ::onnx::NodeProto* node = graph_.add_node();
   node->set_op_type(type);
   node->set_name(outputs[0]);
@@ -177,6 +183,8 @@ std::string GraphWriter::Float(double value) {
 
 std::string GraphWriter::Floats(const std::string& key, const std::vector<int64_t>& dims,
                                 const std::vector<float>& values) {
+  TD_REQUIRE(std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()) ==
+             static_cast<int64_t>(values.size()));
   std::string& name = constants_[key];
   return name.empty() ? name = Add(NewName(key), DType::kF32, dims, BytesOf(values)) : name;
 }

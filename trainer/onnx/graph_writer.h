@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/require.h"
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
@@ -35,7 +36,11 @@ class GraphWriter {
   bool IsWeight(const std::string& var) const;
 
   // Makes `var` refer to the existing value `value` from now on.
-  void Alias(const std::string& var, const std::string& value) { values_[{var, ""}] = value; }
+  // REQUIRES: `value` has a name.
+  void Alias(const std::string& var, const std::string& value) {
+    TD_REQUIRE(!value.empty());
+    values_[{var, ""}] = value;
+  }
 
   // Adds a node. Attributes of type bool, integer, float, string and list become ONNX's.
   void Node(const char* type, const std::vector<std::string>& inputs,

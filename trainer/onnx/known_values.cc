@@ -37,6 +37,7 @@ Status KnownValues::AddConstant(const std::string& value, const ::onnx::TensorPr
   if (!tensor.ok()) return Annotate(tensor.status(), "tensor \"" + value + "\"");
   trained = trained && proto.data_type() == ::onnx::TensorProto::FLOAT && !IsMask(*tensor);
   const bool uniform = trained && IsUniform(*tensor);
+  TD_REQUIRE(!trained || tensor->dtype() == DType::kF32);
   values_.insert_or_assign(value, KnownValue{*std::move(tensor), trained, uniform});
   return OkStatus();
 }

@@ -114,6 +114,7 @@ Status Node::Know(const std::vector<int64_t>& list) const {
 void Node::Know(Tensor value) const { graph_.known().Add(out(), std::move(value)); }
 
 StatusOr<int64_t> NonNegativeAxis(int64_t axis, int rank) {
+  TD_REQUIRE(rank >= 0 && rank <= Shape::kRankMax);
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
   return InvalidArgument("there is no dimension %d of %d", axis, rank);
 }

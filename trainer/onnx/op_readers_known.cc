@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/op_readers_elements.h"
@@ -38,6 +39,7 @@ StatusOr<Shape> Joint(const Shape& a, const Shape& b) {
 }
 
 float NumberAt(const Tensor& tensor, int64_t i) {
+  TD_REQUIRE(i >= 0 && i < tensor.numel());
   const auto at = static_cast<size_t>(i);
   if (tensor.dtype() == DType::kF32) return tensor.span<float>()[at];
   if (tensor.dtype() == DType::kI64) return static_cast<float>(tensor.span<int64_t>()[at]);
@@ -46,6 +48,7 @@ float NumberAt(const Tensor& tensor, int64_t i) {
 
 // Returns the element of `from` that element `i` of the broadcast shape `shape` repeats.
 int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
+  TD_REQUIRE(from.rank() <= shape.rank());
   int64_t at = 0, step = 1;
   for (int d = shape.rank(); d-- > 0; i /= shape[d]) {
     const int own = d - (shape.rank() - from.rank());

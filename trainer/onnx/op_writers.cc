@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/require.h"
+
 namespace tandem::onnx {
 namespace {
 
@@ -10,9 +12,9 @@ using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
 
 // An operator while it is written to the graph.
-class Node {
+class OpNode {
  public:
-  Node(const Op& op, const OpView& view, GraphWriter& graph)
+  OpNode(const Op& op, const OpView& view, GraphWriter& graph)
       : op_(op), view_(view), graph_(graph) {}
 
   GraphWriter& graph() const { return graph_; }
@@ -23,7 +25,10 @@ class Node {
   }
   bool has(size_t slot) const { return slot < op_.inputs.size() && !op_.inputs[slot].empty(); }
   const Shape& shape(size_t position) const { return view_.in(position).shape; }
-  const std::string& var(size_t slot) const { return op_.inputs[slot][0]; }
+  const std::string& var(size_t slot) const {
+    TD_REQUIRE(has(slot));
+    return op_.inputs[slot][0];
+  }
   const std::string& out() const { return op_.outputs[0][0]; }
   const Strings& outs() const { return op_.outputs[0]; }
   StatusOr<std::string> in(size_t slot) const { return graph_.Value(var(slot)); }
@@ -56,16 +61,19 @@ Ints Range(int64_t from, int64_t to) {
 }
 
 // ONNX's pads: all beginnings, followed by all ends.
-Ints Pads(const Ints& p) { return {p[0], p[1], p[0], p[1]}; }
+Ints Pads(const Ints& p) {
+  TD_REQUIRE(p.size() == 2);
+  return {p[0], p[1], p[0], p[1]};
+}
 
 // Only the layout n,c,h,w is supported; programs have another one only after passes.
-Status NeedPlain(const Node& n, const char* attr) {
+Status NeedPlain(const OpNode& n, const char* attr) {
   const auto layout = n.attr<std::string>(attr);
   return layout == "NCHW" ? OkStatus() : Unimplemented("images with the layout %s", layout);
 }
 
 template <const char* kType>
-Status Plain(const Node& n) {
+Status Plain(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done(kType, {x});
 }
@@ -73,7 +81,7 @@ constexpr char kRelu[] = "Relu", kSigmoid[] = "Sigmoid", kTanh[] = "Tanh";
 
 // Y is aligned with a contiguous part of X's dimensions. ONNX always aligns the last dimensions.
 template <const char* kType>
-Status Elementwise(const Node& n) {
+Status Elementwise(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string y, n.in(1));
   const int64_t rank = n.shape(1).rank(), axis = n.attr<int64_t>("axis");
@@ -83,7 +91,7 @@ Status Elementwise(const Node& n) {
 }
 constexpr char kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kMax[] = "Max";
 
-Status Scale(const Node& n) {
+Status Scale(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   const double bias = n.attr<double>("bias");
   const std::string factor = n.graph().Float(n.attr<double>("scale"));
@@ -91,7 +99,7 @@ Status Scale(const Node& n) {
   return n.Done("Add", {n.Temp("Mul", {x, factor}), n.graph().Float(bias)});
 }
 
-Status Gelu(const Node& n) {
+Status Gelu(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   std::string p;
   if (n.attr<bool>("approximate")) {
@@ -106,8 +114,9 @@ Status Gelu(const Node& n) {
 }
 
 // Row i of the last two dimensions [t,s] keeps its first i + 1 + s - t elements.
-StatusOr<std::string> CausalMask(const Node& n) {
+StatusOr<std::string> CausalMask(const OpNode& n) {
   const Shape& x = n.shape(0);
+  TD_REQUIRE(x.rank() >= 2);
   const int64_t t = x[x.rank() - 2], s = x[x.rank() - 1];
   if (s < t) return Unimplemented("causal with rows that keep nothing");
   std::vector<float> mask(static_cast<size_t>(t * s), 0.0f);
@@ -118,7 +127,7 @@ StatusOr<std::string> CausalMask(const Node& n) {
   return n.graph().Floats(absl::StrFormat("causal/%dx%d", t, s), {t, s}, mask);
 }
 
-Status Softmax(const Node& n) {
+Status Softmax(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   if (n.attr<bool>("causal")) {
     TD_ASSIGN_OR_RETURN(const std::string mask, CausalMask(n));
@@ -127,7 +136,7 @@ Status Softmax(const Node& n) {
   return n.Done("Softmax", {x}, {{"axis", int64_t{n.shape(0).rank() - 1}}});
 }
 
-Status Fc(const Node& n) {
+Status Fc(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(Strings inputs, n.ins(0));
   const bool weight = n.graph().IsWeight(n.var(1));
   TD_ASSIGN_OR_RETURN(inputs.emplace_back(), weight ? n.graph().Transposed(n.var(1)) : n.in(1));
@@ -137,7 +146,7 @@ Status Fc(const Node& n) {
   return n.Done("Gemm", inputs, {{"transB", weight}});
 }
 
-Status Matmul(const Node& n) {
+Status Matmul(const OpNode& n) {
   Strings inputs;
   for (const size_t slot : {size_t{0}, size_t{1}}) {
     TD_ASSIGN_OR_RETURN(std::string value, n.in(slot));
@@ -155,7 +164,7 @@ Status Matmul(const Node& n) {
 
 Ints KernelOf(const Shape& filter) { return {filter[2], filter[3]}; }
 
-Status Conv(const Node& n) {
+Status Conv(const OpNode& n) {
   TD_RETURN_IF_ERROR(NeedPlain(n, "input_layout"));
   TD_ASSIGN_OR_RETURN(Strings inputs, n.ins(0));
   if (n.attr<bool>("fuse_relu_before_depthwise_conv")) inputs[0] = n.Temp("Relu", inputs);
@@ -171,7 +180,7 @@ Status Conv(const Node& n) {
                  {"group", n.attr<int64_t>("groups")}});
 }
 
-Status ConvTranspose(const Node& n) {
+Status ConvTranspose(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string filter, n.in(1));
   return n.Done("ConvTranspose", {x, filter},
@@ -183,7 +192,7 @@ Status ConvTranspose(const Node& n) {
                  {"group", n.attr<int64_t>("groups")}});
 }
 
-Status Pool(const Node& n) {
+Status Pool(const OpNode& n) {
   TD_RETURN_IF_ERROR(NeedPlain(n, "data_layout"));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const bool max = n.attr<std::string>("pooling_type") == "max";
@@ -197,7 +206,7 @@ Status Pool(const Node& n) {
   return n.Done(max ? "MaxPool" : "AveragePool", {x}, attrs);
 }
 
-Status BatchNorm(const Node& n) {
+Status BatchNorm(const OpNode& n) {
   TD_RETURN_IF_ERROR(NeedPlain(n, "data_layout"));
   Strings inputs;
   for (size_t slot = 0; slot < 5; ++slot) {
@@ -207,7 +216,7 @@ Status BatchNorm(const Node& n) {
 }
 
 // A separate operator only since opset 17.
-Status LayerNorm(const Node& n) {
+Status LayerNorm(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);
   const int64_t begin = n.attr<int64_t>("begin_norm_axis");
@@ -229,28 +238,28 @@ Status LayerNorm(const Node& n) {
   return OkStatus();
 }
 
-Status Dropout(const Node& n) {
+Status Dropout(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   n.graph().Alias(n.out(), x);
   return OkStatus();
 }
 
-Status Reshape(const Node& n) {
+Status Reshape(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("Reshape", {x, n.graph().Ints(n.attr<Ints>("shape"))});
 }
 
-Status Transpose(const Node& n) {
+Status Transpose(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("Transpose", {x}, {{"perm", n.attr<Ints>("axis")}});
 }
 
-Status Concat(const Node& n) {
+Status Concat(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const Strings inputs, n.ins(0));
   return n.Done("Concat", inputs, {{"axis", n.attr<int64_t>("axis")}});
 }
 
-Status Split(const Node& n) {
+Status Split(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   AttrMap attrs = {{"axis", n.attr<int64_t>("axis")}};
   if (const auto sections = n.attr<Ints>("sections"); !sections.empty()) attrs["split"] = sections;
@@ -258,26 +267,26 @@ Status Split(const Node& n) {
   return OkStatus();
 }
 
-Status Slice(const Node& n) {
+Status Slice(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done("Slice",
                 {x, n.graph().Ints(n.attr<Ints>("starts")), n.graph().Ints(n.attr<Ints>("ends")),
                  n.graph().Ints(n.attr<Ints>("axes"))});
 }
 
-Status Cast(const Node& n) {
+Status Cast(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const DType dtype, ParseDType(n.attr<std::string>("out_dtype")));
   return n.Done("Cast", {x}, {{"to", int64_t{ElementTypeNumber(dtype)}}});
 }
 
-Status Clip(const Node& n) {
+Status Clip(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Done(
       "Clip", {x, n.graph().Float(n.attr<double>("min")), n.graph().Float(n.attr<double>("max"))});
 }
 
-Status Lookup(const Node& n) {
+Status Lookup(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(std::string ids, n.in(0));
   const Shape& shape = n.shape(0);
   const int64_t padding = n.attr<int64_t>("padding_idx");
@@ -292,14 +301,14 @@ Status Lookup(const Node& n) {
   return n.Done("Gather", {table, ids}, {{"axis", int64_t{0}}});
 }
 
-Status Mean(const Node& n) {
+Status Mean(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const std::string mean = n.Temp("ReduceMean", {x}, {{"keepdims", false}});
   return n.Done("Reshape", {mean, n.graph().Ints({1})});
 }
 
 template <const char* kType>
-Status Reduce(const Node& n) {
+Status Reduce(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Ints dims = n.attr<Ints>("dim");
   const bool keep = n.attr<bool>("keep_dim");
@@ -311,12 +320,12 @@ Status Reduce(const Node& n) {
 }
 constexpr char kReduceSum[] = "ReduceSum", kReduceMean[] = "ReduceMean", kReduceMax[] = "ReduceMax";
 
-Status Sum(const Node& n) {
+Status Sum(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const Strings inputs, n.ins(0));
   return n.Done("Sum", inputs);
 }
 
-Status SequencePool(const Node& n) {
+Status SequencePool(const OpNode& n) {
   if (n.has(1)) return Unimplemented("sequences with Lengths");
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const auto type = n.attr<std::string>("pooltype");
@@ -337,7 +346,7 @@ Status SequencePool(const Node& n) {
 
 struct Row {
   const char* type;
-  Status (*write)(const Node& node);
+  Status (*write)(const OpNode& node);
 };
 
 constexpr Row kRows[] = {
@@ -387,7 +396,7 @@ Status WriteOp(const Program& program, const Op& op, GraphWriter& graph) {
   }
   const OpView view(op, def, in, {});
   for (const Row& row : kRows) {
-    if (op.type == row.type) return row.write(Node(op, view, graph));
+    if (op.type == row.type) return row.write(OpNode(op, view, graph));
   }
   return Unimplemented("it has no form in ONNX");
 }

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_join.h"
 
+#include "common/base/require.h"
+
 namespace tandem::onnx {
 namespace {
 
@@ -72,6 +74,7 @@ Status FillOpen(const Product& whole, Ints& dims) {
 // Marks the one of `dims`, sizes at the batch size `fixed`, that is the batch: its samples are
 // `stride` elements apart.
 Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
+  TD_REQUIRE(stride > 0 && fixed > 0);
   Ints places, exact;
   int64_t inner = 1;
   for (size_t i = dims.size(); i-- > 0; inner *= dims[i]) {
@@ -99,6 +102,7 @@ Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
 }  // namespace
 
 std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b) {
+  TD_REQUIRE(op == '+' || op == '-' || op == '*' || op == '/');
   const bool batch_a = IsBatch(a), batch_b = IsBatch(b);
   const int64_t x = batch_a ? a - kBatch : a, y = batch_b ? b - kBatch : b;
   const bool sum = op == '+' || op == '-';

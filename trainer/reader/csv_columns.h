@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/base/require.h"
 #include "trainer/reader/csv.h"
 
 namespace tandem::reader {
@@ -26,6 +27,7 @@ struct ShortText {
 
   // REQUIRES: at most kBytesMax bytes; kTextSlack bytes after them are readable.
   explicit ShortText(std::string_view text) {
+    TD_REQUIRE(text.size() <= kBytesMax);
     const auto load = [&text](size_t from) {
       uint64_t word;
       std::memcpy(&word, text.data() + from, sizeof(word));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 
 namespace tandem::reader {
@@ -104,6 +105,7 @@ bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
 }
 
 Status Prefetcher::Fill(uint64_t epoch, uint64_t step, Batch& batch) {
+  TD_REQUIRE(step < sampler_.steps_per_epoch());
   const Time start = SteadyNow();
   batch.epoch = epoch;
   batch.step = step;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::reader {
 namespace {
 
@@ -85,6 +87,7 @@ TrainAndTest MakeViews(const RecordFiles& files, const RecordSplit& split,
 }
 
 PieceIndex::Place PieceIndex::Find(uint64_t record) const {
+  TD_REQUIRE(record < size());
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), record);
   const uint64_t begin = end == ends_.begin() ? 0 : *(end - 1);
   return {static_cast<size_t>(end - ends_.begin()), static_cast<size_t>(record - begin)};

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/base/rng.h"
 
 namespace tandem::reader {
 
 BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
+  TD_REQUIRE(ranks > 0 && rank < ranks);
   const auto begin = [&](uint64_t r) { return static_cast<uint32_t>(r * global_batch / ranks); };
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
@@ -59,12 +61,14 @@ std::span<const uint32_t> Sampler::Batch(uint64_t epoch, uint64_t step) {
 }
 
 uint32_t Sampler::RealSamples(uint64_t step) const {
+  TD_REQUIRE(step < steps_);
   const uint64_t first = step * options_.global_batch + share_.first;
   if (first >= options_.samples) return 0;
   return static_cast<uint32_t>(std::min<uint64_t>(batch(), options_.samples - first));
 }
 
 double Sampler::Weight(uint64_t step) const {
+  TD_REQUIRE(step < steps_);
   const uint64_t left =
       options_.samples - std::min<uint64_t>(options_.samples, step * options_.global_batch);
   if (options_.remainder != Remainder::kJoin || left >= options_.global_batch) return 1;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "common/base/require.h"
 #include "trainer/reader/dataset.h"
 
 namespace tandem::reader {
@@ -27,8 +28,9 @@ class TextParts {
  public:
   // REQUIRES: test_share in (0, 1).
   TextParts(int64_t items, double test_share)
-      : items_(items),
-        train_(static_cast<int64_t>(static_cast<double>(items) * (1 - test_share))) {}
+      : items_(items), train_(static_cast<int64_t>(static_cast<double>(items) * (1 - test_share))) {
+    TD_REQUIRE(test_share > 0 && test_share < 1);
+  }
 
   int64_t shorter() const { return std::min(train_, items_ - train_); }  // size of the shorter part
   // `make(begin, end, samples_max)` returns a dataset of the items [begin, end).

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/base/require.h"
+
 namespace tandem::reader {
 namespace {
 
@@ -64,6 +66,7 @@ std::optional<double> ParseNumber(std::string_view text) {
 }
 
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
+  TD_REQUIRE(range >= 1);
   // Wyhash's constants
   constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;
   uint64_t hash = Mix(seed ^ kFirst, text.size() ^ kSecond);

@@ -10,6 +10,7 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#include "common/base/require.h"
 #endif
 
 namespace tandem::reader {
@@ -34,6 +35,7 @@ inline uint64_t ValueOfWord(uint64_t word) {
 
 // The value of the first `count` of eight digits; 0 if count is 0. REQUIRES: count <= 8.
 inline uint64_t ValueOfDigits(const char* at, size_t count) {
+  TD_REQUIRE(count <= 8);
   uint64_t word;
   std::memcpy(&word, at, sizeof(word));
   word ^= 0x3030303030303030;  // digits become 0 .. 9
