@@ -83,7 +83,7 @@ Status Shard::Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> pa
     EndHold(back, ready);
     rollbacks_ += params_ != nullptr;
     params_ = std::move(params);
-    params_->SetAllGiven();
+    params_->progress().SetAll();
     table_metrics_.emplace(metrics_, params_->tables());
     cutting_ = false;
     ++cuts_;
