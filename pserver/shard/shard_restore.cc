@@ -59,7 +59,7 @@ Status Shard::Restore(const ShardSnapshot& image) {
                     image.config.slices.size());
   }
   ShardRestore restore(*this);
-  TD_RETURN_IF_ERROR(GivePieces(image, restore));
+  TD_RETURN_IF_ERROR(SendChunks(image, restore));
   return restore.Finish();
 }
 
