@@ -1,7 +1,5 @@
 #include "pserver/tables/sparse_table.h"
 
-#include <array>
-
 #include "common/base/nearest.h"
 #include "common/base/require.h"
 #include "common/tensor/row_buckets.h"
@@ -60,9 +58,9 @@ SparseTable::SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpda
       idle_(idle),
       dim_(spec.dim()),
       rows_(spec, updater.width(dim_), BriefWidth(spec, updater)),
-      fresh_(spec.variable, spec.init, spec.shape, spec.seed),
       updater_(std::move(updater)),
       parts_(workers),
+      reader_(spec, rows_, parts_),
       merger_(push_width()),
       previous_(dim_, rows_.store()),
       snapshot_(rows_) {}
@@ -215,7 +213,7 @@ RowsGradient SparseTable::DropRejected(const RowsGradient& gradient) {
 
 Status SparseTable::Place(std::span<const uint64_t> ids) {
   RowStore& store = rows_.store();
-  const PullLookupCache::Pull* const recent = recent_.Find(ids, store.moves());
+  const PullLookupCache::Pull* const recent = reader_.Recent(ids);
   at_.resize(ids.size());
   if (recent != nullptr) {
     at_ = recent->at;
@@ -278,9 +276,9 @@ void SparseTable::CountRows(std::span<const uint64_t> ids, const float* pushed, 
       const int64_t columns = accessor.columns_at_first();
       float* row = store.Row(at_[i]);
       if (made->fresh != nullptr) {
-        CopyRow(made->fresh, columns, row);
+        RowReader::CopyRow(made->fresh, columns, row);
       } else {
-        FillFirst(ids[i], columns, row);
+        reader_.CopyInitial(ids[i], columns, row);
       }
       for (const float start : updater_.slot_start()) std::fill_n(row += columns, columns, start);
       ++made;
@@ -341,7 +339,7 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
     std::copy_n(store.Row(at), brief.size(), brief.data());
     TD_ASSIGN_OR_RETURN(at, store.Extend(at));
     float* row = store.Row(at);
-    FillFirst(id, dim_, row);
+    reader_.CopyInitial(id, dim_, row);
     std::copy_n(brief.data(), columns, row);
     const float* slot = brief.data();
     for (const float start : updater_.slot_start()) {
@@ -356,7 +354,7 @@ void SparseTable::CopyPrevious(uint32_t at, float* out) const {
   // A row that was just created read as zeros before if rules admit rows; otherwise as its current
   // value.
   if (at >= new_from_ && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
-  CopyWeights(at, out);
+  reader_.CopyWeights(at, out);
 }
 
 Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
@@ -384,38 +382,9 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
 
 // ---- Pulls
 
-void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const {
-  fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(columns)});
-}
-
-void SparseTable::FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
-                             std::vector<float>& scratch, float* out) const {
-  TD_REQUIRE(positions.size() <= kPullGroup);
-  const int64_t columns = spec_.rules.admits() ? 0 : rows_.accessor().columns_at_first();
-  std::array<uint64_t, kPullGroup> offsets;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    offsets[i] = ids[positions[i]] * static_cast<uint64_t>(dim_);
-  }
-  scratch.resize(positions.size() * static_cast<size_t>(columns));
-  fresh_.FillRows(std::span(offsets).first(positions.size()), columns, scratch.data());
-  const float* from = scratch.data();
-  for (const size_t position : positions) {
-    float* const row = out + position * static_cast<size_t>(dim_);
-    CopyRow(from, columns, row);
-    std::fill(row + columns, row + dim_, 0.0f);
-    from += columns;
-  }
-}
-
-void SparseTable::CopyWeights(uint32_t at, float* out) const {
-  const RowStore& store = rows_.store();
-  if (!store.brief(at)) return CopyRow(store.Row(at), dim_, out);
-  std::fill(std::copy_n(store.Row(at), rows_.accessor().columns_at_first(), out), out + dim_, 0.0f);
-}
-
 Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
   if (rows_.tiers() == nullptr) {
-    Gather(ids, out);
+    reader_.Gather(ids, out);
   } else {
     // Memory may exceed its limit by one group of rows, which has at least this size.
     constexpr size_t kFewest = 64;
@@ -424,53 +393,12 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
     for (size_t begin = 0; begin < ids.size(); begin += group) {
       const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
       TD_RETURN_IF_ERROR(Prepare(some));
-      Gather(some, out + begin * static_cast<size_t>(dim_));
+      reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
     }
   }
   // Rows that Begin removed or Apply changed get their previous weights.
   if (previous) previous_.Overwrite(ids, out);
   return OkStatus();
-}
-
-void SparseTable::Gather(std::span<const uint64_t> ids, float* out) {
-  const RowStore& store = rows_.store();
-  RowTiers* const tiers = rows_.tiers();
-  PullLookupCache::Pull large;
-  PullLookupCache::Pull& pull = ids.size() <= PullLookupCache::kRowsMax ? recent_.Add() : large;
-  pull.ids.assign(ids.begin(), ids.end());
-  pull.at.resize(ids.size());
-  pull.fresh.clear();
-  pull.moves = store.moves();
-  pull.rows = store.size();
-  const auto dim = static_cast<size_t>(dim_);
-  parts_
-      .Run(ids.size(),
-           [&](int, size_t from, size_t to) {
-             std::vector<float> scratch;
-             for (size_t begin = from; begin < to; begin += kPullGroup) {
-               const size_t end = std::min(begin + kPullGroup, to);
-               store.Find(ids.subspan(begin, end - begin), pull.at.data() + begin);
-               std::array<size_t, kPullGroup> absent;
-               size_t count = 0;
-               for (size_t i = begin; i < end; ++i) {
-                 if (pull.at[i] == RowStore::kNone) {
-                   absent[count++] = i;
-                 } else {
-                   CopyWeights(pull.at[i], out + i * dim);
-                   if (tiers != nullptr) tiers->Touch(pull.at[i]);
-                 }
-               }
-               if (count != 0) FillAbsent(ids, std::span(absent).first(count), scratch, out);
-             }
-             return OkStatus();
-           })
-      .IgnoreError();
-  // If rules admit rows, an absent row reads as zeros, which are not its initial values.
-  if (spec_.rules.admits() || &pull == &large) return;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (pull.at[i] != RowStore::kNone) continue;
-    pull.fresh.insert(pull.fresh.end(), out + i * dim, out + (i + 1) * dim);
-  }
 }
 
 }  // namespace tandem::pserver

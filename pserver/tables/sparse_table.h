@@ -6,7 +6,6 @@
 // A row has an id, use data, weights and optimizer slots (table_row_set.h).
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,13 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/exec/initial_values.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/bucket_ownership.h"
 #include "pserver/tables/cow_table_snapshot.h"
 #include "pserver/tables/previous_weights.h"
-#include "pserver/tables/pull_lookup_cache.h"
 #include "pserver/tables/row_parts.h"
+#include "pserver/tables/row_reader.h"
 #include "pserver/tables/row_updater.h"
 #include "pserver/tables/rows_gradient.h"
 #include "pserver/tables/table_row_set.h"
@@ -98,7 +96,6 @@ class SparseTable {
   CowTableSnapshot& snapshot() { return snapshot_; }  // begun by BeginSnapshot
 
  private:
-  static constexpr size_t kPullGroup = 128;  // rows looked up together, then copied
   // A row that a step creates.
   struct NewRow {
     size_t position;     // in the ids of the step
@@ -123,33 +120,18 @@ class SparseTable {
   Status Extend(std::span<const uint64_t> ids);
   // Writes the weights of the row at index `at` before the step.
   void CopyPrevious(uint32_t at, float* out) const;
-  // Copies a row. Rows of whole cache lines are copied with a few moves instead of a call.
-  static void CopyRow(const float* from, int64_t dim, float* to) {
-    constexpr int64_t kLine = 16;  // floats
-    if (dim % kLine != 0) return void(std::copy_n(from, dim, to));
-    for (int64_t i = 0; i < dim; i += kLine) std::copy_n(from + i, kLine, to + i);
-  }
-  void CopyWeights(uint32_t at, float* out) const;
-  // Writes the first `columns` initial weights of a row.
-  void FillFirst(uint64_t id, int64_t columns, float* weights) const;
-  // Writes the values that absent rows read as. `positions` in `ids`: at most kPullGroup.
-  void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
-                  std::vector<float>& scratch, float* out) const;
-  // Writes the current weights of `ids`, which are in memory or absent.
-  void Gather(std::span<const uint64_t> ids, float* out);
 
   const TableSpec spec_;
   BucketOwnership buckets_;
   const UntouchedRowPolicy idle_;
   const int64_t dim_;  // floats of the weights
   TableRowSet rows_;
-  const InitialValues fresh_;  // initial weights of rows
-  uint32_t version_ = 0;       // version of the last Begin
+  uint32_t version_ = 0;  // version of the last Begin
   uint64_t dropped_ = 0, removed_ = 0;
   RowUpdater updater_;
   RowParts parts_;
+  RowReader reader_;
   RowsGradientMerger merger_;
-  PullLookupCache recent_;
   std::vector<uint32_t> at_;  // indices of the rows of the step
   std::vector<NewRow> new_;   // ascending positions
   uint32_t new_from_ = 0;     // index of the first new row of the step
