@@ -4,6 +4,8 @@
 #include <ctime>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 namespace {
 
@@ -19,7 +21,9 @@ Duration ProcessorTime() {
 
 CheckpointThrottle::CheckpointThrottle(Options options)
     : options_{std::move(options.pushes),
-               options.worked ? std::move(options.worked) : &ProcessorTime} {}
+               options.worked ? std::move(options.worked) : &ProcessorTime} {
+  TD_REQUIRE(options_.pushes != nullptr);
+}
 
 Duration CheckpointThrottle::Rest(Duration wanted, Duration rested) {
   MutexLock lock(mu_);
@@ -34,6 +38,7 @@ Duration CheckpointThrottle::Rest(Duration wanted, Duration rested) {
 
 CheckpointThrottle::Wish::Wish(CheckpointThrottle* pace, Duration patience)
     : pace_(pace), patience_(patience) {
+  TD_REQUIRE(patience >= Duration::zero());
   if (pace_ == nullptr) return;
   MutexLock lock(pace_->mu_);
   pace_->patience_.insert(patience_);
@@ -43,7 +48,9 @@ CheckpointThrottle::Wish::Wish(CheckpointThrottle* pace, Duration patience)
 CheckpointThrottle::Wish::~Wish() {
   if (pace_ == nullptr) return;
   MutexLock lock(pace_->mu_);
-  pace_->patience_.erase(pace_->patience_.find(patience_));
+  const auto own = pace_->patience_.find(patience_);
+  TD_REQUIRE(own != pace_->patience_.end());
+  pace_->patience_.erase(own);
 }
 
 CheckpointThrottle::File::File(CheckpointThrottle* pace) : pace_(pace) {

@@ -66,7 +66,7 @@ class CheckpointThrottle {
   const Options options_;
   Mutex mu_;
   CondVar changed_;
-  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // of the current requests
+  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // one entry for each current request
 };
 
 }  // namespace tandem::pserver

@@ -16,6 +16,7 @@ constexpr size_t kNumberBytes = sizeof(uint64_t);
 
 // The number and its CRC32C.
 using Record = std::array<char, kNumberBytes + sizeof(uint32_t)>;
+static_assert(sizeof(Record) == 12, "the format of the file");
 
 Record Encode(uint64_t number) {
   Record record;

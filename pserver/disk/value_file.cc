@@ -15,6 +15,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/host_limits.h"
 #include "common/base/huge_pages.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 namespace {
@@ -25,6 +26,7 @@ constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(uint32_t);
 constexpr size_t kPieceBytes = 1 << 20;  // summed while it is in the CPU cache
 constexpr size_t kBlockBytes = 4096;     // block size of the disk, or a multiple of it
 constexpr size_t kStagedBytes = kHugePage;
+static_assert(kStagedBytes % kBlockBytes == 0, "a full buffer is whole blocks");
 
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;
@@ -50,6 +52,7 @@ StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, CheckpointThr
 }
 
 Status ValueWriter::WriteOut(size_t bytes) {
+  TD_REQUIRE(bytes <= kStagedBytes && bytes % kBlockBytes == 0);
   for (size_t at = 0; at < bytes;) {
     const ssize_t n = write(file_.get(), staged_.get() + at, bytes - at);
     if (n < 0 && errno == EINTR) continue;
@@ -64,6 +67,7 @@ Status ValueWriter::WriteOut(size_t bytes) {
 }
 
 Status ValueWriter::Append(const void* data, size_t bytes) {
+  TD_REQUIRE(filled_ < kStagedBytes);
   const auto* from = static_cast<const std::byte*>(data);
   bytes_ += bytes;
   while (bytes > 0) {
@@ -80,6 +84,7 @@ Status ValueWriter::Append(const void* data, size_t bytes) {
 }
 
 Status ValueWriter::Add(const void* content, size_t bytes) {
+  TD_REQUIRE(content != nullptr || bytes == 0);
   const uint64_t length = bytes;
   const uint32_t sum = Crc32c(Crc32c(0, &length, sizeof(length)), content, bytes);
   std::array<char, kHeadBytes> head;
@@ -150,6 +155,7 @@ StatusOr<size_t> ValueReader::Next() {
 }
 
 Status ValueReader::Read(void* to) {
+  TD_REQUIRE(records_ > 0 && length_ <= left_);  // Next returned this length
   const uint64_t length = length_;
   uint32_t sum = Crc32c(0, &length, sizeof(length));
   auto* at = static_cast<std::byte*>(to);

@@ -68,7 +68,7 @@ class ValueReader {
   Fd file_;
   uint64_t left_;         // unread bytes of the file
   uint64_t records_ = 0;  // records begun
-  size_t length_ = 0;     // of the current record
+  size_t length_ = 0;     // bytes in the current record
   uint32_t expected_ = 0;
   uint32_t sum_ = 0;
 };

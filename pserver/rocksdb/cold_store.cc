@@ -12,9 +12,10 @@
 
 #include "common/base/check.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
 #include "pserver/disk/disk_space.h"
-#include "pserver/rocksdb/folder_lock.h"
+#include "pserver/rocksdb/directory_lock.h"
 
 namespace tandem::pserver {
 namespace {
@@ -28,6 +29,9 @@ struct RecordHead {
   float show, click;
   uint32_t last, shrinks;
 };
+static_assert(sizeof(RecordHead) == 16, "the format of a record");
+static_assert(kRowBuckets <= 1 << 16, "a key has 16 bits for the bucket");
+constexpr size_t kKeyBytes = sizeof(uint32_t) + sizeof(uint16_t) + sizeof(uint64_t);
 
 // Big-endian keys sort in numeric order.
 template <typename T>
@@ -55,6 +59,7 @@ std::string KeyOf(uint32_t table, uint64_t id) {
 }
 
 uint64_t IdOfKey(const rocksdb::Slice& key) {
+  TD_REQUIRE(key.size() == kKeyBytes);
   uint64_t id = 0;
   std::memcpy(&id, key.data() + key.size() - sizeof(id), sizeof(id));
   return __builtin_bswap64(id);
@@ -187,6 +192,7 @@ Status RocksdbColdRows::Put(std::span<const ColdRow> rows) {
   rocksdb::WriteBatch batch((record_bytes_ + 32) * rows.size());
   for (const ColdRow& row : rows) {
     const RecordHead head{row.use.show, row.use.click, row.use.last, row.shrinks};
+    TD_REQUIRE(row.values != nullptr && (!row.brief || brief_bytes_ > sizeof(RecordHead)));
     const size_t bytes = row.brief ? brief_bytes_ : record_bytes_;
     const std::string key = KeyOf(table_, row.id);
     const rocksdb::Slice key_slice(key);
@@ -235,6 +241,7 @@ Status RocksdbColdRows::Get(std::vector<uint64_t>& ids, const Take& take) const 
 }
 
 Status RocksdbColdRows::Scan(int bucket, const Take& take) const {
+  TD_REQUIRE(bucket >= 0 && bucket < kRowBuckets);
   const std::string begin = KeyOf(table_, bucket), end = KeyOf(table_, bucket + 1);
   const rocksdb::Slice end_slice(end);
   rocksdb::ReadOptions options;
@@ -257,6 +264,7 @@ Status RocksdbColdRows::Remove(std::span<const uint64_t> ids) {
 }  // namespace
 
 std::unique_ptr<ColdRows> RocksdbColdStore::NewTable(int64_t floats, int64_t brief) {
+  TD_REQUIRE(floats >= 1 && brief >= 0 && brief < floats);
   return std::make_unique<RocksdbColdRows>(*impl_, floats, brief);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
+#include "common/base/require.h"
 #include "proto/pserver.pb.h"
 #include "pserver/state/buffer_pool.h"
 #include "pserver/wire/move_convert.h"
@@ -12,9 +13,11 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kHeadBytes = 5;  // kind, CRC32C
+static_assert(kHeadBytes == sizeof(LogEntry::Kind) + sizeof(uint32_t));
 
 codec::EncodedMessage EncodePushOf(const LogEntry& entry) {
   const PushHead& head = entry.head;
+  TD_REQUIRE(entry.values.size() <= head.slices.size());
   codec::CodedPush push;
   push.job = head.caller.job;
   push.trainer_id = static_cast<uint32_t>(head.caller.trainer);
@@ -36,6 +39,7 @@ codec::EncodedMessage EncodePushOf(const LogEntry& entry) {
 }
 
 codec::EncodedMessage EncodeMoveOf(const LogEntry& entry) {
+  TD_REQUIRE(entry.move != nullptr);
   MoveEntry message;
   ToProto(*entry.move, &message);
   codec::EncodedMessage encoded;
@@ -54,6 +58,7 @@ codec::EncodedMessage EncodeLogEntry(const LogEntry& entry) {
   }
   std::string prefix(1, static_cast<char>(entry.kind));
   codec::PutFixed32(prefix, sum);
+  TD_REQUIRE(prefix.size() == kHeadBytes);
   message.pieces.insert(message.pieces.begin(), {std::move(prefix), nullptr, 0, nullptr});
   return message;
 }

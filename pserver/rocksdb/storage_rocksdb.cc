@@ -24,15 +24,16 @@
 #include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "common/base/own_files.h"
+#include "common/base/require.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/disk_space.h"
 #include "pserver/disk/persistent_counter.h"
-#include "pserver/rocksdb/folder_lock.h"
-#include "pserver/rocksdb/image_values.h"
+#include "pserver/rocksdb/directory_lock.h"
 #include "pserver/rocksdb/log_record.h"
+#include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
-#include "pserver/storage/image_delta.h"
+#include "pserver/storage/snapshot_delta.h"
 #include "pserver/storage/storage.h"
 
 namespace tandem::pserver {
@@ -57,8 +58,8 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
 constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";  // '0' follows '/'
-std::string CutKey(uint64_t cut) { return absl::StrFormat("cut/%016x", cut); }
-constexpr std::string_view kCutBegin = "cut/";  // followed by a ShardMeta
+std::string GlobalSnapshotKey(uint64_t number) { return absl::StrFormat("cut/%016x", number); }
+constexpr std::string_view kGlobalSnapshotBegin = "cut/";  // followed by a ShardMeta
 
 class RocksdbStorage final : public Storage {
  public:
@@ -89,34 +90,35 @@ class RocksdbStorage final : public Storage {
     return OkStatus();
   }
 
-  StatusOr<size_t> Write(const ShardSnapshot& image) override {
+  StatusOr<size_t> Write(const ShardSnapshot& snapshot) override {
+    TD_REQUIRE(!snapshot.base || *snapshot.base <= snapshot.version);
     MutexLock lock(mu_);
-    const size_t bytes = image.bytes();
+    const size_t bytes = snapshot.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
-    ShardMeta meta = MakeMeta(image);
-    if (image.base) {
-      TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
+    ShardMeta meta = MakeMeta(snapshot);
+    if (snapshot.base) {
+      TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(snapshot));
     }
     meta.set_values_file(ValuesName(++last_file_));
-    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
+    if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "writing checkpoint to " + dir_);
     }
     // This batch replaces the old file by the new one.
     rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange(kLogBegin, LogKey(image.log_number + 1));
+    (void)batch.DeleteRange(kLogBegin, LogKey(snapshot.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
     TD_RETURN_IF_ERROR(
         FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint's record to " + dir_));
-    TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
+    TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
-    DropOldLog(image.log_number);
+    DropOldLog(snapshot.log_number);
     return bytes;
   }
 
-  StatusOr<bool> Read(SnapshotSink& taker) override {
+  StatusOr<bool> Read(SnapshotSink& sink) override {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
@@ -137,24 +139,26 @@ class RocksdbStorage final : public Storage {
           "%s: the newest checkpoint is of version %d, but %d was acknowledged [TD4010]", dir_,
           meta.version(), *acknowledged);
     }
-    TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, taker) : ReadImage(meta, taker));
+    TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, sink) : ReadWhole(meta, sink));
     RemoveValuesBut(meta);
     return true;
   }
 
-  StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image, uint64_t complete) override {
+  StatusOr<size_t> WriteGlobalSnapshot(uint64_t number, const ShardSnapshot& snapshot,
+                                       uint64_t complete) override {
+    TD_REQUIRE(!snapshot.base.has_value());
     MutexLock lock(mu_);
-    const size_t bytes = image.bytes();
+    const size_t bytes = snapshot.bytes();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
-    ShardMeta meta = MakeMeta(image);
+    ShardMeta meta = MakeMeta(snapshot);
     meta.set_values_file(ValuesName(++last_file_));
-    if (Status status = WriteValues(ValuesPath(meta), image, pace_, meta); !status.ok()) {
+    if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
-      return Annotate(status, absl::StrFormat("writing cut %d to %s", cut, dir_));
+      return Annotate(status, absl::StrFormat("writing cut %d to %s", number, dir_));
     }
     rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange(CutKey(0), CutKey(complete));
-    (void)batch.Put(CutKey(cut), meta.SerializeAsString());
+    (void)batch.DeleteRange(GlobalSnapshotKey(0), GlobalSnapshotKey(complete));
+    (void)batch.Put(GlobalSnapshotKey(number), meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
     TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a cut to " + dir_));
@@ -166,41 +170,43 @@ class RocksdbStorage final : public Storage {
     return bytes;
   }
 
-  Status ReadCut(uint64_t cut, SnapshotSink& taker) override {
+  Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) override {
     MutexLock lock(mu_);
     std::string text;
-    const rocksdb::Status got = db_->Get({}, CutKey(cut), &text);
-    if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, cut);
+    const rocksdb::Status got = db_->Get({}, GlobalSnapshotKey(number), &text);
+    if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, number);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a cut of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta,
-                        ParseMeta(absl::StrFormat("%s: cut %d", dir_, cut), text));
-    return ReadImage(meta, taker);
+                        ParseMeta(absl::StrFormat("%s: cut %d", dir_, number), text));
+    return ReadWhole(meta, sink);
   }
 
-  StatusOr<std::vector<KeptCut>> Cuts() override {
-    std::vector<KeptCut> cuts;
-    const Status status = EachCut([&](uint64_t cut, std::string_view text) {
-      ShardMeta meta;  // stays 0 for a damaged one, which ReadCut rejects
+  StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
+    std::vector<KeptCut> snapshots;
+    const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
+      ShardMeta meta;  // stays 0 for a damaged one, which ReadGlobalSnapshot rejects
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
-      cuts.push_back({cut, meta.version()});
+      snapshots.push_back({number, meta.version()});
     });
     if (!status.ok()) return status;
-    return cuts;
+    return snapshots;
   }
 
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
+    TD_REQUIRE(!entries.empty());
     rocksdb::WriteBatch batch;
     for (const LogEntry& entry : entries) {
       const codec::EncodedMessage message = EncodeLogEntry(entry);
-      std::vector<rocksdb::Slice> pieces;
+      std::vector<rocksdb::Slice> fragments;
       for (const codec::EncodedMessage::Piece& p : message.pieces) {
-        pieces.emplace_back(p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
-                            p.data != nullptr ? p.bytes : p.owned.size());
+        fragments.emplace_back(
+            p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
+            p.data != nullptr ? p.bytes : p.owned.size());
       }
       const std::string key = LogKey(entry.number);
       const rocksdb::Slice key_slice(key);
       (void)batch.Put(rocksdb::SliceParts(&key_slice, 1),
-                      rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
+                      rocksdb::SliceParts(fragments.data(), static_cast<int>(fragments.size())));
     }
     const size_t bytes = batch.GetDataSize();
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2));
@@ -318,12 +324,12 @@ class RocksdbStorage final : public Storage {
   }
 
   // Calls `take` with each global snapshot's number and its ShardMeta, in ascending order.
-  Status EachCut(const std::function<void(uint64_t, std::string_view)>& take) const {
+  Status EachGlobalSnapshot(const std::function<void(uint64_t, std::string_view)>& take) const {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    const rocksdb::Slice prefix(kCutBegin.data(), kCutBegin.size());
+    const rocksdb::Slice prefix(kGlobalSnapshotBegin.data(), kGlobalSnapshotBegin.size());
     for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
       uint64_t cut = 0;
-      const std::string number = it->key().ToString().substr(kCutBegin.size());
+      const std::string number = it->key().ToString().substr(kGlobalSnapshotBegin.size());
       if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
     }
     return FromRocksdb(it->status(), "cannot read the cuts of " + dir_);
@@ -333,7 +339,7 @@ class RocksdbStorage final : public Storage {
   void RemoveValuesBut(const ShardMeta& meta) const {
     std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
     bool known = true;
-    const Status cuts = EachCut([&](uint64_t, std::string_view text) {
+    const Status cuts = EachGlobalSnapshot([&](uint64_t, std::string_view text) {
       ShardMeta cut;
       known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(cut.values_file());
@@ -347,6 +353,7 @@ class RocksdbStorage final : public Storage {
 
   // Returns the metadata of the full checkpoint on which the delta is based.
   StatusOr<ShardMeta> ReadBase(const ShardSnapshot& delta) const {
+    TD_REQUIRE(delta.base.has_value());
     std::string text;
     const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
@@ -361,19 +368,20 @@ class RocksdbStorage final : public Storage {
         *delta.base, meta.version());
   }
 
-  Status ReadImage(const ShardMeta& meta, SnapshotSink& taker) const {
-    TD_ASSIGN_OR_RETURN(ShardSnapshot head, ImageOf(meta));
+  Status ReadWhole(const ShardMeta& meta, SnapshotSink& sink) const {
+    TD_ASSIGN_OR_RETURN(ShardSnapshot head, SnapshotHeadOf(meta));
     head.whole = meta.version();
-    return ReadValues(ValuesPath(meta), meta, std::move(head), taker);
+    return ReadValues(ValuesPath(meta), meta, std::move(head), sink);
   }
   // Reads the delta together with its base, both in memory.
-  Status ReadDelta(const ShardMeta& meta, SnapshotSink& taker) const {
+  Status ReadDelta(const ShardMeta& meta, SnapshotSink& sink) const {
+    TD_REQUIRE(meta.has_base());
     SnapshotAssembler delta, base;
-    TD_RETURN_IF_ERROR(ReadImage(meta, delta));
-    TD_RETURN_IF_ERROR(ReadImage(meta.base(), base));
-    MergeDelta(base.image(), delta.image());
-    delta.image().whole = meta.base().version();
-    return GivePieces(std::move(delta.image()), taker);
+    TD_RETURN_IF_ERROR(ReadWhole(meta, delta));
+    TD_RETURN_IF_ERROR(ReadWhole(meta.base(), base));
+    MergeDelta(base.snapshot(), delta.snapshot());
+    delta.snapshot().whole = meta.base().version();
+    return SendChunks(std::move(delta.snapshot()), sink);
   }
 
   const std::string dir_;

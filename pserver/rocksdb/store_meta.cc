@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kFormat = 2;
 constexpr uint32_t kFormatMoved = 3;  // with moves of buckets
 constexpr std::string_view kValues = "values-";
+static_assert(kFormat != kFormatMoved, "an older program must reject a store with moves");
 
 // The name comes from a file. A name with directories could refer to a file outside the store.
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
@@ -37,16 +38,16 @@ std::optional<uint64_t> ValuesNumber(std::string_view name) {
   return number;
 }
 
-ShardMeta MakeMeta(const ShardSnapshot& image) {
+ShardMeta MakeMeta(const ShardSnapshot& snapshot) {
   ShardMeta meta;
   meta.set_format(kFormat);
-  ToProto(image.config, meta.mutable_config());
-  meta.set_version(image.version);
-  meta.set_log_number(image.log_number);
-  for (const TrainerPushState& m : image.marks) ToProto(m, meta.add_mark());
-  if (image.moves != nullptr) {
+  ToProto(snapshot.config, meta.mutable_config());
+  meta.set_version(snapshot.version);
+  meta.set_log_number(snapshot.log_number);
+  for (const TrainerPushState& m : snapshot.marks) ToProto(m, meta.add_mark());
+  if (snapshot.moves != nullptr) {
     meta.set_format(kFormatMoved);
-    ToProto(*image.moves, meta.mutable_moves());
+    ToProto(*snapshot.moves, meta.mutable_moves());
   }
   return meta;
 }
@@ -64,21 +65,21 @@ StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record
   return meta;
 }
 
-StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta) {
-  ShardSnapshot image;
-  TD_ASSIGN_OR_RETURN(image.config, FromProto(meta.config()));
-  TD_RETURN_IF_ERROR(CheckConfig(image.config));
-  image.version = meta.version();
-  image.log_number = meta.log_number();
+StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta) {
+  ShardSnapshot snapshot;
+  TD_ASSIGN_OR_RETURN(snapshot.config, FromProto(meta.config()));
+  TD_RETURN_IF_ERROR(CheckConfig(snapshot.config));
+  snapshot.version = meta.version();
+  snapshot.log_number = meta.log_number();
   for (const TrainerMark& m : meta.mark()) {
     TD_ASSIGN_OR_RETURN(TrainerPushState mark, FromProto(m));
-    image.marks.push_back(mark);
+    snapshot.marks.push_back(mark);
   }
   if (meta.format() == kFormatMoved) {
     TD_ASSIGN_OR_RETURN(MoveState moves, FromProto(meta.moves()));
-    image.moves = std::make_shared<MoveState>(std::move(moves));
+    snapshot.moves = std::make_shared<MoveState>(std::move(moves));
   }
-  return image;
+  return snapshot;
 }
 
 }  // namespace tandem::pserver

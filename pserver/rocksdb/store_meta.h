@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "pserver/storage/image_pieces.h"
+#include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem {
 class ShardMeta;  // proto/pserver.proto
@@ -22,10 +22,10 @@ std::string ValuesName(uint64_t number);
 std::optional<uint64_t> ValuesNumber(std::string_view name);
 
 // Without the name of the value file.
-ShardMeta MakeMeta(const ShardSnapshot& image);
+ShardMeta MakeMeta(const ShardSnapshot& snapshot);
 // DATA_LOSS: the record is damaged, or names a file that ValuesName does not produce (the message
 // names `what`). FAILED_PRECONDITION: another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
-StatusOr<ShardSnapshot> ImageOf(const ShardMeta& meta);
+StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta);
 
 }  // namespace tandem::pserver

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 namespace {
@@ -59,6 +60,7 @@ uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes) {
 
 Status DropDeleted(rocksdb::DB& db, const std::string& begin, const std::string& end,
                    uint64_t free) {
+  TD_REQUIRE(begin <= end);
   if (NewFiles(db) < kFilesWorth) return OkStatus();
   const rocksdb::Range range(begin, end);
   uint64_t kept = 0;

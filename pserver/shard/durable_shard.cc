@@ -102,7 +102,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   const CheckpointThrottle::Wish hurry(pace_, {});
   ShardRestore restore(*shard_);
   if (cut != 0) {
-    TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
+    TD_RETURN_IF_ERROR(storage_->ReadGlobalSnapshot(cut, restore));
   } else {
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
     if (!found) return NotFound("there is no checkpoint");
@@ -117,7 +117,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
 
 StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
   if (storage_ == nullptr) return std::vector<KeptCut>();
-  return storage_->Cuts();
+  return storage_->GlobalSnapshots();
 }
 
 void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
@@ -156,7 +156,7 @@ StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const Pendi
                                                        uint64_t complete) {
   TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, image.copy());
   StatusOr<size_t> bytes;
-  const auto write = [&] { bytes = storage_->WriteCut(cut, copy, complete); };
+  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(cut, copy, complete); };
   aside_ ? aside_(write) : write();
   if (!bytes.ok()) return bytes.status();
   return CutFile{copy.version, *bytes, image.held};
@@ -175,7 +175,7 @@ void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
 
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
-  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->Cuts());
+  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->GlobalSnapshots());
   if (!cuts.empty()) shard_->HasCut(cuts.back().number);
   ShardRestore restore(*shard_);
   TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));

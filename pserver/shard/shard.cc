@@ -209,7 +209,7 @@ void Shard::Adopt(const Caller& caller) {
   const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
   if (soon && options_.save_soon) options_.save_soon();
   t.Replace(caller.incarnation, version_);
-  params_->DropGathered(caller.trainer);
+  params_->step().Drop(caller.trainer);
   // The rate of this step may have been set by the older incarnation.
   if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
 }
@@ -256,7 +256,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   TD_RETURN_IF_ERROR(CheckCaller(head.caller));
   if (!initialised()) {
     return FailedPrecondition("push before the first values are there (%d of %d slices)",
-                              params_->given(), params_->size());
+                              params_->progress().count(), params_->progress().size());
   }
   const TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
@@ -352,9 +352,10 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
 
 bool Shard::CompletesStep(const PushHead& head) const {
   for (int r = 0; r < config_.trainers; ++r) {
-    if (r != head.caller.trainer && !trainers_[r].completed && !params_->GaveAll(r)) return false;
+    if (r != head.caller.trainer && !trainers_[r].completed && !params_->step().GaveAll(r))
+      return false;
   }
-  return params_->IsWholeStep(head);
+  return params_->step().IsWholeStep(head);
 }
 
 Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
@@ -388,7 +389,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   counters_.push_bytes.Add(static_cast<double>(ValueBytes(head)));
   if (config_.mode == ShardMode::kSync) {
     if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
-    params_->Gather(head, ticket);
+    params_->step().Gather(head, ticket);
     ApplyStepIfComplete(ready);
     return broken_;
   }
@@ -405,7 +406,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
 void Shard::ApplyStepIfComplete(Ready& ready) {
   std::vector<int> ranks;
   for (int r = 0; r < config_.trainers; ++r) {
-    if (params_->GaveAll(r)) {
+    if (params_->step().GaveAll(r)) {
       ranks.push_back(r);
     } else if (!trainers_[r].completed) {
       return;
@@ -469,7 +470,7 @@ void Shard::Break(const Status& status, Ready& ready) {
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   trainers_[trainer].completed = true;
   // A partial gradient does not count.
-  if (!params_->GaveAll(trainer)) params_->DropGathered(trainer);
+  if (!params_->step().GaveAll(trainer)) params_->step().Drop(trainer);
   ApplyStepIfComplete(ready);
   WakeWaiters(ready);
   barriers_.Wake(ready);

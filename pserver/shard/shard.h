@@ -246,12 +246,11 @@ class Shard {
     Gauge& owed;
     Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;
   };
-  // A snapshot whose values may not all be copied yet (DenseTable::BeginSnapshot,
-  // SparseTable::BeginSnapshot).
+  // A snapshot whose values may not all be copied yet (ShardSnapshotter).
   struct Cut {
     uint64_t number = 0;  // 0: it is complete
     ShardSnapshot image;
-    ShardParams::CutPlace copied;
+    ShardSnapshotter::Position copied;
   };
   struct Frozen {
     std::optional<FreezeRequest> order;  // null: none
@@ -270,7 +269,7 @@ class Shard {
   void Run(Ready ready);
   void Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) TD_REQUIRES(mu_);
   bool initialised() const TD_REQUIRES(mu_) {
-    return params_ != nullptr && params_->whole() && keeping_ == 0;
+    return params_ != nullptr && params_->progress().whole() && keeping_ == 0;
   }
 
   // ---- shard.cc ---------------------------------------------------------------------------------

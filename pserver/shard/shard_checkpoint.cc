@@ -27,13 +27,13 @@ ShardSnapshot Shard::ImageHead(bool delta) {
   if (!moves_.empty()) image.moves = std::make_shared<MoveState>(moves_);
   image.marks = trainers_.marks();
   image.tables.resize(params_->tables().size());
-  if (image.has_previous) params_->CopyPreviousRows(image);
+  if (image.has_previous) params_->snapshotter().CopyPreviousRows(image);
   return image;
 }
 
 StatusOr<ShardSnapshot> Shard::MakeImage(bool delta) {
   ShardSnapshot image = ImageHead(delta);
-  TD_RETURN_IF_ERROR(params_->Copy(image));
+  TD_RETURN_IF_ERROR(params_->snapshotter().Copy(image));
   return image;
 }
 
@@ -43,7 +43,7 @@ StatusOr<Shard::Cut> Shard::BeginSnapshot(bool delta) {
     return Cut{.image = std::move(image)};
   }
   Cut cut{.number = ++cuts_, .image = ImageHead(delta)};
-  params_->BeginSnapshot(cut.image);
+  params_->snapshotter().Begin(cut.image);
   cutting_ = true;
   return cut;
 }
@@ -55,8 +55,8 @@ StatusOr<bool> Shard::CopyChunk(Cut& cut) {
   }
   TD_RETURN_IF_ERROR(broken_);
   const bool begins = cut.copied.slice == 0;
-  if (options_.bug == ShardBug::kCopiesLate && begins) params_->BeginSnapshot(cut.image);
-  return params_->CopyChunk(cut.image, kPieceBytes, cut.copied);
+  if (options_.bug == ShardBug::kCopiesLate && begins) params_->snapshotter().Begin(cut.image);
+  return params_->snapshotter().CopyChunk(cut.image, kPieceBytes, cut.copied);
 }
 
 StatusOr<ShardSnapshot> Shard::FinishSnapshot(Cut& cut) {
@@ -71,7 +71,7 @@ StatusOr<ShardSnapshot> Shard::FinishSnapshot(Cut& cut) {
     (void)turn.WaitUntil(mu_, now + std::clamp<Duration>((now - begin) / 8, kPause, kPauseMax));
   }
   cutting_ = false;
-  TD_RETURN_IF_ERROR(params_->TakeCut(cut.image));
+  TD_RETURN_IF_ERROR(params_->snapshotter().Finish(cut.image));
   return std::move(cut.image);
 }
 
@@ -79,7 +79,7 @@ void Shard::AbandonSnapshot(uint64_t number) {
   MutexLock lock(mu_);
   if (number != cuts_ || !cutting_) return;
   cutting_ = false;
-  params_->DropCut();
+  params_->snapshotter().Abandon();
 }
 
 SnapshotFn Shard::CopyOf(Cut cut) {

@@ -47,7 +47,7 @@ void Shard::NoteMove(LogEntry::Kind kind, MoveRecord record) {
   base_.Forget();  // pushes alone no longer explain the state of its rows
   // Gathered gradients after this change are in no snapshot. The change may then be replayed twice,
   // which has no effect.
-  if (params_->NothingGathered()) Settle();
+  if (params_->step().NothingGathered()) Settle();
 }
 
 void Shard::Thaw() {
@@ -87,7 +87,7 @@ StatusOr<BucketMigration> Shard::MakeParcel() {
   }
   if (sync()) AddPrevious(buckets, parcel);
   const bool previous = sync() && options_.bug != ShardBug::kPreviousStays;
-  TD_ASSIGN_OR_RETURN(parcel.slices, params_->SlicesOf(parcel.moves, previous));
+  TD_ASSIGN_OR_RETURN(parcel.slices, params_->slices().Migrations(parcel.moves, previous));
   if (options_.bug == ShardBug::kMarksStay) return parcel;
   parcel.marks = moves_.inherited;
   for (int r = 0; r < trainers_.size(); ++r) {
@@ -172,9 +172,9 @@ Status Shard::BeginWith(const BucketMigration& parcel) {
   TD_RETURN_IF_ERROR(CheckConfig(parcel.config));
   TD_RETURN_IF_ERROR(CheckOptions(parcel.config));
   TD_RETURN_IF_ERROR(SetUp(parcel.config));
-  params_->SetAllGiven();
+  params_->progress().SetAll();
   version_ = parcel.version;
-  Status status = params_->SetScalars(parcel.scalars);
+  Status status = params_->tables().SetScalars(parcel.scalars);
   Settle();
   if (status.ok() && options_.keep_first) {
     const StatusOr<ShardSnapshot> image = MakeImage(/*delta=*/false);
@@ -405,7 +405,7 @@ Status Shard::ReplayMove(const LogEntry& entry) {
     default:
       LearnMoves(entry.move->map);
   }
-  if (params_->NothingGathered()) Settle();
+  if (params_->step().NothingGathered()) Settle();
   return OkStatus();
 }
 

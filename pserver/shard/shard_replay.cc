@@ -104,11 +104,11 @@ Status Shard::RunOwed() {
 bool Shard::ForgetGone() {
   bool waits = false;  // for another trainer
   for (int r = 0; r < trainers_.size(); ++r) {
-    waits |= !trainers_[r].completed && !params_->GaveAll(r) && !gone_.contains(r);
+    waits |= !trainers_[r].completed && !params_->step().GaveAll(r) && !gone_.contains(r);
   }
   for (const auto& [trainer, step] : gone_) waits &= step == version_;
   if (!waits) return false;
-  for (const auto& [trainer, step] : gone_) params_->DropGathered(trainer);
+  for (const auto& [trainer, step] : gone_) params_->step().Drop(trainer);
   gone_.clear();
   return true;
 }

@@ -59,7 +59,7 @@ Status Shard::Restore(const ShardSnapshot& image) {
                     image.config.slices.size());
   }
   ShardRestore restore(*this);
-  TD_RETURN_IF_ERROR(GivePieces(image, restore));
+  TD_RETURN_IF_ERROR(SendChunks(image, restore));
   return restore.Finish();
 }
 
@@ -83,7 +83,7 @@ Status Shard::Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> pa
     EndHold(back, ready);
     rollbacks_ += params_ != nullptr;
     params_ = std::move(params);
-    params_->SetAllGiven();
+    params_->progress().SetAll();
     table_metrics_.emplace(metrics_, params_->tables());
     cutting_ = false;
     ++cuts_;

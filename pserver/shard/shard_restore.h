@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "pserver/shard/shard.h"
-#include "pserver/storage/image_pieces.h"
+#include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
 

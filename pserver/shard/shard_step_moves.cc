@@ -30,8 +30,9 @@ Status Shard::CheckHeld(const PushHead& head) const {
 
 Status Shard::CheckOfferStep(const BucketMigration& parcel) const {
   if (Idle() && version_ <= parcel.version) return OkStatus();
-  const bool asked = frozen_.order && frozen_.moves.empty() && Held() && moves_.offered.empty() &&
-                     (params_->NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
+  const bool asked =
+      frozen_.order && frozen_.moves.empty() && Held() && moves_.offered.empty() &&
+      (params_->step().NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
   if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
   return Aborted(
       "buckets come before step %d; this server is at step %d and does not wait for them",
@@ -42,15 +43,16 @@ void Shard::AddPrevious(const std::vector<int>& buckets, BucketMigration& parcel
   parcel.has_previous = has_previous_;
   if (!has_previous_ || options_.bug == ShardBug::kPreviousStays) return;
   for (size_t i = 0; i < params_->tables().size(); ++i) {
-    RowValues rows = params_->tables().table(static_cast<int>(i)).Previous(buckets);
+    const SparseTable& table = params_->tables().table(static_cast<int>(i));
+    RowValues rows = table.previous().Rows(table.spec().variable, buckets);
     if (!rows.ids.empty()) parcel.previous.push_back(std::move(rows));
   }
 }
 
 // Makes a server take part in the steps from that of the migration on.
 Status Shard::TakeStep(const BucketMigration& parcel, bool idle) {
-  TD_RETURN_IF_ERROR(params_->SetScalars(parcel.scalars));
-  TD_RETURN_IF_ERROR(params_->SetPreviousRows(parcel.previous));
+  TD_RETURN_IF_ERROR(params_->tables().SetScalars(parcel.scalars));
+  TD_RETURN_IF_ERROR(params_->tables().SetPrevious(parcel.previous));
   if (idle) {
     version_ = parcel.version;
     has_previous_ = parcel.has_previous;

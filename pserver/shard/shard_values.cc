@@ -24,7 +24,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
           "the first values came before and are being written to the data folder [TD4017]; hint: "
           "try again when that is done");
     }
-    before = params_->which_given();
+    before = params_->progress().flags();
     TD_RETURN_IF_ERROR(params_->Init(version, params, slots, rows));
     version_ = version;
     if (!initialised()) return false;
@@ -52,7 +52,8 @@ Status Shard::KeepFirst(Cut cut, const std::vector<bool>& before) {
     if (keeping_ != number) return Aborted("the server was restored while the first values came");
     keeping_ = 0;
     if (!kept.ok()) {
-      params_->SetGiven(before);  // as if this message had not been received: it may be sent again
+      params_->progress().Set(
+          before);  // as if this message had not been received: it may be sent again
       return Annotate(kept, "the first values could not be kept");
     }
     WakeWaiters(ready);
@@ -74,7 +75,7 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
 
 Status Shard::AddRows(const PullRows& rows, bool previous, PullResult& result) {
   // The rows may have moved away while the pull waited.
-  if (!moves_.empty()) TD_RETURN_IF_ERROR(params_->CheckRows(rows));
+  if (!moves_.empty()) TD_RETURN_IF_ERROR(params_->tables().CheckRows(rows));
   TD_ASSIGN_OR_RETURN(PulledSlice values, params_->Rows(rows, previous));
   counters_.pull_bytes.Add(static_cast<double>(values.numel) * sizeof(float));
   result.slices.push_back(std::move(values));

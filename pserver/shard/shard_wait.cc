@@ -52,7 +52,7 @@ bool Shard::CanAnswer(const PullQuery& query) const {
 }
 
 bool Shard::HasNoRows() const {
-  return sync() ? Idle() : params_->tables().size() != 0 && !params_->ServesRows();
+  return sync() ? Idle() : params_->tables().size() != 0 && !params_->tables().ServesAny();
 }
 
 StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
@@ -75,7 +75,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
                                 result.version);
     }
     if (!previous) {
-      TD_ASSIGN_OR_RETURN(values, slices.Snapshot(slice));
+      TD_ASSIGN_OR_RETURN(values, slices.Params(slice));
     }
     result.slices.push_back({spec.variable, offset, numel, std::move(values),
                              static_cast<size_t>(offset - spec.offset)});
@@ -120,7 +120,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
       status = FindRange(query.ranges[i]).status();
     }
     for (size_t i = 0; status.ok() && i < query.rows.size(); ++i) {
-      status = params_->CheckRows(query.rows[i]);
+      status = params_->tables().CheckRows(query.rows[i]);
     }
     if (status.ok() && !query.observer) Hear(query.caller.trainer, query.min_step, ready);
     if (!status.ok()) {
@@ -223,7 +223,7 @@ void Shard::FailGonePulls(Ready& ready) {
 std::vector<int> Shard::MissingAtStep() const {
   std::vector<int> missing;
   for (int r = 0; r < trainers_.size(); ++r) {
-    if (!trainers_[r].completed && !params_->GaveAll(r)) missing.push_back(r);
+    if (!trainers_[r].completed && !params_->step().GaveAll(r)) missing.push_back(r);
   }
   return missing;
 }
@@ -231,7 +231,7 @@ std::vector<int> Shard::MissingAtStep() const {
 Status Shard::InitDeadline(const InitCall& call, Time now) const {
   return DeadlineExceeded(
       "waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
-      Seconds(now - call.since), params_->given(), params_->size());
+      Seconds(now - call.since), params_->progress().count(), params_->progress().size());
 }
 
 Status Shard::PullDeadline(const PullCall& call, Time now) const {
@@ -239,7 +239,7 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   if (!initialised()) {
     return DeadlineExceeded(
         "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
-        waited, params_->given(), params_->size());
+        waited, params_->progress().count(), params_->progress().size());
   }
   if (const auto behind = trainers_.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
@@ -254,8 +254,9 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   const bool all = std::ssize(missing) == trainers_.size();
   // If a client waits for its own push, the message names the missing gradients.
   std::string lacks;
-  if (missing.size() == 1 && !params_->GaveNothing(missing[0])) {
-    lacks = ", which pushed no gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
+  if (missing.size() == 1 && !params_->step().GaveNothing(missing[0])) {
+    lacks =
+        ", which pushed no gradient of " + absl::StrJoin(params_->step().Lacks(missing[0]), ", ");
   }
   return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
                           call.query.min_version, waited, TrainerList(missing),

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 
 namespace tandem::pserver {
@@ -19,14 +19,6 @@ uint64_t ValueBytes(const LogEntry& entry) {
 }
 
 }  // namespace
-
-StatusOr<WalSync> ParseWalSync(const std::string& text) {
-  if (text == "none") return WalSync::kNone;
-  if (text == "interval") return WalSync::kInterval;
-  if (text == "always") return WalSync::kAlways;
-  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always [TD1006]%s", text,
-                         OrDidYouMean(text, {"none", "interval", "always"}));
-}
 
 GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Storage& storage,
                                Metrics& metrics)
@@ -63,6 +55,7 @@ Status GroupCommitLog::Ready(uint64_t bytes) {
 void GroupCommitLog::Append(LogEntry entry) {
   {
     MutexLock lock(mu_);
+    TD_REQUIRE(closed_ || entry.number > appended_);
     appended_ = entry.number;
     if (closed_) return;
     waiting_bytes_ += ValueBytes(entry);
@@ -123,7 +116,10 @@ void GroupCommitLog::Release(const Status& status) {
     if (status.ok()) {
       again_ = unsynced_ ? synced_ + options_.sync_interval : Time::max();
       if (!batch_.empty()) written_ = std::max(written_, batch_.back().number);
-      for (const LogEntry& entry : batch_) waiting_bytes_ -= ValueBytes(entry);
+      for (const LogEntry& entry : batch_) {
+        TD_REQUIRE(waiting_bytes_ >= ValueBytes(entry));
+        waiting_bytes_ -= ValueBytes(entry);
+      }
     } else {
       again_ = ends ? Time::max() : clock_.Now() + std::min(options_.sync_interval, kAgain);
     }

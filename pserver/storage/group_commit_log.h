@@ -66,12 +66,12 @@ class GroupCommitLog final : public WriteAheadLog {
   Counter& bytes_total_;
   mutable Mutex mu_;
   bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is accepted or written any more
-  Status status_ TD_GUARDED_BY(mu_);          // of the last write
+  Status status_ TD_GUARDED_BY(mu_);          // result of the last write
   Time again_ TD_GUARDED_BY(mu_);             // next time with work if no new entries come
   uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // entry numbers
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
-  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // of values not written yet
+  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // size of the values not written yet
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
   // Used only in Turn:
   std::vector<LogEntry> batch_;  // being written

@@ -13,7 +13,7 @@
 #include "pserver/disk/checkpoint_throttle.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/state/wal.h"
-#include "pserver/storage/image_pieces.h"
+#include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
 
@@ -26,22 +26,23 @@ class Storage {
   // less free space than the limit; nothing changed. A delta (ShardSnapshot::base) replaces another
   // delta and keeps the full snapshot on which it builds. FAILED_PRECONDITION: that full snapshot
   // does not exist.
-  virtual StatusOr<size_t> Write(const ShardSnapshot& image) = 0;
-  // Passes a full snapshot to `taker`. Returns false, and passes nothing, if there is none.
+  virtual StatusOr<size_t> Write(const ShardSnapshot& snapshot) = 0;
+  // Passes a full snapshot to `sink`. Returns false, and passes nothing, if there is none.
   // DATA_LOSS: it is damaged, or older than the last acknowledged one; the chunks passed so far
   // must not be used.
-  virtual StatusOr<bool> Read(SnapshotSink& taker) = 0;
+  virtual StatusOr<bool> Read(SnapshotSink& sink) = 0;
+  // nullopt: there is none.
   StatusOr<std::optional<ShardSnapshot>> Read();
 
   // ---- Global snapshots -------------------------------------------------------------------------
-  // Full snapshots by number, stored beside the checkpoint and written like it. Writing one drops
+  // Full snapshots by number, stored next to the checkpoint and written like it. Writing one drops
   // all with a number below `complete`.
-  virtual StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image,
-                                    uint64_t complete) = 0;
-  // NOT_FOUND: no such snapshot. DATA_LOSS: as above
-  virtual Status ReadCut(uint64_t cut, SnapshotSink& taker) = 0;
-  StatusOr<ShardSnapshot> ReadCut(uint64_t cut);
-  virtual StatusOr<std::vector<KeptCut>> Cuts() = 0;  // ascending
+  virtual StatusOr<size_t> WriteGlobalSnapshot(uint64_t number, const ShardSnapshot& snapshot,
+                                               uint64_t complete) = 0;
+  // NOT_FOUND: no such snapshot. DATA_LOSS: as in Read.
+  virtual Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) = 0;
+  StatusOr<ShardSnapshot> ReadGlobalSnapshot(uint64_t number);
+  virtual StatusOr<std::vector<KeptCut>> GlobalSnapshots() = 0;  // ascending
 
   // ---- WAL: changes since the checkpoint --------------------------------------------------------
   // Write drops the entries that its snapshot contains. AppendLog adds entries in one write and

@@ -1,62 +1,97 @@
 #include "pserver/tables/cow_table_snapshot.h"
 
-#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
-#include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 
-void CowTableSnapshot::Save(uint64_t id, const RowStore& rows, uint32_t at,
-                            const WaitingRow* waiting) {
-  const uint32_t before = rows_.size();
-  const bool there = at != RowStore::kNone;
-  const StatusOr<uint32_t> kept = rows_.FindOrAdd(id, there && rows.brief(at));
-  if (!kept.ok()) return Fail(kept.status());
-  if (rows_.size() == before) return;
-  if (waiting != nullptr) waiting_[RowBucket(id)].push_back(*waiting);
-  if (!there) return;
-  std::copy_n(rows.Row(at), rows.floats(at), rows_.Row(*kept));
-  rows_.SetUse(*kept, rows.Use(at));
-  rows_.Mark(*kept) = kThere;
-}
-
-CowTableSnapshot::Saved CowTableSnapshot::Find(uint64_t id) const {
-  Saved saved;
-  rows_.Find({&id, 1}, &saved.at);
-  saved.kept = saved.at != RowStore::kNone;
-  saved.there = saved.kept && rows_.Mark(saved.at) == kThere;
-  return saved;
-}
-
-std::vector<WaitingRow> CowTableSnapshot::Waiting(int bucket,
-                                                  std::span<const WaitingRow> now) const {
-  std::vector<WaitingRow> then;
-  for (const WaitingRow& row : now) {
-    if (!Find(row.id).kept) then.push_back(row);
+struct CowTableSnapshot::Progress {
+  Progress(const Options& o, TableSnapshot head, const TableRowSet& rows)
+      : options(o),
+        pending(o.buckets),
+        snapshot(std::move(head)),
+        saved(rows.width(/*brief=*/false), rows.width(/*brief=*/true)) {}
+  // Makes Finish fail. Nothing more is copied.
+  void Fail(const Status& error) {
+    status.Update(error);
+    pending.reset();
   }
-  if (const auto saved = waiting_.find(bucket); saved != waiting_.end()) {
-    then.insert(then.end(), saved->second.begin(), saved->second.end());
+
+  const Options options;
+  std::bitset<kRowBuckets> pending;  // buckets that are not copied yet
+  TableSnapshot snapshot;
+  std::vector<RowValues> copies = std::vector<RowValues>(kRowBuckets);
+  SavedRows saved;
+  Status status;
+};
+
+CowTableSnapshot::CowTableSnapshot(const TableRowSet& rows) : rows_(rows) {}
+CowTableSnapshot::~CowTableSnapshot() = default;
+
+void CowTableSnapshot::Begin(const Options& options, TableSnapshot head) {
+  TD_REQUIRE(head.buckets.empty());
+  progress_ = std::make_unique<Progress>(options, std::move(head), rows_);
+}
+
+size_t CowTableSnapshot::CopyBucket(int bucket) {
+  TD_REQUIRE(progress_ != nullptr && bucket >= 0 && bucket < kRowBuckets);
+  Progress& p = *progress_;
+  if (!p.pending[static_cast<size_t>(bucket)]) return 0;
+  RowValues rows{.variable = rows_.table()};
+  const TableRowSet::ReadOptions read{
+      .version = p.options.version, .age_max = p.options.age_max, .saved = &p.saved};
+  if (Status status = rows_.AppendBucket(bucket, read, rows); !status.ok()) {
+    p.Fail(status);
+    return 0;
   }
-  std::ranges::sort(then, {}, &WaitingRow::id);
-  return then;
+  p.pending.reset(static_cast<size_t>(bucket));
+  const size_t bytes = rows.content.size() * sizeof(float);
+  p.copies[static_cast<size_t>(bucket)] = std::move(rows);
+  return bytes;
 }
 
-void CowTableSnapshot::Add(int bucket, RowValues rows) {
-  pending_.reset(static_cast<size_t>(bucket));
-  if (rows.ids.empty() && rows.waiting.empty()) return;
-  buckets_[bucket] = std::move(rows);
+StatusOr<TableSnapshot> CowTableSnapshot::Finish() {
+  CHECK(progress_ != nullptr && progress_->pending.none());
+  const std::unique_ptr<Progress> p = std::move(progress_);
+  TD_RETURN_IF_ERROR(p->status);
+  for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
+    RowValues& rows = p->copies[static_cast<size_t>(bucket)];
+    if (rows.ids.empty() && rows.waiting.empty()) continue;
+    p->snapshot.buckets.emplace_back(bucket, std::move(rows));
+  }
+  return std::move(p->snapshot);
 }
 
-void CowTableSnapshot::Fail(const Status& status) {
-  status_.Update(status);
-  pending_.reset();
+void CowTableSnapshot::Abandon() { progress_.reset(); }
+
+void CowTableSnapshot::BeforeChange(std::span<const uint64_t> ids) {
+  if (progress_ == nullptr) return;
+  Progress& p = *progress_;
+  std::vector<uint64_t> pending;
+  for (const uint64_t id : ids) {
+    if (p.pending[static_cast<size_t>(RowBucket(id))]) pending.push_back(id);
+  }
+  std::vector<uint32_t> at(pending.size());
+  rows_.store().Find(pending, at.data());
+  for (size_t i = 0; i < pending.size(); ++i) {
+    const auto waiting = at[i] == RowStore::kNone
+                             ? rows_.admission().Find(pending[i], p.options.version)
+                             : std::nullopt;
+    const Status saved =
+        p.saved.Save(pending[i], rows_.store(), at[i], waiting ? &*waiting : nullptr);
+    if (!saved.ok()) return p.Fail(saved);
+  }
 }
 
-StatusOr<TableSnapshot> CowTableSnapshot::Take() {
-  CHECK(pending_.none());
-  TD_RETURN_IF_ERROR(status_);
-  for (auto& [bucket, rows] : buckets_) image_.buckets.emplace_back(bucket, std::move(rows));
-  return std::move(image_);
+void CowTableSnapshot::BeforeChange(int bucket) {
+  if (progress_ != nullptr) CopyBucket(bucket);
+}
+
+void CowTableSnapshot::BeforeChangeOfAll() {
+  for (int bucket = 0; progress_ != nullptr && bucket < kRowBuckets; ++bucket) CopyBucket(bucket);
 }
 
 }  // namespace tandem::pserver

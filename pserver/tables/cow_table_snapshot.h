@@ -4,70 +4,51 @@
 
 #include <bitset>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "common/tables/row_buckets.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/tables/row_store.h"
+#include "pserver/tables/table_row_set.h"
 
 namespace tandem::pserver {
 
-// Copy-on-write snapshot of one table. Create it, call Save before each change of a row in a
-// pending bucket, call Add for each bucket, then Take once. Not thread-safe.
+// Call Begin, then CopyBucket for each bucket, then Finish; or Abandon at any time. Between Begin
+// and Finish, the owner calls a BeforeChange before each change of rows. Not thread-safe.
 class CowTableSnapshot {
  public:
-  // State of a row at the time of the snapshot.
-  struct Saved {
-    bool kept = false;   // false: Save was not called for the row, so it has not changed
-    bool there = false;  // the row existed; `at` is its index in rows()
-    uint32_t at = RowStore::kNone;
+  struct Options {
+    uint32_t version = 0;           // age 0 of the rows
+    uint32_t age_max = UINT32_MAX;  // omits rows whose last update is longer ago
+    std::bitset<kRowBuckets> buckets;
   };
 
-  // `floats`, `brief`: as for the table's RowStore. `image`: the snapshot without its rows. The
-  // snapshot omits rows whose last update is more than `age_max` versions before `version`.
-  CowTableSnapshot(int64_t floats, int64_t brief, uint32_t version, uint32_t age_max,
-                   const std::bitset<kRowBuckets>& buckets, TableSnapshot image)
-      : version_(version),
-        age_max_(age_max),
-        pending_(buckets),
-        image_(std::move(image)),
-        rows_(floats, brief) {}
+  // `rows`: the rows of the table; must outlive this.
+  explicit CowTableSnapshot(const TableRowSet& rows);
+  ~CowTableSnapshot();
 
-  uint32_t version() const { return version_; }
-  uint32_t age_max() const { return age_max_; }
-  bool pending(int bucket) const { return pending_[static_cast<size_t>(bucket)]; }
+  // Begins a snapshot of the rows as they are now. `head`: the snapshot without its rows. Replaces
+  // the snapshot in progress.
+  void Begin(const Options& options, TableSnapshot head);
+  // Copies the bucket if it is part of the snapshot and not copied yet; returns its bytes.
+  // REQUIRES: a snapshot is in progress.
+  size_t CopyBucket(int bucket);
+  // Ends the snapshot and returns it. An error is the first one of a copy. REQUIRES: a snapshot is
+  // in progress, and each of its buckets was copied.
+  StatusOr<TableSnapshot> Finish();
+  void Abandon();
 
-  // Saves the row at index `at` of `rows`. kNone saves the fact that the row does not exist. Does
-  // nothing if `id` is already saved. `waiting`: the row's admission state, or null.
-  void Save(uint64_t id, const RowStore& rows, uint32_t at, const WaitingRow* waiting);
-  Saved Find(uint64_t id) const;
-  const RowStore& rows() const { return rows_; }
-  // Ids of all saved rows of a bucket, ascending.
-  std::vector<uint64_t> SavedIds(int bucket) const { return rows_.IdsOf(bucket); }
-  // The rows of a bucket that waited for admission at the time of the snapshot.
-  std::vector<WaitingRow> Waiting(int bucket, std::span<const WaitingRow> now) const;
-
-  // Adds the rows of a bucket as of the snapshot. The bucket is no longer pending.
-  void Add(int bucket, RowValues rows);
-  // Makes Take fail with `status`.
-  void Fail(const Status& status);
-  // Returns the snapshot. REQUIRES: no bucket is pending. Call once.
-  StatusOr<TableSnapshot> Take();
+  // Saves what the snapshot needs before rows change. They have no effect if no snapshot is in
+  // progress. REQUIRES of the first: each row is in memory or does not exist.
+  void BeforeChange(std::span<const uint64_t> ids);
+  void BeforeChange(int bucket);  // copies the whole bucket
+  void BeforeChangeOfAll();
 
  private:
-  static constexpr uint8_t kThere = 1;
+  struct Progress;  // the state of one snapshot
 
-  const uint32_t version_, age_max_;
-  std::bitset<kRowBuckets> pending_;
-  TableSnapshot image_;
-  std::map<int, RowValues> buckets_;
-  RowStore rows_;  // marks: kThere, or 0
-  // by bucket: the waiting rows that Save received.
-  std::map<int, std::vector<WaitingRow>> waiting_;
-  Status status_;
+  const TableRowSet& rows_;
+  std::unique_ptr<Progress> progress_;  // null: no snapshot in progress
 };
 
 }  // namespace tandem::pserver

@@ -6,13 +6,16 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "common/tensor/reduce.h"
 
 namespace tandem::pserver {
 namespace {
 
+constexpr size_t kMigrationBytesMax = size_t{1} << 30;  // limit of a message and of a WAL record
+
 // The update of a slice must not depend on values outside the slice.
-Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
+Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
     return Unimplemented("clip_global_norm needs the gradients of all servers");
@@ -37,8 +40,18 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
   return table;
 }
 
+DenseTable::DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
+                       std::shared_ptr<Arena> arena, ForkJoin* workers)
+    : workers_(workers),
+      backend_(backend),
+      device_(device),
+      optimizer_(config.optimizer),
+      trainers_(static_cast<size_t>(config.trainers)),
+      pool_(0, std::move(arena)),
+      snapshot_([this](int slice) { return Snapshot(slice); }) {}
+
 Status DenseTable::Append(const SliceSpec& spec) {
-  TD_RETURN_IF_ERROR(Annotate(CheckCut(spec, optimizer_), "variable " + spec.variable));
+  TD_RETURN_IF_ERROR(Annotate(CheckScope(spec, optimizer_), "variable " + spec.variable));
   auto update = UpdateProgram::Make(spec.variable, spec.numel, optimizer_, backend_, device_);
   if (!update.ok()) return Annotate(update.status(), "variable " + spec.variable);
   if (device_.place().kind != PlaceKind::kCpu && spec.numel > staged_numel_) {
@@ -46,48 +59,40 @@ Status DenseTable::Append(const SliceSpec& spec) {
                         backend_.AllocatePinned(static_cast<size_t>(spec.numel) * sizeof(float)));
     staged_numel_ = spec.numel;
   }
-  slices_.push_back({spec, std::move(*update), {}, nullptr, nullptr});
-  slices_.back().gathered.resize(gathered_.size());
-  slices_.back().pulled.resize(gathered_.size());
+  slices_.push_back({.spec = spec,
+                     .update = std::move(*update),
+                     .params = nullptr,
+                     .previous = nullptr,
+                     .pulled = std::vector<Buffer>(trainers_)});
   return OkStatus();
 }
 
 void DenseTable::Index() {
-  by_variable_.clear();
-  names_.clear();
+  index_ = SliceIndex(specs());
   size_t bytes = 0;
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    const SliceSpec& spec = slices_[i].spec;
-    bytes += static_cast<size_t>(spec.numel) * sizeof(float);
-    std::vector<int>& same = by_variable_[spec.variable];
-    if (same.empty()) names_.push_back(spec.variable);
-    same.insert(std::upper_bound(
-                    same.begin(), same.end(), spec.offset,
-                    [&](int64_t offset, int slice) { return offset < slices_[slice].spec.offset; }),
-                static_cast<int>(i));
-  }
-  // Keeps spare blocks for one gradient of every trainer and three snapshots.
-  pool_.SetSpareBytesMax((gathered_.size() + 3) * (bytes + 4096));
+  for (const Slice& s : slices_) bytes += static_cast<size_t>(s.spec.numel) * sizeof(float);
+  // Keeps spare blocks for one gradient of every trainer and three copies.
+  pool_.SetSpareBytesMax((trainers_ + 3) * (bytes + 4096));
 }
 
 // ---- Slices that move
 
 Status DenseTable::Add(const SliceSpec& spec) {
-  TD_RETURN_IF_ERROR(CaptureAll());
+  TD_REQUIRE(spec.bucket == 0 || FindBucket(spec.bucket) < 0);
+  TD_RETURN_IF_ERROR(snapshot_.CopyAll());
   TD_RETURN_IF_ERROR(Append(spec));
   Index();
   return OkStatus();
 }
 
-void DenseTable::Remove(int bucket) {
+int DenseTable::Remove(int bucket) {
   const int slice = FindBucket(bucket);
-  if (slice < 0) return;
-  // Without memory for the copies, the snapshot fails (TakeCut).
-  if (!CaptureAll().ok()) DropCut();
-  for (size_t t = 0; t < gathered_.size(); ++t)
-    gathered_[t] -= slices_[slice].gathered[t] != nullptr;
+  if (slice < 0) return slice;
+  // Without memory for the copies, the snapshot fails (CowSliceSnapshot::Finish).
+  if (!snapshot_.CopyAll().ok()) snapshot_.Abandon();
   slices_.erase(slices_.begin() + slice);
   Index();
+  return slice;
 }
 
 int DenseTable::FindBucket(int bucket) const {
@@ -97,12 +102,12 @@ int DenseTable::FindBucket(int bucket) const {
 }
 
 void DenseTable::Keep(int bucket, bool served) {
-  if (const int slice = FindBucket(bucket); slice >= 0) slices_[slice].served = served;
+  if (const int slice = FindBucket(bucket); slice >= 0) At(slice).served = served;
 }
 
 bool DenseTable::Serves(int bucket) const {
   const int slice = FindBucket(bucket);
-  return slice >= 0 && slices_[slice].served;
+  return slice >= 0 && At(slice).served;
 }
 
 std::vector<SliceSpec> DenseTable::specs() const {
@@ -112,66 +117,45 @@ std::vector<SliceSpec> DenseTable::specs() const {
 }
 
 size_t DenseTable::bytes(int slice) const {
-  const Slice& s = slices_[slice];
+  const Slice& s = At(slice);
   int64_t numel = s.spec.numel;
   for (const UpdateProgram::Slot& slot : s.update->slots()) numel += slot.value.numel();
   return static_cast<size_t>(numel) * sizeof(float);
 }
 
-StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
-  const auto it = by_variable_.find(range.variable);
-  if (it == by_variable_.end()) {
-    return NotFound("unknown variable \"%s\"%s", range.variable,
-                    OrDidYouMean(range.variable, names_));
-  }
-  for (int slice : it->second) {
-    const SliceSpec& s = slices_[slice].spec;
-    if (range.numel >= 1 && range.offset >= s.offset && range.numel <= s.numel &&
-        range.offset - s.offset <= s.numel - range.numel) {
-      return slice;
+StatusOr<std::vector<SliceMigration>> DenseTable::Migrations(std::span<const BucketMove> moves,
+                                                             bool previous) {
+  std::vector<SliceMigration> migrations;
+  size_t bytes_sum = 0;
+  for (int slice = 0; slice < static_cast<int>(size()); ++slice) {
+    const bool moves_away = std::ranges::any_of(
+        moves, [&](const BucketMove& move) { return move.bucket == spec(slice).bucket; });
+    if (!moves_away) continue;
+    bytes_sum += bytes(slice);
+    if (bytes_sum > kMigrationBytesMax) {
+      return ResourceExhausted(
+          "slice of %s: %d MB with its optimizer's state do not move at once, %d MB is the most; "
+          "hint: start the job with slice_var_up and more pservers, which cuts it smaller",
+          spec(slice).variable, bytes_sum >> 20, kMigrationBytesMax >> 20);
     }
+    TD_ASSIGN_OR_RETURN(SliceSnapshot snapshot, Snapshot(slice));
+    if (!previous) snapshot.previous = nullptr;
+    migrations.push_back({spec(slice), std::move(snapshot)});
   }
-  std::string have;
-  for (int slice : it->second) {
-    const SliceSpec& s = slices_[slice].spec;
-    have += absl::StrFormat("%s[%d, %d)", have.empty() ? "" : ", ", s.offset, s.offset + s.numel);
-  }
-  return NotFound("%s: elements [%d, %d+%d) are not here; this server owns %s", range.variable,
-                  range.offset, range.offset, range.numel, have);
+  return migrations;
 }
 
-StatusOr<int> DenseTable::Find(const std::string& variable, int64_t offset) const {
-  TD_ASSIGN_OR_RETURN(const int slice, FindRange({variable, offset, 1}));
-  if (slices_[slice].spec.offset != offset) {
-    return NotFound("%s: no slice begins at element %d; the nearest begins at %d", variable, offset,
-                    slices_[slice].spec.offset);
-  }
-  return slice;
-}
+// ---- Updates
 
-void DenseTable::Gather(int slice, int trainer, Buffer gradient) {
-  Buffer& place = slices_[slice].gathered[trainer];
-  CHECK(place == nullptr && gradient != nullptr);
-  place = std::move(gradient);
-  ++gathered_[trainer];
-}
-
-void DenseTable::Drop(int trainer) {
-  for (Slice& s : slices_) s.gathered[trainer].reset();
-  gathered_[trainer] = 0;
-}
-
-Status DenseTable::ApplyGathered(Slice& s, std::span<const int> ranks, float learning_rate) {
-  const int slice = static_cast<int>(&s - slices_.data());
-  TD_RETURN_IF_ERROR(BeforeChange(slice));
+Status DenseTable::ApplySlice(int slice, const SliceGradients& gradients,
+                              std::span<const int> ranks, float learning_rate) {
+  Slice& s = At(slice);
+  TD_RETURN_IF_ERROR(snapshot_.CopySlice(slice));
   // No extra cost in training: the trainers' pulls have already made this copy.
-  TD_ASSIGN_OR_RETURN(s.previous, Snapshot(slice));
-  s.snapshot.reset();
+  TD_ASSIGN_OR_RETURN(s.previous, Params(slice));
+  s.params.reset();
   std::vector<const std::byte*> contributions;
-  for (const int rank : ranks) {
-    CHECK(s.gathered[rank] != nullptr);
-    contributions.push_back(s.gathered[rank].get());
-  }
+  for (const int rank : ranks) contributions.push_back(gradients.Get(slice, rank).get());
   const bool one = contributions.size() == 1;
   std::byte* const out = s.update->in_host_memory()
                              ? reinterpret_cast<std::byte*>(s.update->grad().data())
@@ -182,7 +166,7 @@ Status DenseTable::ApplyGathered(Slice& s, std::span<const int> ranks, float lea
   }
   const auto* const sum = reinterpret_cast<const float*>(one ? contributions[0] : out);
   TD_RETURN_IF_ERROR(Annotate(s.update->Apply(sum, learning_rate), "update of " + s.spec.variable));
-  return Snapshot(slice).status();  // while the values are in the cache
+  return Params(slice).status();  // while the values are in the cache
 }
 
 int DenseTable::parts() const {
@@ -194,7 +178,10 @@ int DenseTable::parts() const {
   return static_cast<int>(std::max<int64_t>(1, std::min(elements / kPartElements, most)));
 }
 
-Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate) {
+Status DenseTable::ApplyStep(const SliceGradients& gradients, std::span<const int> ranks,
+                             float learning_rate) {
+  TD_REQUIRE(!ranks.empty() && std::ranges::is_sorted(ranks));
+  TD_REQUIRE(gradients.items() == slices_.size());
   std::atomic<size_t> next = 0;
   std::vector<Status> done(static_cast<size_t>(parts()));
   const auto work = [&](int part) {
@@ -202,37 +189,38 @@ Status DenseTable::ApplyGathered(std::span<const int> ranks, float learning_rate
     while (status.ok()) {
       const size_t slice = next++;
       if (slice >= slices_.size()) return;
-      status = ApplyGathered(slices_[slice], ranks, learning_rate);
+      status = ApplySlice(static_cast<int>(slice), gradients, ranks, learning_rate);
     }
   };
   done.size() == 1 ? work(0) : workers_->Run(static_cast<int>(done.size()), work);
   for (const Status& status : done) TD_RETURN_IF_ERROR(status);
-  for (size_t trainer = 0; trainer < gathered_.size(); ++trainer) {
-    if (gathered_[trainer] != 0) Drop(static_cast<int>(trainer));
-  }
   return OkStatus();
 }
 
 Status DenseTable::Apply(int slice, std::span<const float> gradient, float learning_rate) {
-  Slice& s = slices_[slice];
+  Slice& s = At(slice);
   CHECK_EQ(static_cast<int64_t>(gradient.size()), s.spec.numel);
-  TD_RETURN_IF_ERROR(BeforeChange(slice));
-  s.snapshot.reset();
+  TD_RETURN_IF_ERROR(snapshot_.CopySlice(slice));
+  s.params.reset();
   return Annotate(s.update->Apply(gradient.data(), learning_rate), "update of " + s.spec.variable);
 }
 
 void DenseTable::Pulled(int slice, int trainer, Buffer values) {
-  slices_[slice].pulled[trainer] = std::move(values);
+  TD_REQUIRE(trainer >= 0 && static_cast<size_t>(trainer) < trainers_);
+  At(slice).pulled[static_cast<size_t>(trainer)] = std::move(values);
 }
 
 StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
                                        std::span<const float> gradient, float* out) {
-  const Slice& s = slices_[slice];
-  if (s.pulled[trainer] == nullptr) return false;
-  const auto* const then = reinterpret_cast<const float*>(s.pulled[trainer].get());
+  const Slice& s = At(slice);
+  TD_REQUIRE(trainer >= 0 && static_cast<size_t>(trainer) < trainers_);
+  TD_REQUIRE(static_cast<int64_t>(gradient.size()) == s.spec.numel);
+  const Buffer& pulled = s.pulled[static_cast<size_t>(trainer)];
+  if (pulled == nullptr) return false;
+  const auto* const then = reinterpret_cast<const float*>(pulled.get());
   Buffer copy;
   if (!s.update->in_host_memory()) {
-    TD_ASSIGN_OR_RETURN(copy, Snapshot(slice));
+    TD_ASSIGN_OR_RETURN(copy, Params(slice));
   }
   const float* const now =
       copy == nullptr ? s.update->param().data() : reinterpret_cast<const float*>(copy.get());
@@ -244,17 +232,17 @@ StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
 }
 
 Status DenseTable::SetParam(int slice, std::span<const float> values) {
-  Slice& s = slices_[slice];
+  Slice& s = At(slice);
   if (static_cast<int64_t>(values.size()) != s.spec.numel) {
     return InvalidArgument("%s at element %d: %d values, expected %d", s.spec.variable,
                            s.spec.offset, values.size(), s.spec.numel);
   }
-  s.snapshot.reset();
+  s.params.reset();
   return s.update->Write(s.update->param_value(), values.data());
 }
 
 Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const float> values) {
-  Slice& s = slices_[slice];
+  Slice& s = At(slice);
   std::vector<std::string> names;
   for (const UpdateProgram::Slot& have : s.update->slots()) {
     names.push_back(have.name);
@@ -277,56 +265,24 @@ StatusOr<Buffer> DenseTable::CopyOf(const UpdateProgram& update, const Tensor& v
   return copy;
 }
 
-StatusOr<Buffer> DenseTable::Snapshot(int slice) {
-  Slice& s = slices_[slice];
-  if (s.snapshot == nullptr) {
-    TD_ASSIGN_OR_RETURN(s.snapshot, CopyOf(*s.update, s.update->param_value()));
+StatusOr<Buffer> DenseTable::Params(int slice) {
+  Slice& s = At(slice);
+  if (s.params == nullptr) {
+    TD_ASSIGN_OR_RETURN(s.params, CopyOf(*s.update, s.update->param_value()));
   }
-  return s.snapshot;
+  return s.params;
 }
 
-StatusOr<SliceSnapshot> DenseTable::Image(int slice) {
-  SliceSnapshot image;
-  TD_ASSIGN_OR_RETURN(image.param, Snapshot(slice));
-  image.previous = slices_[slice].previous;
-  const UpdateProgram& update = *slices_[slice].update;
+StatusOr<SliceSnapshot> DenseTable::Snapshot(int slice) {
+  SliceSnapshot snapshot;
+  TD_ASSIGN_OR_RETURN(snapshot.param, Params(slice));
+  snapshot.previous = At(slice).previous;
+  const UpdateProgram& update = *At(slice).update;
   for (const UpdateProgram::Slot& slot : update.slots()) {
     TD_ASSIGN_OR_RETURN(Buffer copy, CopyOf(update, slot.value));
-    image.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});
+    snapshot.slots.push_back({slot.name, slot.value.numel(), std::move(copy)});
   }
-  return image;
-}
-
-void DenseTable::BeginSnapshot() {
-  cut_.assign(slices_.size(), {});
-  for (Slice& s : slices_) s.cutting = true;
-}
-
-Status DenseTable::Capture(int slice) {
-  // A slice added or removed since BeginSnapshot is not part of it: CaptureAll ran before the
-  // change.
-  if (static_cast<size_t>(slice) >= slices_.size() || !slices_[slice].cutting) return OkStatus();
-  TD_ASSIGN_OR_RETURN(cut_[slice], Image(slice));
-  slices_[slice].cutting = false;
-  return OkStatus();
-}
-
-Status DenseTable::CaptureAll() {
-  for (size_t i = 0; i < slices_.size(); ++i) TD_RETURN_IF_ERROR(Capture(static_cast<int>(i)));
-  return OkStatus();
-}
-
-void DenseTable::DropCut() {
-  cut_.assign(cut_.size(), {});
-  for (Slice& s : slices_) s.cutting = false;
-}
-
-StatusOr<std::vector<SliceSnapshot>> DenseTable::TakeCut() {
-  std::vector<SliceSnapshot> cut = std::exchange(cut_, {});
-  for (const SliceSnapshot& image : cut) {
-    if (image.param == nullptr) return ResourceExhausted("no memory to copy a slice that moved");
-  }
-  return cut;
+  return snapshot;
 }
 
 }  // namespace tandem::pserver

@@ -1,16 +1,18 @@
-// The dense slices of one shard: parameters with their update programs, gradients of the step that
-// is being gathered, and snapshots for readers.
+// The dense slices of one shard: parameters with their update programs, and copies for readers.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/base/fork_join.h"
+#include "pserver/state/bucket_move.h"
 #include "pserver/state/buffer_pool.h"
 #include "pserver/state/shard_types.h"
+#include "pserver/tables/cow_slice_snapshot.h"
+#include "pserver/tables/gathered_gradients.h"
+#include "pserver/tables/slice_index.h"
 #include "pserver/tables/update_program.h"
 
 namespace tandem::pserver {
@@ -27,42 +29,36 @@ class DenseTable {
                                                     std::shared_ptr<Arena> arena = nullptr,
                                                     ForkJoin* workers = nullptr);
 
+  size_t size() const { return slices_.size(); }
+  const SliceSpec& spec(int slice) const { return At(slice).spec; }
+  std::vector<SliceSpec> specs() const;
+  size_t bytes(int slice) const;  // parameters and optimizer slots
+  const SliceIndex& index() const { return index_; }
+
   // ---- Slices that move -------------------------------------------------------------------------
   // Add and Remove change the indices of slices (SliceSpec::bucket names a slice that moves).
-  // REQUIRES: no slice has the same bucket or elements.
+  // REQUIRES: no slice has the same elements, or the same bucket if it moves.
   Status Add(const SliceSpec& spec);
-  void Remove(int bucket);  // no effect if the bucket is not here
+  // Returns the former index of the slice; -1: the bucket is not here.
+  int Remove(int bucket);
   // Sets whether the slice of `bucket` is served. Has no effect if the bucket is not here.
   void Keep(int bucket, bool served);
   bool Serves(int bucket) const;
-  bool served(int slice) const { return slices_[slice].served; }
-  std::vector<SliceSpec> specs() const;
-  size_t bytes(int slice) const;  // of parameters and optimizer slots
+  bool served(int slice) const { return At(slice).served; }
+  // Copies of the slices that `moves` names. `previous`: with the parameters before the last
+  // update. RESOURCE_EXHAUSTED: they do not fit into one message.
+  StatusOr<std::vector<SliceMigration>> Migrations(std::span<const BucketMove> moves,
+                                                   bool previous);
 
-  size_t size() const { return slices_.size(); }
-  const SliceSpec& spec(int slice) const { return slices_[slice].spec; }
-  bool Holds(const std::string& variable) const { return by_variable_.contains(variable); }
-
-  // Returns the slice of `variable` that begins at `offset`. NOT_FOUND: unknown variable (with the
-  // nearest name), or no slice begins there (with the existing offsets).
-  StatusOr<int> Find(const std::string& variable, int64_t offset) const;
-  // Returns the slice that contains all of [offset, offset + numel).
-  StatusOr<int> FindRange(const PullRange& range) const;
-
-  // ---- The step being gathered (sync) -----------------------------------------------------------
-  bool Has(int slice, int trainer) const { return slices_[slice].gathered[trainer] != nullptr; }
-  void Gather(int slice, int trainer, Buffer gradient);
-  // Number of slices for which `trainer` has sent its gradient.
-  int gathered(int trainer) const { return gathered_[trainer]; }
-  // Drops the gathered gradients of `trainer`.
-  void Drop(int trainer);
-  // For every slice: sums the gradients of `ranks` (ascending), runs the update program and drops
-  // the gradients. REQUIRES: `ranks` is not empty and each rank has sent every slice.
-  Status ApplyGathered(std::span<const int> ranks, float learning_rate);
+  // ---- Updates of a step (sync) -----------------------------------------------------------------
+  // For every slice: sums the gradients of `ranks` (ascending) and runs the update program.
+  // REQUIRES: `ranks` is not empty, and `gradients` has a gradient of each slice from each rank.
+  Status ApplyStep(const SliceGradients& gradients, std::span<const int> ranks,
+                   float learning_rate);
 
   // ---- Immediate updates (a_sync) ---------------------------------------------------------------
   Status Apply(int slice, std::span<const float> gradient, float learning_rate);
-  // Records the values that `trainer` pulled last. `values`: a result of Snapshot, which the table
+  // Records the values that `trainer` pulled last. `values`: a result of Params, which the table
   // keeps.
   void Pulled(int slice, int trainer, Buffer values);
   // Writes gradient + strength * gradient^2 * (parameters - values that `trainer` pulled last) to
@@ -75,24 +71,15 @@ class DenseTable {
   Status SetParam(int slice, std::span<const float> values);
   Status SetSlot(int slice, const std::string& slot, std::span<const float> values);
   // The current parameters. They are copied at most once per change.
-  StatusOr<Buffer> Snapshot(int slice);
-  // The parameters before the last ApplyGathered; null: there was no update.
-  Buffer Previous(int slice) const { return slices_[slice].previous; }
-  void SetPrevious(int slice, Buffer values) { slices_[slice].previous = std::move(values); }
+  StatusOr<Buffer> Params(int slice);
+  // The parameters before the last ApplyStep; null: there was no update.
+  Buffer Previous(int slice) const { return At(slice).previous; }
+  void SetPrevious(int slice, Buffer values) { At(slice).previous = std::move(values); }
   // A copy of the parameters, the optimizer slots and the previous parameters.
-  StatusOr<SliceSnapshot> Image(int slice);
-
-  // ---- Copy-on-write snapshot -------------------------------------------------------------------
-  // The snapshot has all values as they are at BeginSnapshot. It is copied slice by slice while the
-  // slices change. A slice is copied before it changes.
-  void BeginSnapshot();
-  // Copies slice `slice` as of BeginSnapshot. Does nothing if the slice is already copied.
-  Status Capture(int slice);
-  // Returns the snapshot. REQUIRES: every slice was captured since BeginSnapshot.
-  // RESOURCE_EXHAUSTED: a slice was removed and there was no memory to copy it.
-  StatusOr<std::vector<SliceSnapshot>> TakeCut();
-  // Abandons the snapshot.
-  void DropCut();
+  StatusOr<SliceSnapshot> Snapshot(int slice);
+  // Begins a snapshot of all slices that is copied slice by slice while the slices change.
+  void BeginSnapshot() { snapshot_.Begin(slices_.size()); }
+  CowSliceSnapshot& snapshot() { return snapshot_; }  // the one that BeginSnapshot began
 
   BufferPool& pool() { return pool_; }
 
@@ -100,44 +87,39 @@ class DenseTable {
   struct Slice {
     SliceSpec spec;
     std::unique_ptr<UpdateProgram> update;
-    std::vector<Buffer> gathered;  // by trainer; null: not received yet
-    Buffer snapshot;               // null: the parameters have changed since the last copy
-    Buffer previous;               // parameters before the last update
-    bool cutting = false;          // not captured yet by the snapshot in progress
+    Buffer params;               // null: the parameters have changed since the last copy
+    Buffer previous;             // parameters before the last update
+    std::vector<Buffer> pulled;  // by trainer; used with delay_compensation
     bool served = true;
-    std::vector<Buffer> pulled = {};  // by trainer; used with delay_compensation
   };
 
   DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
-             std::shared_ptr<Arena> arena, ForkJoin* workers)
-      : workers_(workers),
-        backend_(backend),
-        device_(device),
-        optimizer_(config.optimizer),
-        pool_(0, std::move(arena)),
-        gathered_(static_cast<size_t>(config.trainers), 0) {}
+             std::shared_ptr<Arena> arena, ForkJoin* workers);
+  Slice& At(int slice) {
+    TD_REQUIRE(slice >= 0 && static_cast<size_t>(slice) < slices_.size());
+    return slices_[static_cast<size_t>(slice)];
+  }
+  const Slice& At(int slice) const { return const_cast<DenseTable*>(this)->At(slice); }
   Status Append(const SliceSpec& spec);
-  Status ApplyGathered(Slice& slice, std::span<const int> ranks, float learning_rate);
+  Status ApplySlice(int slice, const SliceGradients& gradients, std::span<const int> ranks,
+                    float learning_rate);
   int parts() const;                 // number of threads that pays off for the slices of a step
   void Index();                      // call after a change of slices_
-  Status CaptureAll();               // call before a change of slices_
   int FindBucket(int bucket) const;  // -1: none
   // Copies a value of a slice's program.
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
-  Status BeforeChange(int slice) { return slices_[slice].cutting ? Capture(slice) : OkStatus(); }
 
   ForkJoin* const workers_;
   const Backend& backend_;
   Device& device_;
   const OptimizerSpec optimizer_;
+  const size_t trainers_;
   BufferPool pool_;
   Buffer staged_;  // pinned, as large as the largest value; null: values are in host memory
   int64_t staged_numel_ = 0;
   std::vector<Slice> slices_;
-  std::vector<SliceSnapshot> cut_;                                 // values as of BeginSnapshot
-  std::vector<int> gathered_;                                      // by trainer
-  std::unordered_map<std::string, std::vector<int>> by_variable_;  // ascending offsets
-  std::vector<std::string> names_;                                 // for "did you mean"
+  SliceIndex index_;  // finds slices_ by their elements
+  CowSliceSnapshot snapshot_;
 };
 
 }  // namespace tandem::pserver

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 namespace {
@@ -20,11 +21,13 @@ size_t RowHashTable::Line::size() const {
 
 void RowHashTable::Line::Add(uint64_t id, uint32_t place) {
   const size_t entry = size();
+  TD_REQUIRE(entry < kEntries);
   ids[entry] = id;
   at[entry] = place;
 }
 
 void RowHashTable::Line::Remove(size_t entry) {
+  TD_REQUIRE(entry < size());
   const size_t last = size() - 1;
   ids[entry] = ids[last];
   at[entry] = at[last];
@@ -32,6 +35,7 @@ void RowHashTable::Line::Remove(size_t entry) {
 }
 
 uint32_t RowHashTable::FindOrAdd(uint64_t id, uint32_t at) {
+  TD_REQUIRE(at != kNone);
   if (const uint32_t found = Find(id); found != kNone) return found;
   Reserve(size_t{size_} + 1);
   Insert(id, at);
@@ -40,6 +44,7 @@ uint32_t RowHashTable::FindOrAdd(uint64_t id, uint32_t at) {
 }
 
 void RowHashTable::Insert(uint64_t id, uint32_t at) {
+  TD_REQUIRE(count_ > 0);
   size_t i = Home(id);
   while (lines_[i].full()) i = Next(i);
   lines_[i].Add(id, at);
@@ -57,6 +62,7 @@ RowHashTable::Entry RowHashTable::EntryOf(uint64_t id) const {
 }
 
 void RowHashTable::Set(uint64_t id, uint32_t at) {
+  TD_REQUIRE(at != kNone);
   const Entry entry = EntryOf(id);
   lines_[entry.line].at[entry.entry] = at;
 }

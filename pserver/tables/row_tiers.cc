@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
@@ -20,11 +21,14 @@ RowTiers::RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, u
                    RowStore& hot, ColdStore& cold)
     : accessor_(accessor),
       rows_max_(rows_max),
-      bytes_max_(rows_max * RowStore::BytesOfRow(floats)),
+      bytes_max_(rows_max * RowMemoryBytes(floats)),
       hot_(hot),
-      cold_(cold.NewTable(floats, brief)) {}
+      cold_(cold.NewTable(floats, brief)) {
+  TD_REQUIRE(rows_max >= 1);
+}
 
 void RowTiers::CountCold(bool brief, int more) {
+  TD_REQUIRE(more >= 0 || cold_count_ >= static_cast<size_t>(-more));
   cold_count_ += static_cast<size_t>(more);
   if (!brief) cold_full_ += static_cast<size_t>(more);
 }
@@ -58,7 +62,7 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
     ColdRow row = found;
     if (!Stays(row) || IsHot(row.id)) return OkStatus();  // an id may be repeated
     TD_ASSIGN_OR_RETURN(const uint32_t place, hot_.Add(row.id, row.brief));
-    std::memcpy(hot_.Row(place), row.values, hot_.floats(place) * sizeof(float));
+    std::memcpy(hot_.Row(place), row.values, hot_.slabs(row.brief).floats() * sizeof(float));
     hot_.SetUse(place, row.use);
     hot_.Mark(place) = kUsed | kClean;
     CountCold(row.brief, -1);
@@ -96,7 +100,7 @@ Status RowTiers::Evict(size_t keep_bytes) {
       rows.push_back({hot_.Id(at), hot_.Use(at), static_cast<uint32_t>(shrinks_.size()),
                       hot_.Row(at), hot_.brief(at)});
       places.push_back(at);
-      leaving += RowStore::BytesOfRow(static_cast<int64_t>(hot_.floats(at)));
+      leaving += RowMemoryBytes(static_cast<int64_t>(hot_.slabs(hot_.brief(at)).floats()));
     }
     ++hand_;
   }

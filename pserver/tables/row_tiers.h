@@ -70,7 +70,7 @@ class RowTiers {
 
   const RowAccessor accessor_;
   const uint32_t rows_max_;
-  const size_t bytes_max_;  // of the rows in memory
+  const size_t bytes_max_;  // limit of the rows in memory
   RowStore& hot_;
   const std::unique_ptr<ColdRows> cold_;
   size_t cold_count_ = 0, cold_full_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 namespace {
 
@@ -40,6 +42,7 @@ void RowUpdater::Append(int part, Chunk& chunk, const RowStore& store, uint32_t 
                         const float* gradient) {
   const UpdateProgram& program = *programs_[static_cast<size_t>(part)];
   const size_t position = chunk.at.size();
+  TD_REQUIRE(position < rows_max());
   const float* row = store.Row(at);
   const int64_t columns = store.brief(at) ? brief_ : dim_;
   const auto copy = [&](float* to) {
@@ -90,6 +93,8 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
 
 Status RowUpdater::Update(int part, RowStore& store, std::span<const uint32_t> at,
                           const float* gradients, int64_t stride, float learning_rate) {
+  TD_REQUIRE(static_cast<size_t>(part) < programs_.size());
+  TD_REQUIRE(at.size() <= rows_max() && stride >= dim_);
   Chunk chunk;
   gradients += stride - dim_;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -100,6 +105,7 @@ Status RowUpdater::Update(int part, RowStore& store, std::span<const uint32_t> a
 
 Status RowUpdater::UpdateAll(RowStore& store, std::span<const uint32_t> at, const float* gradients,
                              float learning_rate) {
+  TD_REQUIRE(store.slabs(/*brief=*/true).size() == 0);
   std::vector<size_t> order(at.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return at[a] < at[b]; });

@@ -66,7 +66,7 @@ class RowUpdater {
   int64_t rows_max_;
   std::vector<std::unique_ptr<UpdateProgram>> programs_;  // by part
   std::vector<size_t> row_slots_, scalar_slots_;          // indices into a program's slots
-  std::vector<std::string> slot_names_;                   // of row_slots_
+  std::vector<std::string> slot_names_;                   // names of row_slots_
   std::vector<float> slot_start_;
   std::vector<std::pair<std::string, float>> scalars_;       // current values
   std::vector<std::pair<std::string, float>> next_scalars_;  // values after the step in progress

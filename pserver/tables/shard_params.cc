@@ -1,10 +1,11 @@
 #include "pserver/tables/shard_params.h"
-#include "common/base/step_number.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "common/base/require.h"
+#include "common/base/step_number.h"
 #include "common/tensor/finite.h"
 
 namespace tandem::pserver {
@@ -29,23 +30,18 @@ StatusOr<std::unique_ptr<ShardParams>> ShardParams::Make(const ShardConfig& conf
 ShardParams::ShardParams(const ShardConfig& config, std::unique_ptr<DenseTable> slices,
                          std::unique_ptr<SparseTables> tables)
     : sync_(config.mode == ShardMode::kSync),
-      trainers_(config.trainers),
       slices_(std::move(slices)),
-      tables_(std::move(tables)) {
-  SetGiven(std::vector<bool>(slices_->size() + tables_->size(), false));
-}
-
-void ShardParams::SetGiven(std::vector<bool> given) {
-  given_ = std::move(given);
-  missing_ = static_cast<size_t>(std::count(given_.begin(), given_.end(), false));
-}
+      tables_(std::move(tables)),
+      progress_(slices_->size() + tables_->size()),
+      step_(*slices_, *tables_, config.trainers),
+      snapshotter_(*slices_, *tables_) {}
 
 Status ShardParams::Init(uint64_t version, const std::vector<SliceValues>& params,
                          const std::vector<SlotValues>& slots, const std::vector<RowValues>& rows) {
-  std::vector<bool> given = given_;
+  std::vector<bool> given = progress_.flags();
   std::vector<int> where;
   for (const SliceValues& p : params) {
-    TD_ASSIGN_OR_RETURN(const int slice, slices_->Find(p.variable, p.offset));
+    TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(p.variable, p.offset));
     if (p.numel != slices_->spec(slice).numel) {
       return InvalidArgument("first values of %s at element %d: %d elements, expected %d",
                              p.variable, p.offset, p.numel, slices_->spec(slice).numel);
@@ -65,7 +61,7 @@ Status ShardParams::Init(uint64_t version, const std::vector<SliceValues>& param
     TD_RETURN_IF_ERROR(slices_->SetParam(where[i], Floats(params[i].values, params[i].numel)));
     given[static_cast<size_t>(where[i])] = true;
   }
-  SetGiven(std::move(given));
+  progress_.Set(std::move(given));
   return OkStatus();
 }
 
@@ -77,7 +73,7 @@ Status ShardParams::InitSlot(const SlotValues& slot) {
     }
     return tables_->table(table).SetScalar(slot.slot, Floats(slot.values, 1)[0]);
   }
-  TD_ASSIGN_OR_RETURN(const int slice, slices_->Find(slot.variable, slot.offset));
+  TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(slot.variable, slot.offset));
   return slices_->SetSlot(slice, slot.slot, Floats(slot.values, slot.numel));
 }
 
@@ -92,7 +88,7 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
 }
 
 StatusOr<int> ShardParams::FindRange(const PullRange& range, const MoveState& moves) const {
-  const StatusOr<int> slice = slices_->FindRange(range);
+  const StatusOr<int> slice = slices_->index().FindRange(range);
   if (slice.ok() ? slices_->served(*slice) : !moves.MovesSlices()) return slice;
   return OutOfRange("%s at element %d is not on this server, or not now", range.variable,
                     range.offset);
@@ -105,12 +101,12 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
                            DisplayStep(head.step));
   }
   std::vector<int> found;
-  std::vector<bool> in_message(given_.size(), false);
+  std::vector<bool> in_message(progress_.size(), false);
   for (size_t i = 0; i < head.slices.size(); ++i) {
     const PushHead::Slice& s = head.slices[i];
     if (tables_->Find(s.variable) >= 0) {
       TD_ASSIGN_OR_RETURN(const int table, FindTablePush(head, i++));
-      if (in_message[table] || TakesTwice(table, head.caller.trainer)) {
+      if (in_message[table] || IsGathered(table, head.caller.trainer)) {
         return InvalidArgument("trainer %d step %d: gradient of table %s comes twice",
                                head.caller.trainer, DisplayStep(head.step), s.variable);
       }
@@ -119,14 +115,14 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
       continue;
     }
     TD_RETURN_IF_ERROR(FindRange({s.variable, s.offset, 1}, moves).status());
-    TD_ASSIGN_OR_RETURN(const int slice, slices_->Find(s.variable, s.offset));
+    TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(s.variable, s.offset));
     const TensorDesc expected{DType::kF32, Shape{slices_->spec(slice).numel}};
     if (!(s.desc == expected)) {
       return InvalidArgument("trainer %d step %d: gradient of %s at element %d is %s, expected %s",
                              head.caller.trainer, DisplayStep(head.step), s.variable, s.offset,
                              ToString(s.desc), ToString(expected));
     }
-    if (in_message[slice] || TakesTwice(slice, head.caller.trainer)) {
+    if (in_message[slice] || IsGathered(slice, head.caller.trainer)) {
       return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
                              head.caller.trainer, DisplayStep(head.step), s.variable, s.offset);
     }
@@ -165,21 +161,13 @@ StatusOr<int> ShardParams::FindTablePush(const PushHead& head, size_t i) const {
   return static_cast<int>(slices_->size()) + table;
 }
 
-bool ShardParams::TakesTwice(int index, int trainer) const {
-  if (!sync_) return false;
-  return IsTable(index) ? tables_->Has(TableOf(index), trainer) : slices_->Has(index, trainer);
-}
-
 Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     if (!IsTable(ticket.slices[i])) continue;
     SparseTable& table = tables_->table(TableOf(ticket.slices[i]));
     const auto ids = Ids(ticket.buffers[i], head.slices[i].desc);
-    Status status = table.CheckIds(ids, true);
-    if (status.ok()) {
-      status =
-          table.CheckCounts({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].get())});
-    }
+    Status status =
+        table.CheckPush({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].get())});
     if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
       return Annotate(status, absl::StrFormat("trainer %d step %d", head.caller.trainer,
@@ -207,79 +195,21 @@ Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64
   return OkStatus();
 }
 
-bool ShardParams::IsWholeStep(const PushHead& head) const {
-  // If no row is served, the step is made without the rows of its pushes.
-  if (tables_->size() != 0 && !ServesRows()) return false;
-  return head.slices.size() == slices_->size() + 2 * tables_->size();
-}
-
-void ShardParams::Gather(const PushHead& head, PushTicket& ticket) {
-  const int trainer = head.caller.trainer;
-  for (size_t i = 0; i < ticket.slices.size(); ++i) {
-    const int index = ticket.slices[i];
-    if (!IsTable(index)) {
-      slices_->Gather(index, trainer, std::move(ticket.buffers[i]));
-      continue;
-    }
-    const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
-    tables_->Gather(TableOf(index), trainer,
-                    {std::move(ticket.buffers[i]), std::move(ticket.buffers[i + 1]), count});
-    ++i;
-  }
-}
-
-bool ShardParams::GaveAll(int trainer) const {
-  return slices_->gathered(trainer) == static_cast<int>(slices_->size()) &&
-         (!ServesRows() || tables_->gathered(trainer) == static_cast<int>(tables_->size()));
-}
-
-std::vector<std::string> ShardParams::Lacks(int trainer) const {
-  std::vector<std::string> names;
-  for (int i = 0; i < static_cast<int>(slices_->size()); ++i) {
-    const std::string& name = slices_->spec(i).variable;
-    if (!slices_->Has(i, trainer) && (names.empty() || names.back() != name)) names.push_back(name);
-  }
-  for (int i = 0; ServesRows() && i < static_cast<int>(tables_->size()); ++i) {
-    if (!tables_->Has(i, trainer)) names.push_back(tables_->table(i).spec().variable);
-  }
-  return names;
-}
-
-bool ShardParams::GaveNothing(int trainer) const {
-  return slices_->gathered(trainer) == 0 && tables_->gathered(trainer) == 0;
-}
-
-bool ShardParams::NothingGathered() const {
-  for (int r = 0; r < trainers_; ++r) {
-    if (!GaveNothing(r)) return false;
-  }
-  return true;
-}
-
-void ShardParams::DropGathered(int trainer) {
-  slices_->Drop(trainer);
-  tables_->Drop(trainer);
-}
-
 Status ShardParams::ApplyGathered(std::span<const int> ranks, float learning_rate,
                                   uint64_t version) {
-  const bool rows = ServesRows();
+  TD_REQUIRE(!ranks.empty() &&
+             std::ranges::all_of(ranks, [this](int r) { return step_.GaveAll(r); }));
   TD_RETURN_IF_ERROR(tables_->Begin(version, /*keep_previous=*/true));
-  TD_RETURN_IF_ERROR(slices_->ApplyGathered(ranks, learning_rate));
-  return rows ? tables_->ApplyGathered(ranks, learning_rate) : OkStatus();
-}
-
-Status ShardParams::CheckRows(const PullRows& rows) const {
-  const int table = tables_->Find(rows.variable);
-  if (table < 0) return NotFound("there is no table \"%s\" here", rows.variable);
-  if (rows.ids.size() > kRowsOfMessageMax) {
-    return InvalidArgument("pull of %d rows of table %s; at most %d in one message",
-                           rows.ids.size(), rows.variable, kRowsOfMessageMax);
-  }
-  return tables_->table(table).CheckIds(rows.ids, false);
+  TD_RETURN_IF_ERROR(slices_->ApplyStep(step_.slices(), ranks, learning_rate));
+  step_.slices().DropAll();
+  if (!tables_->ServesAny()) return OkStatus();
+  TD_RETURN_IF_ERROR(tables_->ApplyStep(step_.tables(), ranks, learning_rate));
+  step_.tables().DropAll();
+  return OkStatus();
 }
 
 StatusOr<PulledSlice> ShardParams::Rows(const PullRows& rows, bool previous) {
+  TD_REQUIRE(tables_->CheckRows(rows).ok());
   SparseTable& table = tables_->table(tables_->Find(rows.variable));
   const int64_t dim = table.spec().dim();
   const auto numel = static_cast<int64_t>(rows.ids.size()) * dim;
@@ -298,15 +228,15 @@ StatusOr<std::vector<SlotValues>> ShardParams::Slots(const std::vector<std::stri
            std::find(variables.begin(), variables.end(), name) != variables.end();
   };
   for (const std::string& variable : variables) {
-    if (tables_->Find(variable) >= 0 || slices_->Holds(variable)) continue;
+    if (tables_->Find(variable) >= 0 || slices_->index().Holds(variable)) continue;
     TD_RETURN_IF_ERROR(FindRange({variable, 0, 1}, moves).status());
   }
   std::vector<SlotValues> slots;
   for (size_t i = 0; i < slices_->size(); ++i) {
     const SliceSpec& spec = slices_->spec(static_cast<int>(i));
     if (!wanted(spec.variable) || moves.offered.contains(spec.bucket)) continue;
-    TD_ASSIGN_OR_RETURN(SliceSnapshot image, slices_->Image(static_cast<int>(i)));
-    for (SliceSnapshot::Slot& slot : image.slots) {
+    TD_ASSIGN_OR_RETURN(SliceSnapshot slice, slices_->Snapshot(static_cast<int>(i)));
+    for (SliceSnapshot::Slot& slot : slice.slots) {
       slots.push_back({spec.variable, spec.offset, slot.name, slot.numel, std::move(slot.values)});
     }
   }
@@ -321,6 +251,53 @@ StatusOr<std::vector<SlotValues>> ShardParams::Slots(const std::vector<std::stri
     }
   }
   return slots;
+}
+
+// ---- Buckets
+
+bool ShardParams::Serves(int bucket) const {
+  return bucket >= kRowBuckets ? slices_->Serves(bucket) : tables_->Serves(bucket);
+}
+
+void ShardParams::Keep(int bucket, bool served) {
+  bucket >= kRowBuckets ? slices_->Keep(bucket, served) : tables_->Keep(bucket, served);
+}
+
+Status ShardParams::Drop(int bucket) {
+  if (bucket < kRowBuckets) return tables_->DropBucket(bucket);
+  if (const int slice = slices_->Remove(bucket); slice >= 0) step_.slices().RemoveItem(slice);
+  progress_.SetAll(slices_->size() + tables_->size());
+  return OkStatus();
+}
+
+Status ShardParams::PlaceBuckets(const MoveState& moves, int server) {
+  for (const auto& [bucket, epoch] : moves.offered) {
+    if (bucket >= kRowBuckets) Keep(bucket, false);
+  }
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const bool offered = moves.offered.contains(b);
+    if (moves.map.epoch(b) == 0 && !offered) continue;
+    const bool mine = moves.map.owner(b, -1) == server;
+    if (mine || offered) {
+      Keep(b, mine);
+    } else {
+      TD_RETURN_IF_ERROR(Drop(b));
+    }
+  }
+  return OkStatus();
+}
+
+Status ShardParams::Add(const SliceMigration& migration) {
+  TD_RETURN_IF_ERROR(slices_->Add(migration.spec));
+  step_.slices().AddItem();
+  progress_.SetAll(slices_->size() + tables_->size());
+  const int slice = static_cast<int>(slices_->size()) - 1;
+  TD_RETURN_IF_ERROR(slices_->SetParam(slice, Floats(migration.image.param, migration.spec.numel)));
+  for (const SliceSnapshot::Slot& slot : migration.image.slots) {
+    TD_RETURN_IF_ERROR(slices_->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
+  }
+  slices_->SetPrevious(slice, migration.image.previous);
+  return OkStatus();
 }
 
 }  // namespace tandem::pserver

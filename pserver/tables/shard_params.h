@@ -1,5 +1,6 @@
 // The parameters of one shard: dense slices and tables of rows. It implements the operations that
-// concern both: initial values, pushes, the step being gathered, buckets, snapshots.
+// concern both: initial values, pushes and pulls, buckets. Parts of it gather a step and copy
+// snapshots.
 //
 // One index names a slice or a table: indices below slices().size() are slices, and slices().size()
 // + i is table i. The index of a slice changes when slices are added or removed.
@@ -15,7 +16,10 @@
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/dense_table.h"
+#include "pserver/tables/init_progress.h"
+#include "pserver/tables/shard_snapshotter.h"
 #include "pserver/tables/sparse_tables.h"
+#include "pserver/tables/step_gradients.h"
 
 namespace tandem::pserver {
 
@@ -43,18 +47,12 @@ class ShardParams {
   bool IsTable(int index) const { return index >= static_cast<int>(slices_->size()); }
 
   // ---- Initial values ---------------------------------------------------------------------------
-  bool whole() const { return missing_ == 0; }
-  // Slices and tables that have their values.
-  size_t given() const { return given_.size() - missing_; }
-  size_t size() const { return given_.size(); }  // slices and tables in total
+  InitProgress& progress() { return progress_; }
+  const InitProgress& progress() const { return progress_; }
   // Sets initial values. Marks slices and tables as set only if all values could be set.
   // INVALID_ARGUMENT: a value does not fit or is not finite. NOT_FOUND: unknown variable.
   Status Init(uint64_t version, const std::vector<SliceValues>& params,
               const std::vector<SlotValues>& slots, const std::vector<RowValues>& rows);
-  // By index: whether the initial values are set. SetGiven restores an earlier state.
-  const std::vector<bool>& which_given() const { return given_; }
-  void SetGiven(std::vector<bool> given);
-  void SetAllGiven() { SetGiven(std::vector<bool>(slices_->size() + tables_->size(), true)); }
 
   // ---- Pushes -----------------------------------------------------------------------------------
   // Returns the served slice that holds `range`. OUT_OF_RANGE: according to `moves`, another server
@@ -70,24 +68,14 @@ class ShardParams {
   Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version);
 
   // ---- The step being gathered (sync) -----------------------------------------------------------
-  // Whether the push contains all gradients that a step needs from a trainer.
-  bool IsWholeStep(const PushHead& head) const;
-  void Gather(const PushHead& head, PushTicket& ticket);
-  bool GaveAll(int trainer) const;
-  // Variables and tables for which gradients of the trainer are missing.
-  std::vector<std::string> Lacks(int trainer) const;
-  bool GaveNothing(int trainer) const;
-  bool NothingGathered() const;  // of any trainer
-  void DropGathered(int trainer);
+  StepGradients& step() { return step_; }
+  const StepGradients& step() const { return step_; }
   // Applies the gathered gradients of `ranks` (ascending, at least one), from `version` to the next
-  // version. REQUIRES: GaveAll for each rank.
+  // version, and drops all gathered gradients. REQUIRES: StepGradients::GaveAll for each rank.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version);
 
   // ---- Pulls ------------------------------------------------------------------------------------
-  // NOT_FOUND: unknown table. INVALID_ARGUMENT: invalid ids, or too many rows. OUT_OF_RANGE: a row
-  // is not served here.
-  Status CheckRows(const PullRows& rows) const;
-  // REQUIRES: CheckRows returned OK. `previous`: values before the last update.
+  // REQUIRES: SparseTables::CheckRows returned OK. `previous`: values before the last update.
   StatusOr<PulledSlice> Rows(const PullRows& rows, bool previous);
   // Optimizer slots of `variables` (empty: all), without slices that are only offered to this
   // server.
@@ -96,53 +84,36 @@ class ShardParams {
 
   // ---- Buckets (row buckets, and slices that move) ----------------------------------------------
   bool Serves(int bucket) const;
-  bool ServesRows() const;
-  bool ServesAny() const { return slices_->size() != 0 || ServesRows(); }
+  bool ServesAny() const { return slices_->size() != 0 || tables_->ServesAny(); }
   void Keep(int bucket, bool served);
   // Removes a bucket with its contents.
   Status Drop(int bucket);
   // Keeps, serves or removes each bucket according to the ownership of server `server` in `moves`.
   Status PlaceBuckets(const MoveState& moves, int server);
-  // The slices that are named in `moves`. RESOURCE_EXHAUSTED: they do not fit into one message.
-  StatusOr<std::vector<SliceMigration>> SlicesOf(std::span<const BucketMove> moves, bool previous);
   // REQUIRES: no slice has the same bucket or elements.
   Status Add(const SliceMigration& slice);
-  Status SetScalars(std::span<const BucketMigration::Scalar> scalars);
-  // Sets the weights of rows before the last update. On an error, nothing changes.
-  Status SetPreviousRows(std::span<const RowValues> rows);
 
   // ---- Snapshots --------------------------------------------------------------------------------
-  // Copies all values into `image`.
-  Status Copy(ShardSnapshot& image);
-  // Copies only the rows from before the last update.
-  void CopyPreviousRows(ShardSnapshot& image) const;
-  // The copy-on-write form of Copy: the values as of BeginSnapshot, copied in chunks while
-  // parameters change. Values are copied before they change.
-  struct CutPlace {  // position of the next chunk
-    size_t slice = 0, table = 0;
-    int bucket = 0;
-  };
-  void BeginSnapshot(const ShardSnapshot& image);
-  // Copies about `bytes` more. Returns true if the snapshot is complete.
-  StatusOr<bool> CopyChunk(const ShardSnapshot& image, size_t bytes, CutPlace& place);
-  Status TakeCut(ShardSnapshot& image);
-  void DropCut();  // abandons the snapshot
+  ShardSnapshotter& snapshotter() { return snapshotter_; }
 
  private:
   ShardParams(const ShardConfig& config, std::unique_ptr<DenseTable> slices,
               std::unique_ptr<SparseTables> tables);
-  int TableOf(int index) const { return index - static_cast<int>(slices_->size()); }
+  int TableOf(int index) const {
+    TD_REQUIRE(IsTable(index));
+    return index - static_cast<int>(slices_->size());
+  }
   StatusOr<int> FindTablePush(const PushHead& head, size_t i) const;
-  bool TakesTwice(int index, int trainer) const;
+  bool IsGathered(int index, int trainer) const { return sync_ && step_.Has(index, trainer); }
   Status InitSlot(const SlotValues& slot);
   Status InitRows(const RowValues& rows, uint64_t version);
 
   const bool sync_;
-  const int trainers_;
-  std::unique_ptr<DenseTable> slices_;
-  std::unique_ptr<SparseTables> tables_;
-  std::vector<bool> given_;  // by index
-  size_t missing_ = 0;       // number of false entries in given_
+  const std::unique_ptr<DenseTable> slices_;
+  const std::unique_ptr<SparseTables> tables_;
+  InitProgress progress_;
+  StepGradients step_;
+  ShardSnapshotter snapshotter_;
 };
 
 }  // namespace tandem::pserver

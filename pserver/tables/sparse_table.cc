@@ -1,16 +1,13 @@
 #include "pserver/tables/sparse_table.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kPartRows = 1024;  // rows that keep a thread busy for about 100 us
-constexpr size_t kAhead = 16;       // rows prefetched before they are used
+constexpr size_t kAhead = 16;  // rows prefetched before they are used
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
@@ -34,6 +31,12 @@ Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   return OkStatus();
 }
 
+// Floats of a brief row; 0: there are none.
+int64_t BriefWidth(const TableSpec& spec, const RowUpdater& updater) {
+  const RowAccessor accessor(spec.rules, spec.dim());
+  return accessor.extends() ? updater.width(accessor.columns_at_first()) : 0;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
@@ -45,310 +48,298 @@ StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
   TD_ASSIGN_OR_RETURN(RowUpdater updater,
                       RowUpdater::Make(spec, optimizer, backend, device,
                                        workers == nullptr ? 1 : workers->threads()));
-  auto table =
-      std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
-  for (int b = spec.bucket_begin; b < spec.bucket_end; ++b) {
-    table->kept_[static_cast<size_t>(b)] = table->served_[static_cast<size_t>(b)] = true;
-  }
-  return table;
+  return std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
 }
 
-Status SparseTable::InParts(size_t rows, size_t range, const PartWork& work) const {
-  int parts = 1;
-  // The marks of tiers do not support several threads.
-  if (workers_ != nullptr && tiers_ == nullptr) {
-    parts = std::clamp(static_cast<int>(rows / kPartRows), 1, workers_->threads());
-  }
-  if (parts == 1) return work(0, 0, range);
-  std::vector<Status> done(static_cast<size_t>(parts));
-  workers_->Run(parts, [&](int part) {
-    const auto p = static_cast<size_t>(part), n = static_cast<size_t>(parts);
-    done[p] = work(part, range * p / n, range * (p + 1) / n);
-  });
-  for (const Status& status : done) TD_RETURN_IF_ERROR(status);
-  return OkStatus();
-}
+SparseTable::SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpdater updater,
+                         ForkJoin* workers)
+    : spec_(spec),
+      buckets_(spec),
+      idle_(idle),
+      dim_(spec.dim()),
+      rows_(spec, updater.width(dim_), BriefWidth(spec, updater)),
+      updater_(std::move(updater)),
+      parts_(workers),
+      reader_(spec, rows_, parts_),
+      merger_(push_width()),
+      previous_(dim_, rows_.store()),
+      snapshot_(rows_) {}
 
 double SparseTable::bytes_max(bool may_get_all) const {
   // All rows are in memory in any case with kFade.
   const bool all = may_get_all && idle_ != UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
-  return rows * static_cast<double>(RowStore::BytesOfRow(width_));
+  return rows * static_cast<double>(RowMemoryBytes(rows_.width(/*brief=*/false)));
 }
 
 Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
-  CHECK(rows() == 0);
   if (idle_ == UntouchedRowPolicy::kFade) {
     return Unimplemented(
         "the optimizer changes rows without a gradient too, and so must have all rows of table %s "
         "in memory: say lazy_mode, or allow %.1f MB",
         spec_.variable, bytes_max() / 1e6);
   }
-  const uint64_t rows = std::max<uint64_t>(1, bytes / RowStore::BytesOfRow(width_));
-  tiers_ = std::make_unique<RowTiers>(
-      accessor_, width_, brief_width_,
-      static_cast<uint32_t>(std::min<uint64_t>(rows, UINT32_MAX - 1)), store_, cold);
+  rows_.Limit(cold, bytes);
+  parts_ = RowParts(nullptr);  // the marks of tiers do not support several threads
   return OkStatus();
 }
 
-Status SparseTable::Prepare(std::span<const uint64_t> ids) {
-  if (tiers_ == nullptr) return OkStatus();
-  TD_RETURN_IF_ERROR(tiers_->Trim());
-  return tiers_->Fetch(ids);
+TableInfo SparseTable::Info() const {
+  TableInfo info = rows_.Info();
+  info.dropped = dropped_;
+  info.removed = removed_;
+  return info;
 }
 
-RowsGradient SparseTable::Merge(std::span<const RowsGradient> gradients) {
-  if (gradients.size() == 1) return gradients[0];
-  merged_ids_.clear();
-  merged_.clear();
-  std::vector<size_t> next(gradients.size(), 0);
-  while (true) {
-    uint64_t id = UINT64_MAX;  // above every height
-    for (size_t r = 0; r < gradients.size(); ++r) {
-      if (next[r] < gradients[r].ids.size()) id = std::min(id, gradients[r].ids[next[r]]);
-    }
-    if (id == UINT64_MAX) break;
-    merged_ids_.push_back(id);
-    const size_t begin = merged_.size();
-    for (size_t r = 0; r < gradients.size(); ++r) {
-      if (next[r] == gradients[r].ids.size() || gradients[r].ids[next[r]] != id) continue;
-      const float* g = gradients[r].values + next[r]++ * static_cast<size_t>(push_width());
-      if (merged_.size() == begin) {
-        merged_.insert(merged_.end(), g, g + push_width());
-      } else {
-        for (int64_t c = 0; c < push_width(); ++c) merged_[begin + c] += g[c];
-      }
-    }
+// ---- Buckets
+
+Status SparseTable::DropBucket(int bucket) {
+  snapshot_.BeforeChange(bucket);
+  previous_.Pin();
+  buckets_.Drop(bucket);
+  return rows_.DropBucket(bucket);
+}
+
+StatusOr<RowValues> SparseTable::Rows(std::span<const int> buckets, uint64_t version) const {
+  RowValues rows{.variable = spec_.variable};
+  for (const int bucket : buckets) {
+    TD_RETURN_IF_ERROR(
+        rows_.AppendBucket(bucket, {.version = static_cast<uint32_t>(version)}, rows));
   }
-  return {merged_ids_, merged_.data()};
+  return rows;
 }
 
-void SparseTable::FillFirst(uint64_t id, int64_t columns, float* weights) const {
-  fresh_.Fill(static_cast<int64_t>(id) * dim_, {weights, static_cast<size_t>(columns)});
+StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
+                                      uint64_t version, int end) const {
+  TablePage page;
+  page.rows.variable = spec_.variable;
+  if (with_slots) {
+    page.slots = updater_.slots();
+    page.slot_start = updater_.slot_start();
+  }
+  const auto bytes = [&page] {
+    return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
+  };
+  const TableRowSet::ReadOptions read{.version = static_cast<uint32_t>(version),
+                                      .with_slots = with_slots};
+  for (; bucket < end && bytes() < bytes_max; ++bucket) {
+    if (!buckets_.serves(bucket)) continue;
+    TD_RETURN_IF_ERROR(rows_.AppendBucket(bucket, read, page.rows));
+  }
+  page.next_bucket = bucket;
+  return page;
+}
+
+// ---- Snapshots
+
+void SparseTable::BeginCopy(CowTableSnapshot& copy, uint64_t version,
+                            std::optional<uint64_t> since) const {
+  TD_REQUIRE(!since.has_value() || *since <= version);
+  TableSnapshot head;
+  head.scalars = updater_.scalars();
+  head.partial = since.has_value() && idle_ == UntouchedRowPolicy::kStay;
+  const auto age_max = head.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
+  copy.Begin({static_cast<uint32_t>(version), age_max, buckets_.kept()}, std::move(head));
+}
+
+StatusOr<TableSnapshot> SparseTable::Snapshot(uint64_t version,
+                                              std::optional<uint64_t> since) const {
+  CowTableSnapshot copy(rows_);
+  BeginCopy(copy, version, since);
+  for (int bucket = 0; bucket < kRowBuckets; ++bucket) copy.CopyBucket(bucket);
+  return copy.Finish();
+}
+
+void SparseTable::BeginSnapshot(uint64_t version, std::optional<uint64_t> since) {
+  BeginCopy(snapshot_, version, since);
+}
+
+// ---- The update of a version
+
+Status SparseTable::CheckPush(const RowsGradient& gradient) const {
+  TD_RETURN_IF_ERROR(buckets_.CheckServed(gradient.ids, /*ascending=*/true));
+  return Annotate(rows_.accessor().CheckCounts(gradient.ids, gradient.values),
+                  "table " + spec_.variable);
+}
+
+Status SparseTable::Begin(uint64_t version, bool keep_previous) {
+  version_ = static_cast<uint32_t>(version);
+  previous_.Begin(keep_previous);
+  const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
+  if (every == 0 || version == 0 || version % every != 0) return OkStatus();
+  snapshot_.BeforeChangeOfAll();
+  TD_ASSIGN_OR_RETURN(
+      const size_t removed,
+      rows_.Shrink(version_, [this](uint64_t id, const void* weights, size_t columns) {
+        previous_.KeepRemoved(id, weights, columns);
+      }));
+  removed_ += removed;
+  return OkStatus();
+}
+
+Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
+  const RowsGradient merged = merger_.Sum(gradients);
+  if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(rows_.tiers()->Fetch(merged.ids));
+  if (idle_ == UntouchedRowPolicy::kStay) {
+    snapshot_.BeforeChange(merged.ids);
+  } else {
+    snapshot_.BeforeChangeOfAll();
+  }
+  const auto [ids, values] = DropRejected(merged);
+  TD_RETURN_IF_ERROR(Place(ids));
+  TD_RETURN_IF_ERROR(idle_ == UntouchedRowPolicy::kStay ? UpdateTouched(ids, values, learning_rate)
+                                                        : UpdateAll(ids, values, learning_rate));
+  updater_.Finish();
+  TD_RETURN_IF_ERROR(Extend(ids));
+  // If there is no room now, the next Prepare reports the error.
+  if (rows_.tiers() != nullptr) rows_.tiers()->Trim().IgnoreError();
+  return OkStatus();
+}
+
+RowsGradient SparseTable::DropRejected(const RowsGradient& gradient) {
+  if (!spec_.rules.admits()) return gradient;
+  const size_t n = gradient.ids.size();
+  std::vector<uint32_t> at(n);
+  rows_.store().Find(gradient.ids, at.data());
+  std::vector<bool> admitted(n);
+  for (size_t i = 0; i < n; ++i) {
+    admitted[i] = at[i] != RowStore::kNone || rows_.admission().Admit(gradient.ids[i], version_);
+  }
+  const RowsGradient rest = merger_.Select(gradient, admitted);
+  dropped_ += n - rest.ids.size();
+  return rest;
 }
 
 Status SparseTable::Place(std::span<const uint64_t> ids) {
-  const PullLookupCache::Pull* const recent = recent_.Find(ids, store_.moves());
+  RowStore& store = rows_.store();
+  const PullLookupCache::Pull* const recent = reader_.Recent(ids);
   at_.resize(ids.size());
   if (recent != nullptr) {
     at_ = recent->at;
   } else {
-    TD_RETURN_IF_ERROR(InParts(ids.size(), [&](int, size_t begin, size_t end) {
-      store_.Find(ids.subspan(begin, end - begin), at_.data() + begin);
+    TD_RETURN_IF_ERROR(parts_.Run(ids.size(), [&](int, size_t begin, size_t end) {
+      store.Find(ids.subspan(begin, end - begin), at_.data() + begin);
       return OkStatus();
     }));
   }
-  made_.clear();
+  new_.clear();
   const float* fresh = recent == nullptr || recent->fresh.empty() ? nullptr : recent->fresh.data();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (at_[i] != RowStore::kNone) continue;
-    made_.push_back({i, fresh});
+    new_.push_back({i, fresh});
     if (fresh != nullptr) fresh += dim_;
   }
-  if (recent != nullptr && recent->rows != store_.size()) {
-    std::erase_if(made_, [&](const MadeRow& row) {  // rows that other pushes have made since
-      store_.Find(ids.subspan(row.position, 1), &at_[row.position]);
+  if (recent != nullptr && recent->rows != store.size()) {
+    std::erase_if(new_, [&](const NewRow& row) {  // rows that other pushes have made since
+      store.Find(ids.subspan(row.position, 1), &at_[row.position]);
       return at_[row.position] != RowStore::kNone;
     });
   }
-  return AddMade(ids);
+  return AddNew(ids);
 }
 
-Status SparseTable::AddMade(std::span<const uint64_t> ids) {
-  uint32_t next = store_.Next(accessor_.extends());
-  TD_RETURN_IF_ERROR(store_.Grow(made_.size(), accessor_.extends()));
-  for (const MadeRow& row : made_) at_[row.position] = next++;
-  return InParts(made_.size(), kRowBuckets, [&](int, size_t begin, size_t end) {
+Status SparseTable::AddNew(std::span<const uint64_t> ids) {
+  RowStore& store = rows_.store();
+  TD_ASSIGN_OR_RETURN(new_from_, store.Grow(new_.size(), rows_.accessor().extends()));
+  uint32_t next = new_from_;
+  for (const NewRow& row : new_) at_[row.position] = next++;
+  return parts_.Run(new_.size(), kRowBuckets, [&](int, size_t begin, size_t end) {
     const auto mine = [=](uint64_t id) {
       const auto bucket = static_cast<size_t>(RowBucket(id));
       return begin <= bucket && bucket < end;
     };
-    for (size_t i = 0; i < made_.size(); ++i) {
-      if (i + kAhead < made_.size()) {
-        const uint64_t ahead = ids[made_[i + kAhead].position];
-        if (mine(ahead)) store_.PrefetchIndex(ahead);
+    for (size_t i = 0; i < new_.size(); ++i) {
+      if (i + kAhead < new_.size()) {
+        const uint64_t ahead = ids[new_[i + kAhead].position];
+        if (mine(ahead)) store.index().Prefetch(ahead);
       }
-      const size_t position = made_[i].position;
-      if (mine(ids[position])) store_.Insert(ids[position], at_[position]);
+      const size_t position = new_[i].position;
+      if (mine(ids[position])) store.Insert(ids[position], at_[position]);
     }
     return OkStatus();
   });
 }
 
-void SparseTable::Begin(std::span<const uint64_t> ids, const float* pushed, size_t begin,
-                        size_t end) {
-  const auto width = static_cast<size_t>(push_width());
-  auto made = std::partition_point(made_.begin(), made_.end(),
-                                   [begin](const MadeRow& row) { return row.position < begin; });
+void SparseTable::CountRows(std::span<const uint64_t> ids, const float* pushed, size_t begin,
+                            size_t end) {
+  TD_REQUIRE(begin <= end && end <= ids.size() && at_.size() == ids.size());
+  RowStore& store = rows_.store();
+  const RowAccessor& accessor = rows_.accessor();
+  RowTiers* const tiers = rows_.tiers();
+  const size_t width = merger_.width();
+  auto made = std::partition_point(new_.begin(), new_.end(),
+                                   [begin](const NewRow& row) { return row.position < begin; });
   for (size_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) store_.Prefetch(at_[i + kAhead]);
-    if (made != made_.end() && made->position == i) {
-      const int64_t columns = accessor_.columns_at_first();
-      float* row = store_.Row(at_[i]);
+    if (i + kAhead < end) store.Prefetch(at_[i + kAhead]);
+    if (made != new_.end() && made->position == i) {
+      const int64_t columns = accessor.columns_at_first();
+      float* row = store.Row(at_[i]);
       if (made->fresh != nullptr) {
-        CopyRow(made->fresh, columns, row);
+        RowReader::CopyRow(made->fresh, columns, row);
       } else {
-        FillFirst(ids[i], columns, row);
+        reader_.CopyInitial(ids[i], columns, row);
       }
       for (const float start : updater_.slot_start()) std::fill_n(row += columns, columns, start);
       ++made;
     }
-    RowUse use = store_.Use(at_[i]);
-    accessor_.Count(pushed + i * width, version_, use);
-    store_.SetUse(at_[i], use);
-    if (tiers_ != nullptr) tiers_->Change(at_[i]);
+    RowUse use = store.Use(at_[i]);
+    accessor.Count(pushed + i * width, version_, use);
+    store.SetUse(at_[i], use);
+    if (tiers != nullptr) tiers->Change(at_[i]);
   }
-}
-
-RowsGradient SparseTable::DropRefused(const RowsGradient& gradient) {
-  if (!spec_.rules.admits()) return gradient;
-  const size_t n = gradient.ids.size();
-  std::vector<uint32_t> at(n);
-  store_.Find(gradient.ids, at.data());
-  std::vector<uint64_t> ids;
-  std::vector<float> values;
-  for (size_t i = 0; i < n; ++i) {
-    if (at[i] == RowStore::kNone && !admission_.Admit(gradient.ids[i], version_)) continue;
-    const float* g = gradient.values + i * static_cast<size_t>(push_width());
-    ids.push_back(gradient.ids[i]);
-    values.insert(values.end(), g, g + push_width());
-  }
-  dropped_ += n - ids.size();
-  merged_ids_ = std::move(ids);
-  merged_ = std::move(values);
-  return {merged_ids_, merged_.data()};
-}
-
-Status SparseTable::Shrink() {
-  BeforeChangeOfAll();
-  const auto keep = [this](uint64_t id, const void* weights, bool brief) {
-    if (!keeps_previous_) return;
-    std::vector<float>& kept = previous_removed_[id];
-    kept.assign(static_cast<size_t>(dim_), 0.0f);
-    const int64_t columns = brief ? accessor_.columns_at_first() : dim_;
-    std::memcpy(kept.data(), weights, static_cast<size_t>(columns) * sizeof(float));
-  };
-  if (tiers_ != nullptr) {
-    TD_ASSIGN_OR_RETURN(const size_t removed, tiers_->Shrink(version_, [&](const ColdRow& row) {
-      keep(row.id, row.values, row.brief);
-    }));
-    removed_ += removed;
-  }
-  for (uint32_t n = store_.size(); n-- > 0;) {
-    const uint32_t at = store_.At(n);
-    RowUse use = store_.Use(at);
-    const bool stays = accessor_.FadeAndStay(version_, use);
-    store_.SetUse(at, use);
-    if (stays) continue;
-    keep(store_.Id(at), store_.Row(at), store_.brief(at));
-    store_.Remove(at);
-    ++removed_;
-  }
-  const auto ttl = static_cast<uint32_t>(spec_.rules.ttl);
-  if (ttl > 0) admission_.Forget(version_, ttl);
-  return OkStatus();
-}
-
-TableInfo SparseTable::Info() const {
-  TableInfo info{spec_.variable, rows(), bytes(), admission_.waiting(), dropped_, removed_};
-  info.extended = store_.full();
-  if (tiers_ == nullptr) return info;
-  info.extended += tiers_->cold_full();
-  info.cold_rows = tiers_->cold();
-  info.fetched = tiers_->counts().fetched;
-  info.written = tiers_->counts().written;
-  info.read_seconds = tiers_->counts().read_seconds;
-  return info;
-}
-
-void SparseTable::KeepPrevious(uint32_t at, uint32_t made_from, float* out) const {
-  // A row that was just created read as zeros before if rules admit rows; otherwise as its current
-  // value.
-  if (at >= made_from && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
-  CopyWeights(at, out);
-}
-
-Status SparseTable::Begin(uint64_t version, bool keep_previous) {
-  version_ = static_cast<uint32_t>(version);
-  keeps_previous_ = keep_previous;
-  previous_ids_.clear();
-  previous_.clear();
-  previous_removed_.clear();
-  const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
-  return every > 0 && version > 0 && version % every == 0 ? Shrink() : OkStatus();
-}
-
-Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
-  const RowsGradient merged = Merge(gradients);
-  if (tiers_ != nullptr) TD_RETURN_IF_ERROR(tiers_->Fetch(merged.ids));
-  idle_ == UntouchedRowPolicy::kStay ? BeforeChange(merged.ids) : BeforeChangeOfAll();
-  const uint32_t made_from = store_.Next(accessor_.extends());
-  const auto [ids, values] = DropRefused(merged);
-  TD_RETURN_IF_ERROR(Place(ids));
-  TD_RETURN_IF_ERROR(idle_ == UntouchedRowPolicy::kStay
-                         ? UpdateTouched(ids, values, made_from, learning_rate)
-                         : UpdateAll(ids, values, made_from, learning_rate));
-  updater_.Finish();
-  TD_RETURN_IF_ERROR(Extend(ids));
-  // If there is no room now, the next Prepare reports the error.
-  if (tiers_ != nullptr) tiers_->Trim().IgnoreError();
-  return OkStatus();
 }
 
 Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gradients,
-                                  uint32_t made_from, float rate) {
+                                  float rate) {
   const auto dim = static_cast<size_t>(dim_);
-  if (keeps_previous_) {
-    previous_ids_.assign(ids.begin(), ids.end());
-    previous_.resize(ids.size() * dim);
-  }
-  return InParts(ids.size(), [&](int part, size_t from, size_t to) {
+  float* const previous = previous_.keeps() ? previous_.OfIds(ids) : nullptr;
+  return parts_.Run(ids.size(), [&](int part, size_t from, size_t to) {
     // Processes some rows at a time, which stay in the CPU cache.
     size_t begin = from;
     do {
       const size_t end = std::min(begin + updater_.rows_max(), to);
-      Begin(ids, gradients, begin, end);
-      for (size_t i = begin; keeps_previous_ && i < end; ++i) {
-        KeepPrevious(at_[i], made_from, previous_.data() + i * dim);
+      CountRows(ids, gradients, begin, end);
+      for (size_t i = begin; previous != nullptr && i < end; ++i) {
+        CopyPrevious(at_[i], previous + i * dim);
       }
       const std::span<const uint32_t> at(at_.data() + begin, end - begin);
-      const float* const pushed = gradients + begin * static_cast<size_t>(push_width());
-      TD_RETURN_IF_ERROR(updater_.Update(part, store_, at, pushed, push_width(), rate));
+      const float* const pushed = gradients + begin * merger_.width();
+      TD_RETURN_IF_ERROR(updater_.Update(part, rows_.store(), at, pushed, push_width(), rate));
       begin = end;
     } while (begin < to);
     return OkStatus();
   });
 }
 
-Status SparseTable::UpdateAll(std::span<const uint64_t> ids, const float* gradients,
-                              uint32_t made_from, float rate) {
-  Begin(ids, gradients, 0, ids.size());
-  if (keeps_previous_) {
+Status SparseTable::UpdateAll(std::span<const uint64_t> ids, const float* gradients, float rate) {
+  CountRows(ids, gradients, 0, ids.size());
+  RowStore& store = rows_.store();
+  if (previous_.keeps()) {
     const auto dim = static_cast<size_t>(dim_);
-    previous_.resize(store_.size() * dim);
-    for (uint32_t at = 0; at < store_.size(); ++at) {
-      KeepPrevious(at, made_from, previous_.data() + at * dim);
-    }
+    float* const previous = previous_.OfAllRows();
+    for (uint32_t at = 0; at < store.size(); ++at) CopyPrevious(at, previous + at * dim);
   }
-  return updater_.UpdateAll(store_, at_, gradients, rate);
+  return updater_.UpdateAll(store, at_, gradients, rate);
 }
 
 Status SparseTable::Extend(std::span<const uint64_t> ids) {
-  if (!accessor_.extends()) return OkStatus();
+  const RowAccessor& accessor = rows_.accessor();
+  if (!accessor.extends()) return OkStatus();
+  RowStore& store = rows_.store();
   std::vector<uint64_t> extended;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (store_.brief(at_[i]) && accessor_.Extends(store_.Use(at_[i]))) extended.push_back(ids[i]);
+    if (store.brief(at_[i]) && accessor.Extends(store.Use(at_[i]))) extended.push_back(ids[i]);
   }
-  const int64_t columns = accessor_.columns_at_first();
-  std::vector<float> brief(static_cast<size_t>(brief_width_));
+  const int64_t columns = accessor.columns_at_first();
+  std::vector<float> brief(static_cast<size_t>(rows_.width(/*brief=*/true)));
   for (const uint64_t id : extended) {
     uint32_t at = RowStore::kNone;
-    store_.Find({&id, 1}, &at);  // each Extend moves other rows
-    std::copy_n(store_.Row(at), brief.size(), brief.data());
-    TD_ASSIGN_OR_RETURN(at, store_.Extend(at));
-    float* row = store_.Row(at);
-    FillFirst(id, dim_, row);
+    store.Find({&id, 1}, &at);  // each Extend moves other rows
+    std::copy_n(store.Row(at), brief.size(), brief.data());
+    TD_ASSIGN_OR_RETURN(at, store.Extend(at));
+    float* row = store.Row(at);
+    reader_.CopyInitial(id, dim_, row);
     std::copy_n(brief.data(), columns, row);
     const float* slot = brief.data();
     for (const float start : updater_.slot_start()) {
@@ -359,52 +350,22 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
   return OkStatus();
 }
 
-Status SparseTable::CheckCounts(const RowsGradient& gradient) const {
-  return Annotate(accessor_.CheckCounts(gradient.ids, gradient.values), "table " + spec_.variable);
-}
-
-Status SparseTable::CheckContent(const RowValues& values) const {
-  const auto brief = static_cast<size_t>(
-      std::ranges::count_if(values.use, [](const RowAge& use) { return use.brief; }));
-  if (brief > 0 && !accessor_.extends()) {
-    return InvalidArgument("rows of table %s: %d are not extended, with accessor=%s",
-                           spec_.variable, brief, Name(spec_.rules.accessor));
-  }
-  const size_t expected = (values.ids.size() - brief) * static_cast<size_t>(width_) +
-                          brief * static_cast<size_t>(brief_width_);
-  if (values.content.size() == expected) return OkStatus();
-  return InvalidArgument("%d rows of table %s: %d values, expected %d", values.ids.size(),
-                         spec_.variable, values.content.size(), expected);
+void SparseTable::CopyPrevious(uint32_t at, float* out) const {
+  // A row that was just created read as zeros before if rules admit rows; otherwise as its current
+  // value.
+  if (at >= new_from_ && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
+  reader_.CopyWeights(at, out);
 }
 
 Status SparseTable::SetRows(const RowValues& values, uint64_t version) {
-  TD_RETURN_IF_ERROR(CheckKept(values.ids));
-  for (const WaitingRow& row : values.waiting) TD_RETURN_IF_ERROR(CheckKept({&row.id, 1}));
-  TD_RETURN_IF_ERROR(CheckContent(values));
-  for (const uint64_t id : values.ids) BeforeChange(RowBucket(id));
-  for (const WaitingRow& row : values.waiting) BeforeChange(RowBucket(row.id));
-  store_.Expect(values.ids);
-  const float* from = values.content.data();
-  for (size_t i = 0; i < values.ids.size(); ++i) {  // an id may be repeated
-    if (tiers_ != nullptr && i % RowTiers::kGroup == 0) {
-      const size_t n = std::min(RowTiers::kGroup, values.ids.size() - i);
-      TD_RETURN_IF_ERROR(tiers_->Trim());
-      TD_RETURN_IF_ERROR(tiers_->Discard({&values.ids[i], n}));
-    }
-    const RowAge use = values.use.empty() ? RowAge{} : values.use[i];
-    TD_ASSIGN_OR_RETURN(uint32_t at, store_.FindOrAdd(values.ids[i], use.brief));
-    if (store_.brief(at) != use.brief) {
-      store_.Remove(at);
-      TD_ASSIGN_OR_RETURN(at, store_.Add(values.ids[i], use.brief));
-    }
-    std::copy_n(from, store_.floats(at), store_.Row(at));
-    from += store_.floats(at);
-    store_.SetUse(at, {use.show, use.click, static_cast<uint32_t>(version) - use.age});
-  }
+  TD_RETURN_IF_ERROR(buckets_.CheckKept(values.ids));
   for (const WaitingRow& row : values.waiting) {
-    admission_.Set(row, static_cast<uint32_t>(version));
+    TD_RETURN_IF_ERROR(buckets_.CheckKept({&row.id, 1}));
   }
-  return OkStatus();
+  TD_RETURN_IF_ERROR(rows_.CheckContent(values));
+  for (const uint64_t id : values.ids) snapshot_.BeforeChange(RowBucket(id));
+  for (const WaitingRow& row : values.waiting) snapshot_.BeforeChange(RowBucket(row.id));
+  return rows_.Set(values, version);
 }
 
 Status SparseTable::SetScalar(const std::string& slot, float value) {
@@ -417,6 +378,27 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
   }
   return NotFound("table %s has no slot \"%s\" of one number%s", spec_.variable, slot,
                   OrDidYouMean(slot, names));
+}
+
+// ---- Pulls
+
+Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
+  if (rows_.tiers() == nullptr) {
+    reader_.Gather(ids, out);
+  } else {
+    // Memory may exceed its limit by one group of rows, which has at least this size.
+    constexpr size_t kFewest = 64;
+    const size_t group =
+        std::clamp<size_t>(rows_.tiers()->rows_max() / 8, kFewest, RowTiers::kGroup);
+    for (size_t begin = 0; begin < ids.size(); begin += group) {
+      const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
+      TD_RETURN_IF_ERROR(Prepare(some));
+      reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
+    }
+  }
+  // Rows that Begin removed or Apply changed get their previous weights.
+  if (previous) previous_.Overwrite(ids, out);
+  return OkStatus();
 }
 
 }  // namespace tandem::pserver

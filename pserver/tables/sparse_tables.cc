@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes) {
@@ -24,56 +26,31 @@ StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& co
                                                            const TableMemory& memory,
                                                            ForkJoin* workers) {
   auto all = std::make_unique<SparseTables>();
-  all->gathered_.assign(config.trainers, 0);
   for (const TableSpec& spec : config.tables) {
     auto table = SparseTable::Make(spec, config.optimizer, backend, device, workers);
     if (!table.ok()) return Annotate(table.status(), "table " + spec.variable);
     all->index_[spec.variable] = static_cast<int>(all->tables_.size());
-    all->tables_.push_back({*std::move(table), {}, {}});
-    all->tables_.back().gathered.resize(config.trainers);
-    all->tables_.back().has.resize(config.trainers);
+    all->tables_.push_back(*std::move(table));
   }
   if (memory.bytes != 0) TD_RETURN_IF_ERROR(all->Limit(memory, config.mode == ShardMode::kASync));
   return all;
 }
 
-Status SparseTables::Limit(const TableMemory& memory, bool rows_come) {
+Status SparseTables::Limit(const TableMemory& memory, bool may_get_all) {
+  TD_REQUIRE(memory.cold != nullptr);
   std::vector<double> bytes_max;
-  for (const Table& t : tables_) bytes_max.push_back(t.table->bytes_max(rows_come));
+  for (const auto& table : tables_) bytes_max.push_back(table->bytes_max(may_get_all));
   const std::vector<double> shares = ShareMemory(bytes_max, static_cast<double>(memory.bytes));
   for (size_t i = 0; i < tables_.size(); ++i) {
     if (shares[i] >= bytes_max[i]) continue;  // all rows of the table fit
-    TD_RETURN_IF_ERROR(tables_[i].table->Limit(*memory.cold, static_cast<uint64_t>(shares[i])));
+    TD_RETURN_IF_ERROR(tables_[i]->Limit(*memory.cold, static_cast<uint64_t>(shares[i])));
   }
   return OkStatus();
 }
 
-RowValues SparseTable::Previous() const {
-  RowValues rows{.variable = spec_.variable};
-  const auto add = [&](uint64_t id, const float* weights) {
-    rows.ids.push_back(id);
-    rows.content.insert(rows.content.end(), weights, weights + dim_);
-  };
-  for (const auto& [id, weights] : previous_removed_) add(id, weights.data());
-  const size_t count = previous_.size() / static_cast<size_t>(dim_);
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t id =
-        idle_ == UntouchedRowPolicy::kFade ? store_.Id(static_cast<uint32_t>(i)) : previous_ids_[i];
-    if (!previous_removed_.contains(id)) add(id, previous_.data() + i * static_cast<size_t>(dim_));
-  }
-  return rows;
-}
-
-void SparseTable::SetPrevious(const RowValues& rows) {
-  for (size_t i = 0; i < rows.ids.size(); ++i) {
-    const float* const weights = rows.content.data() + i * static_cast<size_t>(dim_);
-    previous_removed_[rows.ids[i]] = {weights, weights + dim_};
-  }
-}
-
 size_t SparseTables::rows() const {
   size_t rows = 0;
-  for (const Table& t : tables_) rows += t.table->rows();
+  for (const auto& table : tables_) rows += table->rows();
   return rows;
 }
 
@@ -82,37 +59,62 @@ int SparseTables::Find(const std::string& variable) const {
   return it == index_.end() ? -1 : it->second;
 }
 
-void SparseTables::Gather(int i, int trainer, PushedRows rows) {
-  CHECK(!tables_[i].has[trainer]);
-  tables_[i].gathered[trainer] = std::move(rows);
-  tables_[i].has[trainer] = true;
-  ++gathered_[trainer];
+void SparseTables::Keep(int bucket, bool served) {
+  for (const auto& table : tables_) table->Keep(bucket, served);
 }
 
-void SparseTables::Drop(int trainer) {
-  for (Table& t : tables_) {
-    t.gathered[trainer] = {};
-    t.has[trainer] = false;
-  }
-  gathered_[trainer] = 0;
-}
-
-Status SparseTables::Begin(uint64_t version, bool keep_previous) {
-  for (Table& t : tables_) TD_RETURN_IF_ERROR(t.table->Begin(version, keep_previous));
+Status SparseTables::DropBucket(int bucket) {
+  for (const auto& table : tables_) TD_RETURN_IF_ERROR(table->DropBucket(bucket));
   return OkStatus();
 }
 
-Status SparseTables::ApplyGathered(std::span<const int> ranks, float learning_rate) {
-  for (Table& t : tables_) {
+Status SparseTables::CheckRows(const PullRows& rows) const {
+  const int found = Find(rows.variable);
+  if (found < 0) return NotFound("there is no table \"%s\" here", rows.variable);
+  if (rows.ids.size() > kRowsOfMessageMax) {
+    return InvalidArgument("pull of %d rows of table %s; at most %d in one message",
+                           rows.ids.size(), rows.variable, kRowsOfMessageMax);
+  }
+  return table(found).buckets().CheckServed(rows.ids, /*ascending=*/false);
+}
+
+Status SparseTables::SetScalars(std::span<const BucketMigration::Scalar> scalars) {
+  for (const BucketMigration::Scalar& s : scalars) {
+    const int found = Find(s.variable);
+    if (found < 0) return NotFound("there is no table \"%s\"", s.variable);
+    TD_RETURN_IF_ERROR(table(found).SetScalar(s.slot, s.value));
+  }
+  return OkStatus();
+}
+
+Status SparseTables::SetPrevious(std::span<const RowValues> previous) {
+  for (const RowValues& rows : previous) {
+    const int found = Find(rows.variable);
+    if (found < 0) return NotFound("there is no table \"%s\"", rows.variable);
+    const auto dim = static_cast<size_t>(table(found).spec().dim());
+    if (rows.content.size() != rows.ids.size() * dim) {
+      return InvalidArgument("%d values of %d previous rows of table %s", rows.content.size(),
+                             rows.ids.size(), rows.variable);
+    }
+  }
+  for (const RowValues& rows : previous) table(Find(rows.variable)).SetPrevious(rows);
+  return OkStatus();
+}
+
+Status SparseTables::Begin(uint64_t version, bool keep_previous) {
+  for (const auto& table : tables_) TD_RETURN_IF_ERROR(table->Begin(version, keep_previous));
+  return OkStatus();
+}
+
+Status SparseTables::ApplyStep(const TableGradients& gathered, std::span<const int> ranks,
+                               float learning_rate) {
+  TD_REQUIRE(std::ranges::is_sorted(ranks) && gathered.items() == tables_.size());
+  for (size_t i = 0; i < tables_.size(); ++i) {
     std::vector<RowsGradient> gradients;
     for (const int rank : ranks) {
-      CHECK(t.has[rank]);
-      gradients.push_back(t.gathered[rank].view());
+      gradients.push_back(gathered.Get(static_cast<int>(i), rank).view());
     }
-    TD_RETURN_IF_ERROR(t.table->Apply(gradients, learning_rate));
-  }
-  for (size_t trainer = 0; trainer < gathered_.size(); ++trainer) {
-    if (gathered_[trainer] != 0) Drop(static_cast<int>(trainer));
+    TD_RETURN_IF_ERROR(tables_[i]->Apply(gradients, learning_rate));
   }
   return OkStatus();
 }

@@ -1,5 +1,4 @@
-// All tables of one shard, with the gradients of the step that is being gathered. The counterpart
-// of DenseTable for rows.
+// All tables of one shard. The counterpart of DenseTable for rows.
 #pragma once
 
 #include <memory>
@@ -8,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pserver/state/bucket_move.h"
+#include "pserver/tables/gathered_gradients.h"
 #include "pserver/tables/sparse_table.h"
 
 namespace tandem::pserver {
@@ -21,17 +22,6 @@ struct TableMemory {
 // can use more get equal shares.
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes);
 
-// The two tensors of a push to one table.
-struct PushedRows {
-  Buffer ids;     // i64 [count]
-  Buffer values;  // f32 [count, dim]
-  size_t count = 0;
-  RowsGradient view() const {
-    return {{reinterpret_cast<const uint64_t*>(ids.get()), count},
-            reinterpret_cast<const float*>(values.get())};
-  }
-};
-
 // Owns the tables of one shard. Not thread-safe (the shard's lock guards it).
 class SparseTables {
  public:
@@ -43,31 +33,40 @@ class SparseTables {
 
   size_t size() const { return tables_.size(); }
   size_t rows() const;  // in all tables
-  SparseTable& table(int i) { return *tables_[i].table; }
-  const SparseTable& table(int i) const { return *tables_[i].table; }
+  SparseTable& table(int i) { return *tables_[Checked(i)]; }
+  const SparseTable& table(int i) const { return *tables_[Checked(i)]; }
   // -1: no table has this name.
   int Find(const std::string& variable) const;
 
-  // ---- The step being gathered (sync): as in DenseTable -----------------------------------------
-  bool Has(int i, int trainer) const { return tables_[i].has[trainer]; }
-  void Gather(int i, int trainer, PushedRows rows);
-  int gathered(int trainer) const { return gathered_[trainer]; }
-  void Drop(int trainer);
+  // ---- Buckets: the same ones of all tables -----------------------------------------------------
+  bool Serves(int bucket) const { return !tables_.empty() && tables_[0]->buckets().serves(bucket); }
+  bool ServesAny() const { return !tables_.empty() && tables_[0]->buckets().ServesAny(); }
+  void Keep(int bucket, bool served);
+  Status DropBucket(int bucket);
+
+  // ---- Values by the name of their table --------------------------------------------------------
+  // NOT_FOUND: unknown table. INVALID_ARGUMENT: invalid ids, or too many rows. OUT_OF_RANGE: a row
+  // is not served here.
+  Status CheckRows(const PullRows& rows) const;
+  Status SetScalars(std::span<const BucketMigration::Scalar> scalars);
+  // Sets the weights of rows before the last update. On an error, nothing changes.
+  Status SetPrevious(std::span<const RowValues> previous);
+
+  // ---- Updates ----------------------------------------------------------------------------------
   // Calls SparseTable::Begin of every table.
   Status Begin(uint64_t version, bool keep_previous);
-  // REQUIRES: each of `ranks` (ascending) has sent every table; Begin was called.
-  Status ApplyGathered(std::span<const int> ranks, float learning_rate);
+  // For every table: one update with the sum of the gradients of `ranks` (ascending). REQUIRES:
+  // Begin was called; `gathered` has a gradient of each table from each rank.
+  Status ApplyStep(const TableGradients& gathered, std::span<const int> ranks, float learning_rate);
 
  private:
-  struct Table {
-    std::unique_ptr<SparseTable> table;
-    std::vector<PushedRows> gathered;  // by trainer
-    std::vector<bool> has;
-  };
-  Status Limit(const TableMemory& memory, bool rows_come);
+  size_t Checked(int i) const {
+    TD_REQUIRE(i >= 0 && static_cast<size_t>(i) < tables_.size());
+    return static_cast<size_t>(i);
+  }
+  Status Limit(const TableMemory& memory, bool may_get_all);
 
-  std::vector<Table> tables_;
-  std::vector<int> gathered_;  // number of tables, by trainer
+  std::vector<std::unique_ptr<SparseTable>> tables_;
   std::unordered_map<std::string, int> index_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 
 TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
@@ -25,6 +27,7 @@ TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
 }
 
 void TableMetrics::Show(const SparseTables& tables) const {
+  TD_REQUIRE(gauges_.size() == tables.size());
   for (size_t i = 0; i < gauges_.size(); ++i) {
     const TableInfo info = tables.table(static_cast<int>(i)).Info();
     const Gauges& gauges = gauges_[i];

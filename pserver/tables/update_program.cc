@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 namespace {
 
@@ -88,6 +90,7 @@ Status UpdateProgram::ApplyOnDevice(const float* gradient, float learning_rate) 
 }
 
 Status UpdateProgram::Apply(const float* gradient, float learning_rate) {
+  TD_REQUIRE(gradient != nullptr);
   if (!in_host_memory()) return ApplyOnDevice(gradient, learning_rate);
   learning_rate_.span<float>()[0] = learning_rate;
   if (grad_readers_.empty() && gradient != grad().data()) {

@@ -48,7 +48,7 @@ std::vector<double> Zipf() {
 Status RowsTable::Start(const Options& options) {
   pserver::PserverOptions server;
   if (options.memory_share < 1) {
-    const auto all = static_cast<double>(kRows * pserver::RowStore::BytesOfRow(kDim));
+    const auto all = static_cast<double>(kRows * pserver::RowMemoryBytes(kDim));
     server.table_memory_bytes = static_cast<uint64_t>(options.memory_share * all);
     server.cold_dir = options.cold_dir;
   }

@@ -34,7 +34,7 @@ class Direct {
   }
   Status Pull(const std::vector<int64_t>& ids) {
     const std::span keys(reinterpret_cast<const uint64_t*>(ids.data()), ids.size());
-    TD_RETURN_IF_ERROR(table_->CheckIds(keys, false));
+    TD_RETURN_IF_ERROR(table_->buckets().CheckServed(keys, false));
     return table_->Pull(keys, false, out_.data());
   }
 

@@ -53,11 +53,12 @@ class SimDisk::Session final : public Storage {
   }
   StatusOr<bool> Read(SnapshotSink& taker) override {
     if (!disk_.checkpoint_) return false;
-    TD_RETURN_IF_ERROR(GivePieces(*disk_.checkpoint_, taker));
+    TD_RETURN_IF_ERROR(SendChunks(*disk_.checkpoint_, taker));
     return true;
   }
 
-  StatusOr<size_t> WriteCut(uint64_t cut, const ShardSnapshot& image, uint64_t complete) override {
+  StatusOr<size_t> WriteGlobalSnapshot(uint64_t cut, const ShardSnapshot& image,
+                                       uint64_t complete) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     disk_.world_.Note("cut written", cut, image.version);
     disk_.cuts_.erase(disk_.cuts_.begin(), disk_.cuts_.lower_bound(complete));
@@ -66,12 +67,12 @@ class SimDisk::Session final : public Storage {
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();
   }
-  Status ReadCut(uint64_t cut, SnapshotSink& taker) override {
+  Status ReadGlobalSnapshot(uint64_t cut, SnapshotSink& taker) override {
     const auto it = disk_.cuts_.find(cut);
     return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
-                                   : GivePieces(it->second, taker);
+                                   : SendChunks(it->second, taker);
   }
-  StatusOr<std::vector<KeptCut>> Cuts() override {
+  StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
     std::vector<KeptCut> cuts;
     for (const auto& [cut, image] : disk_.cuts_) cuts.push_back({cut, image.version});
     return cuts;

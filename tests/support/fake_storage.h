@@ -20,14 +20,14 @@ class FakeStorage final : public pserver::Storage {
 
   StatusOr<size_t> Write(const pserver::ShardSnapshot& image) override { return image.bytes(); }
   StatusOr<bool> Read(pserver::SnapshotSink& /*taker*/) override { return false; }
-  StatusOr<size_t> WriteCut(uint64_t /*cut*/, const pserver::ShardSnapshot& image,
-                            uint64_t) override {
+  StatusOr<size_t> WriteGlobalSnapshot(uint64_t /*cut*/, const pserver::ShardSnapshot& image,
+                                       uint64_t) override {
     return image.bytes();
   }
-  Status ReadCut(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {
+  Status ReadGlobalSnapshot(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {
     return NotFound("there is no cut %d", cut);
   }
-  StatusOr<std::vector<pserver::KeptCut>> Cuts() override {
+  StatusOr<std::vector<pserver::KeptCut>> GlobalSnapshots() override {
     return std::vector<pserver::KeptCut>();
   }
   StatusOr<size_t> AppendLog(std::span<const pserver::LogEntry> entries, bool /*sync*/) override {

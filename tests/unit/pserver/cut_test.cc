@@ -144,7 +144,7 @@ TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
-  ASSERT_TRUE(storage->WriteCut(1000, *shard_->Image(), 0).ok());
+  ASSERT_TRUE(storage->WriteGlobalSnapshot(1000, *shard_->Image(), 0).ok());
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   ASSERT_TRUE(durable.Recover().ok());
   EXPECT_EQ(durable.shard().Info().last_cut, 1000u);
@@ -184,22 +184,23 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
     return *shard_->Image();
   };
   for (const uint64_t cut : {1, 2, 3}) {
-    const auto bytes = storage->WriteCut(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
+    const auto bytes =
+        storage->WriteGlobalSnapshot(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
   }
-  EXPECT_THAT(*storage->Cuts(), ElementsAre(KeptCut{20, 2}, KeptCut{30, 3}));
+  EXPECT_THAT(*storage->GlobalSnapshots(), ElementsAre(KeptCut{20, 2}, KeptCut{30, 3}));
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
   EXPECT_EQ((*storage->Read())->version, 4u);  // removes old snapshots
   for (const uint64_t cut : {2, 3}) {
-    const auto read = storage->ReadCut(cut * 10);
+    const auto read = storage->ReadGlobalSnapshot(cut * 10);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->version, cut);
     EXPECT_THAT(read->marks[0].numbers.sent, ElementsAre(cut, cut));
   }
-  EXPECT_EQ(storage->ReadCut(10).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(storage->ReadGlobalSnapshot(10).status().code(), StatusCode::kNotFound);
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
     files += entry.path().filename().string().starts_with("values-");

@@ -145,7 +145,7 @@ class RowTiersTest : public testing::Test {
     }
   }
   static void ExpectSameImage(SparseTable& hot, SparseTable& tiered, uint64_t version) {
-    const auto a = hot.Image(version), b = tiered.Image(version);
+    const auto a = hot.Snapshot(version), b = tiered.Snapshot(version);
     ASSERT_TRUE(b.ok()) << b.status();
     ExpectEqual(*a, *b);
     for (const bool with_slots : {false, true}) {
@@ -162,13 +162,13 @@ class RowTiersTest : public testing::Test {
   // Copies a snapshot a few buckets at a time, with all kinds of changes between, and compares it
   // with a copy from the moment at which it began. Ends at another version.
   static void CompareCut(SparseTable& table, uint64_t* version, std::optional<uint64_t> since) {
-    const auto then = table.Image(*version, since);
+    const auto then = table.Snapshot(*version, since);
     ASSERT_TRUE(then.ok()) << then.status();
     table.BeginSnapshot(*version, since);
     for (int bucket = 0; bucket < kRowBuckets; ++*version) {
       const auto word = Philox(StreamKey(5, "cut"), *version);
       const int end = std::min(kRowBuckets, bucket + static_cast<int>(word[0] % 200));
-      while (bucket < end) (void)table.Capture(bucket++);
+      while (bucket < end) (void)table.snapshot().CopyBucket(bucket++);
       const Gradient g = RandomGradient(*version, 400, 0, kHeight, table.push_width() != kDim);
       ASSERT_TRUE(Step(table, g, *version).ok());
       Rows(table, RandomGradient(*version + 1000, 100).ids);
@@ -182,7 +182,7 @@ class RowTiersTest : public testing::Test {
       for (WaitingRow& row : set->waiting) ++row.seen;
       ASSERT_TRUE(table.SetRows(*set, *version).ok());
     }
-    const auto cut = table.TakeCut();
+    const auto cut = table.snapshot().Finish();
     ASSERT_TRUE(cut.ok()) << cut.status();
     ExpectEqual(*cut, *then);
   }
@@ -253,7 +253,7 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   auto hot_too = Make("adagrad", rules, 0), tiered_too = Make("adagrad", rules, 50);
   for (const auto& [from, to] :
        {std::pair(tiered.get(), hot_too.get()), std::pair(hot.get(), tiered_too.get())}) {
-    const auto image = from->Image(40);
+    const auto image = from->Snapshot(40);
     ASSERT_TRUE(image.ok()) << image.status();
     for (const auto& [bucket, rows] : image->buckets) ASSERT_TRUE(to->SetRows(rows, 40).ok());
   }
@@ -386,7 +386,7 @@ TEST_F(RowTiersTest, DamagedRowsAreNamed) {
   const Status pulled = table->Pull(all, false, values.data());
   EXPECT_EQ(pulled.code(), absl::StatusCode::kDataLoss) << pulled;
   EXPECT_THAT(std::string(pulled.message()), HasSubstr(dir_ + "/cold"));
-  EXPECT_EQ(table->Image(0).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(table->Snapshot(0).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(RowTiersTest, WaitsForTheFolderOfAServerThatIsEnding) {

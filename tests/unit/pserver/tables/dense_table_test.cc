@@ -39,23 +39,24 @@ std::vector<std::string> Train(ForkJoin* workers) {
               .ok());
   }
   const std::vector<int> both = {0, 1};
+  SliceGradients gathered(kNumel.size(), 2);
   for (int step = 0; step < 5; ++step) {
     for (int trainer : both) {
-      for (int s = 0; s < slices; ++s) table->Gather(s, trainer, values(s, 7 * step + trainer));
+      for (int s = 0; s < slices; ++s) gathered.Put(s, trainer, values(s, 7 * step + trainer));
     }
     if (step == 2) table->BeginSnapshot();  // copied before the change, by the slice's thread
-    CHECK(table->ApplyGathered(both, 0.1f).ok());
-    EXPECT_EQ(table->gathered(0), 0);
+    CHECK(table->ApplyStep(gathered, both, 0.1f).ok());
+    gathered.DropAll();
   }
   std::vector<std::string> all;
   const auto add = [&all](const Buffer& buffer, int64_t numel) {
     all.emplace_back(reinterpret_cast<const char*>(buffer.get()),
                      static_cast<size_t>(numel) * sizeof(float));
   };
-  const auto cut = table->TakeCut();
+  const auto cut = table->snapshot().Finish();
   CHECK(cut.ok()) << cut.status();
   for (int s = 0; s < slices; ++s) {
-    const SliceSnapshot now = *table->Image(s);
+    const SliceSnapshot now = *table->Snapshot(s);
     for (const SliceSnapshot& image : {now, (*cut)[static_cast<size_t>(s)]}) {
       add(image.param, kNumel[s]);
       add(image.previous, kNumel[s]);
@@ -84,7 +85,7 @@ TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {
   CpuDevice device;
   const auto table = *DenseTable::Make(config, backend, device, nullptr, &three);
   const std::vector<int> one = {0};
-  EXPECT_TRUE(table->ApplyGathered(one, 0.1f).ok());
+  EXPECT_TRUE(table->ApplyStep(SliceGradients(0, 1), one, 0.1f).ok());
 }
 
 }  // namespace

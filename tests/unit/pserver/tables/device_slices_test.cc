@@ -59,7 +59,7 @@ std::string Bits(const Buffer& buffer, int64_t numel) {
 
 void ExpectSame(DenseTable& one, DenseTable& other) {
   for (int slice = 0; slice < 2; ++slice) {
-    const SliceSnapshot a = *one.Image(slice), b = *other.Image(slice);
+    const SliceSnapshot a = *one.Snapshot(slice), b = *other.Snapshot(slice);
     EXPECT_TRUE(Bits(a.param, kNumel[slice]) == Bits(b.param, kNumel[slice]));
     EXPECT_TRUE(Bits(a.previous, kNumel[slice]) == Bits(b.previous, kNumel[slice]));
     ASSERT_EQ(a.slots.size(), b.slots.size());
@@ -77,16 +77,18 @@ void Use(DenseTable& table) {
     ASSERT_TRUE(table.SetParam(slice, Values(kNumel[slice], slice)).ok());
   }
   const std::vector<int> one = {1}, both = {0, 1};
+  SliceGradients gathered(2, 2);
   for (int step = 0; step < 4; ++step) {
     const std::vector<int>& ranks = step % 2 == 0 ? both : one;
     for (const int rank : ranks) {
       for (int slice = 0; slice < 2; ++slice) {
-        table.Gather(slice, rank, Copied(table, Values(kNumel[slice], 10 * step + rank)));
+        gathered.Put(slice, rank, Copied(table, Values(kNumel[slice], 10 * step + rank)));
       }
     }
-    ASSERT_TRUE(table.ApplyGathered(ranks, step < 2 ? 0.1f : 0.05f).ok());
+    ASSERT_TRUE(table.ApplyStep(gathered, ranks, step < 2 ? 0.1f : 0.05f).ok());
+    gathered.DropAll();
   }
-  table.Pulled(0, 1, *table.Snapshot(0));
+  table.Pulled(0, 1, *table.Params(0));
   ASSERT_TRUE(table.Apply(0, Values(kNumel[0], 7), 0.1f).ok());
   std::vector<float> compensated(static_cast<size_t>(kNumel[0]));
   ASSERT_TRUE(*table.Compensated(0, 1, 0.5f, Values(kNumel[0], 8), compensated.data()));
@@ -113,7 +115,7 @@ TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
   for (const bool on_device : {false, true}) {
     const auto restored = Make({"adam", {}}, on_device);
     for (int slice = 0; slice < 2; ++slice) {
-      const SliceSnapshot image = *device->Image(slice);
+      const SliceSnapshot image = *device->Snapshot(slice);
       const auto floats = [](const Buffer& b, int64_t n) {
         return std::span(reinterpret_cast<const float*>(b.get()), static_cast<size_t>(n));
       };
@@ -125,7 +127,7 @@ TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
     }
     ExpectSame(*device, *restored);
     ASSERT_TRUE(restored->Apply(1, Values(kNumel[1], 9), 0.1f).ok());
-    EXPECT_FALSE(Bits(*restored->Snapshot(1), kNumel[1]) == Bits(*device->Snapshot(1), kNumel[1]));
+    EXPECT_FALSE(Bits(*restored->Params(1), kNumel[1]) == Bits(*device->Params(1), kNumel[1]));
   }
 }
 

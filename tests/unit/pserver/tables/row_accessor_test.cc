@@ -192,7 +192,7 @@ TEST_F(CtrTableTest, RowsWithoutEmbeddingTakeLittleMemory) {
     CHECK(table->Begin(0, false).ok());
     const RowsGradient one[] = {{ids, values.data()}};
     CHECK(table->Apply(one, 0.1f).ok());
-    return static_cast<double>(table->bytes());
+    return static_cast<double>(table->Info().bytes);
   };
   // The row has only two of 128 floats left, and the clicks.
   EXPECT_LT(bytes("accessor=ctr", 2), bytes("", 0) / 10);
@@ -222,7 +222,7 @@ TEST_F(CtrTableTest, ImagesHoldCountsAndLengths) {
       "accessor=ctr embedx_threshold=2 shrink_every=7 decay=0.8 shrink_score=0.3 ttl=40";
   auto whole = Make(rules, "adagrad");
   for (uint64_t version = 0; version < 20; ++version) Update(*whole, version, Random(version, 900));
-  const auto image = whole->Image(20);
+  const auto image = whole->Snapshot(20);
   ASSERT_TRUE(image.ok()) << image.status();
   auto copy = Make(rules, "adagrad");
   for (const auto& [bucket, rows] : image->buckets) {
@@ -238,7 +238,7 @@ TEST_F(CtrTableTest, ImagesHoldCountsAndLengths) {
   EXPECT_GT(whole->Info().removed, 100u);
   EXPECT_GT(whole->Info().extended, 10u);
   EXPECT_EQ(copy->rows(), whole->rows());
-  const auto a = whole->Image(50), b = copy->Image(50);
+  const auto a = whole->Snapshot(50), b = copy->Snapshot(50);
   ASSERT_TRUE(a.ok() && b.ok());
   ASSERT_EQ(a->buckets.size(), b->buckets.size());
   for (size_t i = 0; i < a->buckets.size(); ++i) {
@@ -258,7 +258,7 @@ TEST_F(CtrTableTest, WhatCannotBeIsRefused) {
   EXPECT_TRUE(TryMake("accessor=ctr", "adam").ok());
   auto table = Make("accessor=ctr");
   const auto refused = [&](const Pushed& pushed) {
-    return std::string(table->CheckCounts(pushed.view()).message());
+    return std::string(table->CheckPush(pushed.view()).message());
   };
   EXPECT_THAT(refused(Of(9, 1, 2)), HasSubstr("row 9 was shown 1 times and clicked 2 times"));
   EXPECT_THAT(refused(Of(9, -1, -1)), HasSubstr("row 9 was shown -1 times"));

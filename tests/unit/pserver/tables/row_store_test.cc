@@ -52,8 +52,9 @@ TEST(RowStoreTest, RowsKeepTheirValuesWhileOthersComeAndGo) {
 TEST(RowStoreTest, ManyRowsAreAddedByThreadsWithBucketsOfTheirOwn) {
   RowStore rows(kFloats);
   Put(rows, 1000);
-  const uint32_t first = rows.Next(false);
-  ASSERT_TRUE(rows.Grow(kRows, false).ok());
+  const auto grown = rows.Grow(kRows, false);
+  ASSERT_TRUE(grown.ok()) << grown.status();
+  const uint32_t first = *grown;
   const auto insert = [&](int from, int to) {
     for (uint64_t id = 0; id < kRows; ++id) {
       if (RowBucket(id) < from || RowBucket(id) >= to) continue;

@@ -61,7 +61,7 @@ class ShardParamsTest : public testing::Test {
   }
   std::vector<float> Slice(int slice) {
     const int64_t numel = params_->slices().spec(slice).numel;
-    const Buffer values = *params_->slices().Snapshot(slice);
+    const Buffer values = *params_->slices().Params(slice);
     return {Floats(values, numel).begin(), Floats(values, numel).end()};
   }
 
@@ -83,17 +83,17 @@ TEST_F(ShardParamsTest, FirstValuesAreGivenOnceAllOfAMessageCouldBeSet) {
   const SliceValues w{"w", 0, 3, FloatBuffer({1, 2, 3})};
   EXPECT_EQ(params_->Init(0, {w, {"b", 0, 2, FloatBuffer({1, 2})}}, {}, {}).code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(params_->given(), 0u);
+  EXPECT_EQ(params_->progress().count(), 0u);
   ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());
   ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());  // the same message again
-  EXPECT_EQ(params_->given(), 1u);
-  const std::vector<bool> before = params_->which_given();
+  EXPECT_EQ(params_->progress().count(), 1u);
+  const std::vector<bool> before = params_->progress().flags();
   Init();
-  EXPECT_TRUE(params_->whole());
-  params_->SetGiven(before);
-  EXPECT_FALSE(params_->whole());
-  EXPECT_EQ(params_->given(), 1u);
-  EXPECT_EQ(params_->size(), 3u);
+  EXPECT_TRUE(params_->progress().whole());
+  params_->progress().Set(before);
+  EXPECT_FALSE(params_->progress().whole());
+  EXPECT_EQ(params_->progress().count(), 1u);
+  EXPECT_EQ(params_->progress().size(), 3u);
 }
 
 TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
@@ -101,19 +101,19 @@ TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
   Init();
   for (const int trainer : {0, 1}) {
     const PushHead head = Push(trainer);
-    EXPECT_TRUE(params_->IsWholeStep(head));
-    EXPECT_FALSE(params_->GaveAll(trainer));
+    EXPECT_TRUE(params_->step().IsWholeStep(head));
+    EXPECT_FALSE(params_->step().GaveAll(trainer));
     PushTicket ticket = Ticket(head);
     ASSERT_TRUE(params_->PrepareRows(head, ticket).ok());
-    params_->Gather(head, ticket);
-    EXPECT_TRUE(params_->GaveAll(trainer));
+    params_->step().Gather(head, ticket);
+    EXPECT_TRUE(params_->step().GaveAll(trainer));
     EXPECT_THAT(params_->FindPush(head, {}).status().message(), HasSubstr("comes twice"));
   }
-  params_->DropGathered(1);
-  EXPECT_FALSE(params_->GaveAll(1));
-  EXPECT_FALSE(params_->NothingGathered());
+  params_->step().Drop(1);
+  EXPECT_FALSE(params_->step().GaveAll(1));
+  EXPECT_FALSE(params_->step().NothingGathered());
   ASSERT_TRUE(params_->ApplyGathered(std::vector<int>{0}, 1.0f, 0).ok());
-  EXPECT_TRUE(params_->NothingGathered());
+  EXPECT_TRUE(params_->step().NothingGathered());
   EXPECT_THAT(Slice(0), ElementsAre(-6, -7, -8));
   EXPECT_THAT(Slice(1), ElementsAre(-5));
   EXPECT_THAT(Row(4), ElementsAre(-1, -2));
@@ -152,16 +152,17 @@ TEST_F(ShardParamsTest, ASliceThatGoesIsTheOneThatComes) {
   Make(ShardMode::kSync, kRowBuckets + 3);
   Init();
   const std::vector<BucketMove> moves = {{kRowBuckets + 3, 1, 1}};
-  const std::vector<SliceMigration> parcels = *params_->SlicesOf(moves, /*previous=*/false);
+  const std::vector<SliceMigration> parcels =
+      *params_->slices().Migrations(moves, /*previous=*/false);
   ASSERT_EQ(parcels.size(), 1u);
   ASSERT_TRUE(params_->Drop(kRowBuckets + 3).ok());
-  EXPECT_EQ(params_->size(), 2u);
+  EXPECT_EQ(params_->progress().size(), 2u);
   EXPECT_FALSE(params_->Serves(kRowBuckets + 3));
   EXPECT_TRUE(params_->IsTable(1));
   ASSERT_TRUE(params_->Add(parcels[0]).ok());
   EXPECT_TRUE(params_->Serves(kRowBuckets + 3));
   EXPECT_EQ(params_->slices().spec(1).variable, "w");
-  EXPECT_TRUE(params_->whole());
+  EXPECT_TRUE(params_->progress().whole());
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   }
   // Through pages onto three servers, and through a snapshot onto one; then one more step
   // everywhere.
-  const TableSnapshot image = *table->Image(0);
+  const TableSnapshot image = *table->Snapshot(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());
   for (const auto& [name, value] : image.scalars) ASSERT_TRUE(copy->SetScalar(name, value).ok());
@@ -313,11 +313,11 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
 TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
   auto table = Make(TableOf(0, 512), Spec("sgd"));
   const auto message = [&](std::vector<uint64_t> ids) {
-    return std::string(table->CheckIds(ids, true).message());
+    return std::string(table->buckets().CheckServed(ids, true).message());
   };
   std::vector<uint64_t> mine, others;
   for (uint64_t id = 0; id < 100; ++id) (RowBucket(id) < 512 ? mine : others).push_back(id);
-  EXPECT_TRUE(table->CheckIds(mine, true).ok());
+  EXPECT_TRUE(table->buckets().CheckServed(mine, true).ok());
   EXPECT_THAT(message({3000}), HasSubstr("row 3000 of table emb: it has rows 0 to 2999"));
   EXPECT_THAT(message({UINT64_MAX}), HasSubstr("row -1 of table emb"));
   EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("do not ascend"));

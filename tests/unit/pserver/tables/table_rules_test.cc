@@ -195,7 +195,7 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
     spec.bucket_end = FirstBucket(s + 1, 3);
     auto part = SparseTable::Make(spec, {"adagrad", {}}, backend_, device_);
     ASSERT_TRUE(part.ok());
-    const TableSnapshot image = *whole->Image(5);
+    const TableSnapshot image = *whole->Snapshot(5);
     for (const auto& [bucket, rows] : image.buckets) {
       if (bucket >= spec.bucket_begin && bucket < spec.bucket_end) {
         ASSERT_TRUE((*part)->SetRows(rows, 5).ok());
@@ -233,7 +233,7 @@ TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
   Update(*table, 100, {1, 2, 3});
   Update(*table, 101, {1, 2});
   Update(*table, 102, {1});
-  const TableSnapshot image = *table->Image(103);
+  const TableSnapshot image = *table->Snapshot(103);
   auto other = Make("admit_count=2 shrink_every=1 ttl=3");
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(other->SetRows(rows, 7).ok());
   EXPECT_EQ(other->rows(), 2u);

@@ -1,9 +1,11 @@
-#include "pserver/storage/image_delta.h"
+#include "pserver/storage/snapshot_delta.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "pserver/tables/row_accessor.h"
 
 namespace tandem::pserver {
@@ -19,6 +21,8 @@ class BucketMerge {
         version_(version) {}
 
   RowValues Merge(const RowValues& base, const RowValues& delta) const {
+    TD_REQUIRE(std::ranges::is_sorted(base.ids) && std::ranges::is_sorted(delta.ids));
+    TD_REQUIRE(base.use.size() == base.ids.size() && delta.use.size() == delta.ids.size());
     RowValues merged;
     merged.variable = delta.variable.empty() ? base.variable : delta.variable;
     merged.waiting = delta.waiting;
@@ -76,6 +80,7 @@ class BucketMerge {
 
 void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
   CHECK_EQ(base.tables.size(), delta.tables.size());
+  TD_REQUIRE(base.version <= delta.version && !base.base.has_value());
   for (size_t i = 0; i < delta.tables.size(); ++i) {
     TableSnapshot& table = delta.tables[i];
     if (!table.partial) continue;

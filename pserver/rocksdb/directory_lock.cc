@@ -1,4 +1,4 @@
-#include "pserver/rocksdb/folder_lock.h"
+#include "pserver/rocksdb/directory_lock.h"
 
 #include <rocksdb/env.h>
 

@@ -13,7 +13,7 @@ namespace tandem::pserver {
 struct SnapshotChunk {
   enum class Kind : uint8_t {
     kSlice,  // parameters and slots
-    kRows,   // of one bucket
+    kRows,   // rows of one bucket
     // Only if ShardSnapshot::has_previous: only `slice.previous`, and TableSnapshot::previous.
     kPreviousSlice,
     kPreviousRows,
@@ -32,22 +32,22 @@ class SnapshotSink {
   virtual Status Begin(ShardSnapshot head) = 0;
   // Receives slices in order, then rows by table, then the values before the last update in the
   // same order. After an error, no more chunks follow.
-  virtual Status Take(SnapshotChunk piece) = 0;
+  virtual Status Take(SnapshotChunk chunk) = 0;
 };
 
 // Assembles a snapshot from its chunks.
 class SnapshotAssembler final : public SnapshotSink {
  public:
   Status Begin(ShardSnapshot head) override;
-  Status Take(SnapshotChunk piece) override;
+  Status Take(SnapshotChunk chunk) override;
   // Valid after all chunks were received.
-  ShardSnapshot& image() { return image_; }
+  ShardSnapshot& snapshot() { return snapshot_; }
 
  private:
-  ShardSnapshot image_;
+  ShardSnapshot snapshot_;
 };
 
-// Sends a snapshot to `taker` in chunks.
-Status GivePieces(ShardSnapshot image, SnapshotSink& taker);
+// Sends a snapshot to `sink` in chunks.
+Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink);
 
 }  // namespace tandem::pserver

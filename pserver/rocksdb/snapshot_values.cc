@@ -1,4 +1,4 @@
-#include "pserver/rocksdb/image_values.h"
+#include "pserver/rocksdb/snapshot_values.h"
 
 #include <functional>
 #include <optional>
@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/bounded_queue.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/value_file.h"
@@ -18,10 +19,11 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kPiecesAhead = 4;
+constexpr size_t kChunksAhead = 4;
 constexpr size_t kSpareBytes = 64 << 20;  // new memory costs more than the copy into it
 
 Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
+  TD_REQUIRE(values != nullptr || numel == 0);
   return file.Add(values.get(), static_cast<size_t>(numel) * sizeof(float));
 }
 
@@ -70,12 +72,12 @@ class Records {
 using Kind = SnapshotChunk::Kind;
 
 // Reads the records of a file as snapshot chunks, in file order.
-class Pieces {
+class ChunkReader {
  public:
   using Give = std::function<Status(SnapshotChunk)>;
 
-  Pieces(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
-         ValueReader file)
+  ChunkReader(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
+              ValueReader file)
       : config_(config), meta_(meta), records_(path, std::move(file)) {}
   // Reads all chunks. REQUIRES: called once.
   Status Read(const Give& give) {
@@ -93,33 +95,33 @@ class Pieces {
   Status ReadSlices(const Give& give) {
     for (size_t i = 0; i < config_.slices.size(); ++i) {
       const SliceSpec& spec = config_.slices[i];
-      SnapshotChunk piece{.kind = Kind::kSlice, .index = i};
+      SnapshotChunk chunk{.kind = Kind::kSlice, .index = i};
       int64_t numel = spec.numel;
-      TD_ASSIGN_OR_RETURN(piece.slice.param, records_.Floats(spec.variable, &numel));
+      TD_ASSIGN_OR_RETURN(chunk.slice.param, records_.Floats(spec.variable, &numel));
       const std::string& names = meta_.slots(static_cast<int>(i));
       std::vector<std::string> slots;
       if (!names.empty()) slots = absl::StrSplit(names, '\n');
       for (const std::string& name : slots) {
         numel = -1;
         TD_ASSIGN_OR_RETURN(Buffer values, records_.Floats(name, &numel));
-        piece.slice.slots.push_back({name, numel, std::move(values)});
+        chunk.slice.slots.push_back({name, numel, std::move(values)});
       }
-      TD_RETURN_IF_ERROR(give(std::move(piece)));
+      TD_RETURN_IF_ERROR(give(std::move(chunk)));
     }
     return OkStatus();
   }
   Status GiveRows(Kind kind, size_t table, uint32_t bucket, const Give& give) {
-    SnapshotChunk piece{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
-    TD_ASSIGN_OR_RETURN(piece.rows, records_.Rows(config_.tables[table].variable));
-    return give(std::move(piece));
+    SnapshotChunk chunk{.kind = kind, .index = table, .bucket = static_cast<int>(bucket)};
+    TD_ASSIGN_OR_RETURN(chunk.rows, records_.Rows(config_.tables[table].variable));
+    return give(std::move(chunk));
   }
   Status ReadPrevious(const Give& give) {
     for (size_t i = 0; i < config_.slices.size(); ++i) {
       int64_t numel = config_.slices[i].numel;
-      SnapshotChunk piece{.kind = Kind::kPreviousSlice, .index = i};
-      TD_ASSIGN_OR_RETURN(piece.slice.previous,
+      SnapshotChunk chunk{.kind = Kind::kPreviousSlice, .index = i};
+      TD_ASSIGN_OR_RETURN(chunk.slice.previous,
                           records_.Floats(config_.slices[i].variable, &numel));
-      TD_RETURN_IF_ERROR(give(std::move(piece)));
+      TD_RETURN_IF_ERROR(give(std::move(chunk)));
     }
     for (size_t i = 0; i < config_.tables.size(); ++i) {
       TD_RETURN_IF_ERROR(GiveRows(Kind::kPreviousRows, i, 0, give));
@@ -132,11 +134,12 @@ class Pieces {
   Records records_;
 };
 
-Status WritePrevious(const ShardSnapshot& image, ValueWriter& file) {
-  for (size_t i = 0; i < image.slices.size(); ++i) {
-    TD_RETURN_IF_ERROR(AddFloats(image.slices[i].previous, image.config.slices[i].numel, file));
+Status WritePrevious(const ShardSnapshot& snapshot, ValueWriter& file) {
+  for (size_t i = 0; i < snapshot.slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(
+        AddFloats(snapshot.slices[i].previous, snapshot.config.slices[i].numel, file));
   }
-  for (const TableSnapshot& table : image.tables) {
+  for (const TableSnapshot& table : snapshot.tables) {
     TableRows record;
     ToProto(table.previous, &record);
     const std::string text = record.SerializeAsString();
@@ -147,13 +150,16 @@ Status WritePrevious(const ShardSnapshot& image, ValueWriter& file) {
 
 }  // namespace
 
-Status WriteValues(const std::string& path, const ShardSnapshot& image, CheckpointThrottle* pace,
+Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, CheckpointThrottle* pace,
                    ShardMeta& meta) {
+  TD_REQUIRE(snapshot.slices.size() == snapshot.config.slices.size());
+  TD_REQUIRE(snapshot.tables.size() == snapshot.config.tables.size());
+  TD_REQUIRE(meta.slots_size() == 0 && meta.table_size() == 0);
   TD_ASSIGN_OR_RETURN(ValueWriter file, ValueWriter::Create(path, pace));
-  for (size_t i = 0; i < image.slices.size(); ++i) {
-    TD_RETURN_IF_ERROR(AddFloats(image.slices[i].param, image.config.slices[i].numel, file));
+  for (size_t i = 0; i < snapshot.slices.size(); ++i) {
+    TD_RETURN_IF_ERROR(AddFloats(snapshot.slices[i].param, snapshot.config.slices[i].numel, file));
     std::vector<std::string> names;
-    for (const SliceSnapshot::Slot& slot : image.slices[i].slots) {
+    for (const SliceSnapshot::Slot& slot : snapshot.slices[i].slots) {
       TD_RETURN_IF_ERROR(AddFloats(slot.values, slot.numel, file));
       names.push_back(slot.name);
     }
@@ -161,7 +167,7 @@ Status WriteValues(const std::string& path, const ShardSnapshot& image, Checkpoi
   }
   TableRows record;
   std::string text;
-  for (const TableSnapshot& table : image.tables) {
+  for (const TableSnapshot& table : snapshot.tables) {
     TableMeta* const added = meta.add_table();
     added->set_partial(table.partial);
     for (const auto& [bucket, rows] : table.buckets) {
@@ -177,15 +183,15 @@ Status WriteValues(const std::string& path, const ShardSnapshot& image, Checkpoi
       slot->set_value(value);
     }
   }
-  meta.set_has_previous(image.has_previous);
-  if (image.has_previous) TD_RETURN_IF_ERROR(WritePrevious(image, file));
+  meta.set_has_previous(snapshot.has_previous);
+  if (snapshot.has_previous) TD_RETURN_IF_ERROR(WritePrevious(snapshot, file));
   TD_ASSIGN_OR_RETURN(const uint32_t sum, file.Finish());
   meta.set_values_crc32c(sum);
   return OkStatus();
 }
 
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
-                  SnapshotSink& taker) {
+                  SnapshotSink& sink) {
   if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
     return DataLoss("%s: the checkpoint's record meta is damaged", path);
@@ -200,20 +206,20 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
     }
   }
   const ShardConfig config = head.config;
-  Pieces pieces(config, meta, path, std::move(file));
-  TD_RETURN_IF_ERROR(taker.Begin(std::move(head)));
-  BoundedQueue<SnapshotChunk> ahead(kPiecesAhead);
+  ChunkReader chunks(config, meta, path, std::move(file));
+  TD_RETURN_IF_ERROR(sink.Begin(std::move(head)));
+  BoundedQueue<SnapshotChunk> ahead(kChunksAhead);
   Status read, taken;
   std::thread reader([&] {
     SetThreadName("read-ahead");
-    read = pieces.Read([&](SnapshotChunk piece) {
-      if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
+    read = chunks.Read([&](SnapshotChunk chunk) {
+      if (ahead.Push(std::move(chunk), Time::max()) == PushResult::kOk) return OkStatus();
       return Aborted("nobody takes it");
     });
     ahead.Close();
   });
-  while (std::optional<SnapshotChunk> piece = ahead.Pop(Time::max())) {
-    taken = taker.Take(*std::move(piece));
+  while (std::optional<SnapshotChunk> chunk = ahead.Pop(Time::max())) {
+    taken = sink.Take(*std::move(chunk));
     if (taken.ok()) continue;
     ahead.Close();
     break;

@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/storage/image_pieces.h"
+#include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem {
 class ShardMeta;
@@ -19,12 +19,12 @@ namespace tandem::pserver {
 class CheckpointThrottle;
 
 // Writes the values, synced, at the rate of `pace` (null: unlimited), and lists them in `meta`.
-Status WriteValues(const std::string& path, const ShardSnapshot& image, CheckpointThrottle* pace,
+Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, CheckpointThrottle* pace,
                    ShardMeta& meta);
-// Passes `head` with its configuration to `taker`, then the values that WriteValues wrote. A thread
+// Passes `head` with its configuration to `sink`, then the values that WriteValues wrote. A thread
 // reads ahead. DATA_LOSS: the file is damaged or does not belong to this `meta` (the message names
 // file and error); chunks passed before are not verified.
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
-                  SnapshotSink& taker);
+                  SnapshotSink& sink);
 
 }  // namespace tandem::pserver

@@ -1,0 +1,46 @@
+// The row buckets (common/tables/row_buckets.h) of a table that a server keeps, and those of them
+// that it serves. A bucket that moves between servers is kept and not served.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/tables/row_buckets.h"
+#include "pserver/state/shard_types.h"
+
+namespace tandem::pserver {
+
+// Checks ids against the buckets. Each served bucket is kept. Not thread-safe.
+class BucketOwnership {
+ public:
+  using Buckets = std::bitset<kRowBuckets>;
+
+  // Keeps and serves the buckets of `spec`.
+  explicit BucketOwnership(const TableSpec& spec);
+
+  // Keeps a bucket and sets whether it is served.
+  void Keep(int bucket, bool served);
+  void Drop(int bucket);
+  bool serves(int bucket) const { return served_[static_cast<size_t>(bucket)]; }
+  bool ServesAny() const { return served_.any(); }
+  const Buckets& kept() const { return kept_; }
+
+  // INVALID_ARGUMENT: an id is outside [0, height), not in a bucket of this server, or
+  // (`ascending`) not above its predecessor; the message names the id. OUT_OF_RANGE: after Keep or
+  // Drop, this server does not serve the id.
+  Status CheckServed(std::span<const uint64_t> ids, bool ascending) const;
+  // As CheckServed, but accepts the ids of all kept buckets, in any order.
+  Status CheckKept(std::span<const uint64_t> ids) const;
+
+ private:
+  const std::string table_;
+  const uint64_t height_;  // rows of the table
+  const int begin_, end_;  // buckets of the spec
+  Buckets kept_, served_;
+  bool changed_ = false;  // Keep or Drop was called
+};
+
+}  // namespace tandem::pserver

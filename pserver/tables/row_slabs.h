@@ -1,0 +1,107 @@
+// Memory for rows of one length. A slab stores the floats of its rows contiguously, so a row of 16
+// floats is one cache line. After the floats come the id and the use data of each row, then one
+// mark byte per row for the caller. Rows have the indices [0, size()).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/prefetch.h"
+#include "common/base/require.h"
+#include "common/base/status.h"
+
+namespace tandem::pserver {
+
+// Versions are counted modulo 2^32.
+struct RowUse {
+  float show = 0, click = 0;  // counts of the accessor (row_accessor.h), after decay
+  uint32_t last = 0;          // the last version with a gradient
+};
+
+// Not thread-safe.
+class RowSlabs {
+ private:
+  struct Head {
+    uint64_t id;
+    float show;
+    uint32_t last;
+  };
+
+ public:
+  // Rows have `floats` values and, with `clicks`, store RowUse::click. There are at most
+  // `rows_max`.
+  RowSlabs(int64_t floats, bool clicks, uint32_t rows_max);
+  // Bytes of a row of `floats` values without its click.
+  static constexpr size_t BytesOfRow(int64_t floats) {
+    return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1;
+  }
+
+  // Adds `more` uninitialised rows. RESOURCE_EXHAUSTED: no memory, or too many rows; no row is
+  // added.
+  Status Grow(size_t more);
+  // Sets the id of a row, resets its use data and its mark.
+  void Init(uint32_t row, uint64_t id) {
+    head(row) = {id, 0, 0};
+    SetUse(row, {});
+    mark(row) = 0;
+  }
+  // Copies row `from` with its id, use data and mark to row `to`. REQUIRES: they differ.
+  void Copy(uint32_t from, uint32_t to);
+  // Removes the last row. Frees its slab if that is empty. REQUIRES: size() > 0.
+  void RemoveLast();
+
+  uint32_t size() const { return size_; }
+  size_t floats() const { return row_bytes_ / sizeof(float); }  // in a row
+  size_t bytes() const { return slabs_.size() * slab_bytes_; }  // in all slabs
+  float* values(uint32_t row) const {
+    return reinterpret_cast<float*>(Slab(row) + InSlab(row) * row_bytes_);
+  }
+  uint64_t id(uint32_t row) const { return head(row).id; }
+  RowUse Use(uint32_t row) const {
+    const Head& h = head(row);
+    return {h.show, clicks_ ? click(row) : 0, h.last};
+  }
+  void SetUse(uint32_t row, const RowUse& use) {
+    Head& h = head(row);
+    h.show = use.show;
+    h.last = use.last;
+    if (clicks_) click(row) = use.click;
+  }
+  uint8_t& mark(uint32_t row) const {
+    return reinterpret_cast<uint8_t*>(Slab(row) + marks_at_)[InSlab(row)];
+  }
+  // Prefetches the first two cache lines of the values; the hardware prefetches further ones.
+  void PrefetchValues(uint32_t row) const {
+    PrefetchLine(values(row));
+    if (row_bytes_ > 64) PrefetchLine(values(row) + 16);
+  }
+  void PrefetchUse(uint32_t row) const { PrefetchLine(&head(row)); }
+
+ private:
+  Status MakeRoom();  // allocates a slab if there is no room for one more row
+  std::byte* Slab(uint32_t row) const {
+    TD_REQUIRE(row < size_);
+    return slabs_[row >> slab_shift_].get();
+  }
+  size_t InSlab(uint32_t row) const { return row & slab_mask_; }
+  Head& head(uint32_t row) const {
+    return reinterpret_cast<Head*>(Slab(row) + heads_at_)[InSlab(row)];
+  }
+  float& click(uint32_t row) const {
+    return reinterpret_cast<float*>(Slab(row) + clicks_at_)[InSlab(row)];
+  }
+
+  const bool clicks_;
+  const uint32_t rows_max_;
+  const size_t row_bytes_;                              // floats only
+  int slab_shift_ = 0;                                  // rows per slab, as a power of two
+  uint32_t slab_mask_ = 0;                              // rows per slab, less 1
+  size_t heads_at_ = 0, clicks_at_ = 0, marks_at_ = 0;  // offsets in a slab
+  size_t slab_bytes_ = 0;
+  uint32_t size_ = 0;
+  std::vector<std::shared_ptr<std::byte>> slabs_;  // slabs of a block share its ownership
+};
+
+}  // namespace tandem::pserver

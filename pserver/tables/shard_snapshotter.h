@@ -1,0 +1,43 @@
+// Copies the values of a shard into a snapshot: at once, or in chunks while the values change.
+#pragma once
+
+#include <cstddef>
+
+#include "pserver/state/shard_types.h"
+#include "pserver/tables/dense_table.h"
+#include "pserver/tables/sparse_tables.h"
+
+namespace tandem::pserver {
+
+// Each function receives the snapshot with its head: configuration, version, base, and one entry in
+// `tables` for each table. For a snapshot in chunks, call Begin, then CopyChunk until it returns
+// true, then Finish; or Abandon at any time. Not thread-safe.
+class ShardSnapshotter {
+ public:
+  struct Position {  // where the next chunk begins
+    size_t slice = 0, table = 0;
+    int bucket = 0;
+  };
+
+  // `slices` and `tables` must outlive this.
+  ShardSnapshotter(DenseTable& slices, SparseTables& tables) : slices_(slices), tables_(tables) {}
+
+  // Copies all values into `snapshot`.
+  Status Copy(ShardSnapshot& snapshot);
+  // Copies only the rows from before the last update.
+  void CopyPreviousRows(ShardSnapshot& snapshot) const;
+
+  // The values as of Begin are copied. The slices and tables copy values before these change.
+  void Begin(const ShardSnapshot& snapshot);
+  // Copies about `bytes` more. Returns true if all values are copied.
+  StatusOr<bool> CopyChunk(const ShardSnapshot& snapshot, size_t bytes, Position& position);
+  // Moves the copies into `snapshot`. REQUIRES: CopyChunk returned true.
+  Status Finish(ShardSnapshot& snapshot);
+  void Abandon();
+
+ private:
+  DenseTable& slices_;
+  SparseTables& tables_;
+};
+
+}  // namespace tandem::pserver
