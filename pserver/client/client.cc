@@ -137,8 +137,8 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
     ConfigureRequest request;
     impl.FillConfigure(*impl.servers[i], mode, optimizer, &request);
     impl.FillTables(i, &request);
-    TD_RETURN_IF_ERROR(impl.CallAndWait(*impl.servers[i], "Configure", request, &replies[i],
-                                        impl.options.start_timeout));
+    TD_RETURN_IF_ERROR(impl.CallAndWait(*impl.servers[i], PserverCall::kConfigure, request,
+                                        &replies[i], impl.options.start_timeout));
   }
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.Learn(i, replies[i].map(), replies[i].generation());
@@ -169,8 +169,8 @@ Status PsClient::Impl::ChooseIncarnation() {
   uint64_t newest = 0;
   for (const auto& server : servers) {
     StatusReply reply;
-    TD_RETURN_IF_ERROR(
-        CallAndWait(*server, "GetStatus", StatusRequest(), &reply, options.start_timeout));
+    TD_RETURN_IF_ERROR(CallAndWait(*server, PserverCall::kGetStatus, StatusRequest(), &reply,
+                                   options.start_timeout));
     for (const TrainerStatus& t : reply.trainer()) {
       if (t.trainer_id() != static_cast<uint32_t>(options.trainer)) continue;
       newest = std::max<uint64_t>(newest, t.incarnation());
@@ -224,8 +224,8 @@ Status PsClient::Impl::OpenLanes() {
         OpenLaneRequest request;
         OpenLaneReply reply;
         FillCaller(&request);
-        TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], "OpenLane", request,
-                                       &reply, kInviteTimeout));
+        TD_RETURN_IF_ERROR(CallAndWait(*servers[static_cast<size_t>(index)], PserverCall::kOpenLane,
+                                       request, &reply, kInviteTimeout));
         return shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()};
       }));
   return OkStatus();
@@ -246,7 +246,7 @@ void PsClient::Impl::Close() {
 }
 
 std::shared_ptr<PsClient::Impl::SmallCall> PsClient::Impl::BeginCall(
-    const Server& server, const char* method, const google::protobuf::MessageLite& request,
+    const Server& server, PserverCall method, const google::protobuf::MessageLite& request,
     std::shared_ptr<google::protobuf::MessageLite> reply, Time deadline) {
   auto call = std::make_shared<SmallCall>(SmallCall{carrier->MakeEvent(), OkStatus()});
   Send(server, method, rpc::EncodedProto(request), deadline,
@@ -258,13 +258,13 @@ std::shared_ptr<PsClient::Impl::SmallCall> PsClient::Impl::BeginCall(
   return call;
 }
 
-Status PsClient::Impl::CallAndTake(const Server& server, const char* method,
+Status PsClient::Impl::CallAndTake(const Server& server, PserverCall method,
                                    const google::protobuf::MessageLite& request,
                                    std::shared_ptr<google::protobuf::MessageLite> reply,
                                    Duration timeout) {
   const auto call = BeginCall(server, method, request, reply, carrier->Now() + timeout + kGrace);
   if (call->ended->WaitUntil(carrier->Now() + timeout + 2 * kGrace)) return call->status;
-  return DeadlineExceeded("%s: %s did not end in time", server.name, method);
+  return DeadlineExceeded("%s: %s did not end in time", server.name, rpc::NameOf(method));
 }
 
 Status PsClient::Barrier(const std::string& name) {
@@ -278,7 +278,8 @@ Status PsClient::Barrier(const std::string& name) {
   }
   request.set_timeout_ms(
       static_cast<uint64_t>(std::max<int64_t>(1, Millis(impl_->call_timeout()))));
-  return impl_->CallAndWait(*impl_->servers[0], "Barrier", request, &reply, impl_->call_timeout());
+  return impl_->CallAndWait(*impl_->servers[0], PserverCall::kBarrier, request, &reply,
+                            impl_->call_timeout());
 }
 
 Status PsClient::Complete() {
@@ -287,11 +288,13 @@ Status PsClient::Complete() {
   Status first;
   for (Impl::Server* const server : impl_->AllServers()) {
     const auto reply = std::make_shared<CompleteReply>();
-    const auto told = impl_->CallOwner(*server, "Complete", request, reply, impl_->call_timeout());
+    const auto told =
+        impl_->CallOwner(*server, PserverCall::kComplete, request, reply, impl_->call_timeout());
     if (first.ok()) first = told.status();
     // A server that has left may still run and display completed trainers.
     if (!told.ok() || *told) continue;
-    (void)impl_->CallAndTake(*server, "Complete", request, reply, std::chrono::seconds(1));
+    (void)impl_->CallAndTake(*server, PserverCall::kComplete, request, reply,
+                             std::chrono::seconds(1));
   }
   return first;
 }
@@ -304,8 +307,9 @@ StatusOr<uint64_t> PsClient::Save(bool delta) {
   for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
     const auto reply = std::make_shared<SaveCheckpointReply>();
-    TD_ASSIGN_OR_RETURN(const bool saved, impl_->CallOwner(*server, "SaveCheckpoint", request,
-                                                           reply, impl_->options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool saved,
+                        impl_->CallOwner(*server, PserverCall::kSaveCheckpoint, request, reply,
+                                         impl_->options.start_timeout));
     if (saved) version = std::min<uint64_t>(version, reply->version());
   }
   return version;
@@ -318,8 +322,9 @@ StatusOr<uint64_t> PsClient::Restore() {
   for (Impl::Server* const server : impl_->AllServers()) {
     if (!impl_->owns_any(*server)) continue;
     const auto reply = std::make_shared<RestoreCheckpointReply>();
-    TD_ASSIGN_OR_RETURN(const bool back, impl_->CallOwner(*server, "RestoreCheckpoint", request,
-                                                          reply, impl_->options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool back,
+                        impl_->CallOwner(*server, PserverCall::kRestoreCheckpoint, request, reply,
+                                         impl_->options.start_timeout));
     if (!back) continue;
     if (impl_->cache) impl_->cache->Forget(static_cast<size_t>(server->index));
     version = std::min<uint64_t>(version, reply->version());
@@ -332,7 +337,7 @@ void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)
   const auto owner = std::find_if(servers.begin(), servers.end(),
                                   [this](const auto& s) { return impl_->owns_any(*s); });
   const Impl::Server& server = owner == servers.end() ? *servers[0] : **owner;
-  impl_->Send(server, "GetStatus", rpc::EncodedProto(StatusRequest()),
+  impl_->Send(server, PserverCall::kGetStatus, rpc::EncodedProto(StatusRequest()),
               impl_->carrier->Now() + impl_->options.step_timeout,
               [done = std::move(done)](const Status& status, codec::Fragments answer) {
                 StatusReply reply;
@@ -348,8 +353,9 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   std::vector<PsServerInfo> all;
   for (Impl::Server* const server : impl_->AllServers()) {
     const auto answer = std::make_shared<StatusReply>();
-    TD_ASSIGN_OR_RETURN(const bool told, impl_->CallOwner(*server, "GetStatus", StatusRequest(),
-                                                          answer, impl_->call_timeout()));
+    TD_ASSIGN_OR_RETURN(const bool told,
+                        impl_->CallOwner(*server, PserverCall::kGetStatus, StatusRequest(), answer,
+                                         impl_->call_timeout()));
     if (!told) continue;
     const StatusReply& reply = *answer;
     PsServerInfo info{server->address,

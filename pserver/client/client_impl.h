@@ -26,6 +26,8 @@
 
 namespace tandem::ps {
 
+using rpc::PserverCall;
+
 // Extra time for a server to reply after its own deadline, because its message is better than
 // "deadline exceeded".
 inline constexpr Duration kGrace = std::chrono::seconds(2);
@@ -123,18 +125,18 @@ struct PsClient::Impl {
   Status CheckStates(const std::vector<ConfigureReply>& replies, PsMode mode);
   // Calls PsChannel::Call and adds the server's name to errors. Waits if the server is still
   // receiving retransmitted pushes.
-  void Send(const Server& server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Send(const Server& server, PserverCall method, codec::EncodedMessage request, Time deadline,
             PsChannel::Take take);
   // Makes a small call. Blocks.
   template <typename Reply>
-  Status CallAndWait(const Server& server, const char* method,
+  Status CallAndWait(const Server& server, PserverCall method,
                      const google::protobuf::MessageLite& request, Reply* reply, Duration timeout) {
     const auto taken = std::make_shared<Reply>();
     TD_RETURN_IF_ERROR(CallAndTake(server, method, request, taken, timeout));
     *reply = std::move(*taken);
     return OkStatus();
   }
-  Status CallAndTake(const Server& server, const char* method,
+  Status CallAndTake(const Server& server, PserverCall method,
                      const google::protobuf::MessageLite& request,
                      std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
   // A call in progress; `status` is set before `ended`.
@@ -142,7 +144,7 @@ struct PsClient::Impl {
     std::unique_ptr<PsEvent> ended;
     Status status;
   };
-  std::shared_ptr<SmallCall> BeginCall(const Server& server, const char* method,
+  std::shared_ptr<SmallCall> BeginCall(const Server& server, PserverCall method,
                                        const google::protobuf::MessageLite& request,
                                        std::shared_ptr<google::protobuf::MessageLite> reply,
                                        Time deadline);
@@ -243,7 +245,7 @@ struct PsClient::Impl {
   // Makes a small call to a server. Returns false if the server has left the job. A server may
   // leave and stop during the call; the client therefore checks with the other servers once a
   // second.
-  StatusOr<bool> CallOwner(const Server& server, const char* method,
+  StatusOr<bool> CallOwner(const Server& server, PserverCall method,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
   // Exchanges with all servers, `rounds` times. The first round collects what each server knows

@@ -102,7 +102,7 @@ void PsClient::Impl::Exchange(const std::set<size_t>& with, std::function<void()
   request.set_min_step(told);
   const auto all = std::make_shared<Countdown>(with.size(), std::move(then));
   for (const size_t index : with) {
-    carrier->Call(static_cast<int>(index), "ExchangeMap", rpc::EncodedProto(request),
+    carrier->Call(static_cast<int>(index), PserverCall::kExchangeMap, rpc::EncodedProto(request),
                   carrier->Now() + kExchangeTimeout,
                   [this, index, all](const Status& status, codec::Fragments answer) {
                     ExchangeMapReply reply;
@@ -244,7 +244,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
     // The request is also sent without rows: the condition on the servers' version still applies,
     // and the reply contains the version.
     if (cache) TakeKept(index, pull->when, *part);
-    Send(server, "Pull", rpc::EncodedProto(part->request), pull->deadline,
+    Send(server, PserverCall::kPull, rpc::EncodedProto(part->request), pull->deadline,
          [this, index = index, part = part, &server, join, moved, gone](const Status& status,
                                                                         codec::Fragments answer) {
            if (HasMoved(status)) *moved = true;
@@ -282,15 +282,15 @@ Status PsClient::Impl::RefreshAddedServers() {
       FillCaller(&request);
       ToProto(Placement()->map, request.mutable_known());
       const auto reply = std::make_shared<ExchangeMapReply>();
-      TD_ASSIGN_OR_RETURN(const bool owns,
-                          CallOwner(*server, "ExchangeMap", request, reply, options.start_timeout));
+      TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(*server, PserverCall::kExchangeMap, request,
+                                                     reply, options.start_timeout));
       if (owns) Learn(static_cast<size_t>(server->index), reply->map(), reply->generation());
     }
   }
   return OkStatus();
 }
 
-StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, const char* method,
+StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, PserverCall method,
                                          const google::protobuf::MessageLite& request,
                                          std::shared_ptr<google::protobuf::MessageLite> reply,
                                          Duration timeout) {
@@ -299,7 +299,7 @@ StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, const char* metho
     const auto call = BeginCall(server, method, request, reply, give_up);
     while (!call->ended->WaitUntil(carrier->Now() + kExchangeTimeout)) {
       if (carrier->Now() >= give_up + kGrace) {
-        return DeadlineExceeded("%s: %s did not end in time", server.name, method);
+        return DeadlineExceeded("%s: %s did not end in time", server.name, rpc::NameOf(method));
       }
       TD_RETURN_IF_ERROR(ExchangeAndWait(0));
       if (HasLeft(server)) return false;

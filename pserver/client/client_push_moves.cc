@@ -116,7 +116,7 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
       Coded(push->part, push->step, push->learning_rate,
             push->pull == nullptr ? "" : push->pull->request.SerializeAsString());
   Place(push->part.server, coded);
-  Send(server, "Push", codec::EncodePush(coded, options.crc32c), push->deadline,
+  Send(server, PserverCall::kPush, codec::EncodePush(coded, options.crc32c), push->deadline,
        [this, push, &server](const Status& status, codec::Fragments answer) {
          if (HasMoved(status) && push->group != nullptr) return Refused(push);
          if (HasMoved(status)) return Redirect(push, status);

@@ -23,14 +23,14 @@ Duration PauseOf(int attempts) {
 
 struct PsClient::Impl::ReplayRetryCall {
   const Server& server;
-  const char* method;
+  PserverCall method;
   codec::EncodedMessage request;
   Time deadline;
   PsChannel::Take take;
   int attempts = 0;
 };
 
-void PsClient::Impl::Send(const Server& server, const char* method, codec::EncodedMessage request,
+void PsClient::Impl::Send(const Server& server, PserverCall method, codec::EncodedMessage request,
                           Time deadline, PsChannel::Take take) {
   if (reports) {
     ++waiting;
@@ -40,7 +40,7 @@ void PsClient::Impl::Send(const Server& server, const char* method, codec::Encod
     };
     ReportLater();
   }
-  const bool patient = kept != nullptr || std::string_view(method) == "Configure";
+  const bool patient = kept != nullptr || rpc::RowOf(method).patient;
   if (patient) {
     return SendWithReplayRetry(std::make_shared<ReplayRetryCall>(
         ReplayRetryCall{server, method, std::move(request), deadline, std::move(take)}));
@@ -140,7 +140,7 @@ void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
   SaveCheckpointRequest request;
   request.set_job(options.job);
   request.set_unless_kept(number);
-  Send(ServerAt(server), "SaveCheckpoint", rpc::EncodedProto(request),
+  Send(ServerAt(server), PserverCall::kSaveCheckpoint, rpc::EncodedProto(request),
        carrier->Now() + call_timeout(),
        [this, server](const Status& status, codec::Fragments answer) {
          SaveCheckpointReply reply;
@@ -206,8 +206,8 @@ void PsClient::Impl::SendNext(const std::shared_ptr<Resending>& all) {
   }
   const KeptPush& push = *all->pushes[next];
   const codec::CodedPush coded = Coded(push.part, push.step, push.learning_rate, "");
-  carrier->Call(static_cast<int>(all->server), "Push", codec::EncodePush(coded, options.crc32c),
-                carrier->Now() + call_timeout(),
+  carrier->Call(static_cast<int>(all->server), PserverCall::kPush,
+                codec::EncodePush(coded, options.crc32c), carrier->Now() + call_timeout(),
                 [this, all, next](const Status& status, codec::Fragments answer) {
                   PushNumbers numbers;
                   if (status.ok() && TakePushReply(nullptr, answer, &numbers).ok()) {

@@ -261,7 +261,8 @@ StatusOr<bool> PsClient::Impl::WaitForVersion(Server& server, uint64_t version) 
   PullRequest request;
   FillWhen({.version = version}, &request);
   request.add_rows()->set_variable(tables[0].variable);  // without ids
-  return CallOwner(server, "Pull", request, std::make_shared<PullReply>(), call_timeout());
+  return CallOwner(server, PserverCall::kPull, request, std::make_shared<PullReply>(),
+                   call_timeout());
 }
 
 Status PsClient::Impl::WaitForRows(uint64_t version) {
@@ -308,8 +309,8 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
     request.set_bucket_begin(bucket);
     request.set_bucket_end(end);
     request.set_slots(slots);
-    TD_ASSIGN_OR_RETURN(const bool owns,
-                        CallOwner(server, "PullTable", request, answer, options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool owns, CallOwner(server, PserverCall::kPullTable, request, answer,
+                                                   options.start_timeout));
     if (!owns) return OkStatus();
     const PullTableReply& reply = *answer;
     if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
@@ -421,8 +422,8 @@ class PsClient::Impl::InitRows {
   Status Send(bool last) {
     InitParamsReply reply;
     rows_->set_last(last);
-    TD_RETURN_IF_ERROR(impl_.CallAndWait(*impl_.servers[server_], "InitParams", request_, &reply,
-                                         impl_.options.start_timeout));
+    TD_RETURN_IF_ERROR(impl_.CallAndWait(*impl_.servers[server_], PserverCall::kInitParams,
+                                         request_, &reply, impl_.options.start_timeout));
     Begin(std::string(table()));
     return OkStatus();
   }

@@ -170,7 +170,7 @@ void PsClient::Impl::SendPull(std::shared_ptr<PullPart> part, DoneVersion done) 
   codec::EncodedMessage request = rpc::EncodedProto(part->request);
   if (part->deadline == Time()) part->deadline = carrier->Now() + call_timeout() + kGrace;
   const Time deadline = part->deadline;
-  Send(server, "Pull", std::move(request), deadline,
+  Send(server, PserverCall::kPull, std::move(request), deadline,
        [this, part = std::move(part), &server, done = std::move(done)](const Status& status,
                                                                        codec::Fragments answer) {
          const bool moved = HasMoved(status) && carrier->Now() < part->deadline;
@@ -316,8 +316,8 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
       TD_RETURN_IF_ERROR(FillSlots(slots, block, &request));
       const bool last = j + 1 == mine.size();
       if (!last && request.ByteSizeLong() < kInitBytesMax) continue;
-      TD_RETURN_IF_ERROR(
-          CallAndWait(*servers[i], "InitParams", request, &reply, options.start_timeout));
+      TD_RETURN_IF_ERROR(CallAndWait(*servers[i], PserverCall::kInitParams, request, &reply,
+                                     options.start_timeout));
       request.Clear();
     }
     if (!reply.initialised()) {
@@ -348,8 +348,8 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     impl.FillCaller(&request);
     request.set_timeout_ms(
         static_cast<uint64_t>(std::max<int64_t>(1, Millis(impl.options.start_timeout))));
-    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "WaitInit", request, reply,
-                                                        impl.options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, PserverCall::kWaitInit, request,
+                                                        reply, impl.options.start_timeout));
     if (!owns) continue;
     lowest = std::min<uint64_t>(lowest, reply->version());
   }
@@ -398,8 +398,8 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
     PullStateRequest request;
     const auto reply = std::make_shared<PullStateReply>();
     request.set_job(impl.options.job);
-    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, "PullState", request, reply,
-                                                        impl.options.start_timeout));
+    TD_ASSIGN_OR_RETURN(const bool owns, impl.CallOwner(*server, PserverCall::kPullState, request,
+                                                        reply, impl.options.start_timeout));
     if (!owns) continue;
     for (const SlotTensor& s : reply->slot()) {
       const auto it = impl.variable_index.find(s.variable());

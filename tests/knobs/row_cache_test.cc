@@ -91,7 +91,7 @@ class RowCachePulls : public pserver::PserverTest {
       options.row_cache_bytes = cache_bytes;
       options.row_cache_versions = versions;
       options.on_call = [&](const ps::PsCall& call) {
-        if (std::string(call.method) == "Pull") received += call.received;
+        if (call.call == rpc::PserverCall::kPull) received += call.received;
       };
       clients[t] = *Client(t, 2, options);
       EXPECT_TRUE(clients[t]->Configure({}, mode, {}, {table}).ok());

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/pserver_call.h"
 #include "pserver/client/placement/partition.h"
 
 namespace tandem::ps {
@@ -31,7 +32,7 @@ enum class PsTransport : uint8_t {
 // A call to one server, including its retries.
 struct PsCall {
   int server = 0;
-  const char* method = "";  // "Push", a literal
+  rpc::PserverCall call = rpc::PserverCall::kPush;
   Time begin, end;
   size_t sent = 0, received = 0;  // bytes of the messages
   bool ok = true;
@@ -43,6 +44,8 @@ struct PsCall {
     int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
   };
   Server at_server = {};
+
+  const char* method() const { return rpc::NameOf(call); }
 };
 
 struct PsOptions {

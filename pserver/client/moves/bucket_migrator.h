@@ -122,11 +122,11 @@ class BucketMigrator {
   Status Pause();  // before a call is repeated
   // Makes a call. Retries errors of a broken connection for up to `patience`.
   template <typename Request, typename Reply>
-  Status Call(int server, const char* method, const Request& request, Reply* reply,
+  Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply,
               Duration patience);
   template <typename Request, typename Reply>
-  Status Call(int server, const char* method, const Request& request, Reply* reply) {
-    return Call(server, method, request, reply, options_.patience);
+  Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply) {
+    return Call(server, call, request, reply, options_.patience);
   }
   std::string NameOf(int server) const;
 

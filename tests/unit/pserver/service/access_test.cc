@@ -96,12 +96,12 @@ TEST_F(AccessTest, EveryCallHasOneRow) {
   const auto* service =
       ConfigureRequest::descriptor()->file()->FindServiceByName("ParameterServer");
   ASSERT_NE(service, nullptr);
-  const auto& rows = AccessTable();
+  const auto rows = rpc::PserverCallTable();
   ASSERT_EQ(static_cast<size_t>(service->method_count()), rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(static_cast<size_t>(rows[i].call), i) << rows[i].method;
-    EXPECT_NE(service->FindMethodByName(rows[i].method), nullptr) << rows[i].method;
-    EXPECT_TRUE(Allowed().contains(rows[i].method)) << rows[i].method;
+    EXPECT_EQ(static_cast<size_t>(rows[i].call), i) << rows[i].name;
+    EXPECT_NE(service->FindMethodByName(rows[i].name), nullptr) << rows[i].name;
+    EXPECT_TRUE(Allowed().contains(rows[i].name)) << rows[i].name;
   }
 }
 
