@@ -41,7 +41,7 @@ install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserv
 # Installs pserver/client/client.h and the headers that it includes, and no others of the installed
 # libraries.
 foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/status.h common/rpc/channel.h
-        common/rpc/endpoint.h common/rpc/identity.h common/rpc/pserver_call.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
+        common/rpc/endpoint.h common/rpc/identity.h common/rpc/pserver_call.h common/rpc/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/table_rows.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT dev)
 endforeach()

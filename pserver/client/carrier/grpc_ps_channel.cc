@@ -84,13 +84,13 @@ StatusOr<std::unique_ptr<PsChannel>> GrpcPsChannel::Connect(
     const std::vector<std::string>& endpoints, const PsOptions& options) {
   auto carrier = std::unique_ptr<GrpcPsChannel>(new GrpcPsChannel(options));
   TD_ASSIGN_OR_RETURN(carrier->credentials_,
-                      rpc::MakeCredentials(options.tls, carrier->ServerUri()));
+                      rpc::MakeCredentials(options.security.tls, carrier->ServerUri()));
   for (const std::string& text : endpoints) {
     const auto index = static_cast<int>(carrier->servers_.size());
     TD_ASSIGN_OR_RETURN(auto server, carrier->MakeServer(index, text));
     carrier->servers_.push_back(std::move(server));
   }
-  if (options.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
+  if (options.patience.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
   return std::unique_ptr<PsChannel>(std::move(carrier));
 }
 
@@ -100,13 +100,13 @@ StatusOr<std::unique_ptr<GrpcPsChannel::Server>> GrpcPsChannel::MakeServer(
   server->index = index;
   TD_ASSIGN_OR_RETURN(server->endpoint, rpc::ParseEndpoint(address));
   server->name = PserverName(index, address);
-  TD_RETURN_IF_ERROR(Annotate(
-      rpc::CheckSendsInTheClear(server->endpoint, options_.tls, options_.insecure_allow_network),
-      server->name));
+  TD_RETURN_IF_ERROR(Annotate(rpc::CheckSendsInTheClear(server->endpoint, options_.security.tls,
+                                                        options_.security.insecure_allow_network),
+                              server->name));
   server->raw.channel = rpc::MakeChannel(server->endpoint, credentials_);
-  if (!options_.secret.empty()) {
-    server->raw.session =
-        std::make_shared<ClientSession>(options_.secret, options_.job, ToString(server->endpoint));
+  if (!options_.security.secret.empty()) {
+    server->raw.session = std::make_shared<ClientSession>(options_.security.secret, options_.job,
+                                                          ToString(server->endpoint));
   }
   return server;
 }
@@ -121,6 +121,7 @@ Status GrpcPsChannel::AddServer(int server, const std::string& address) {
 GrpcPsChannel::Server& GrpcPsChannel::ServerAt(int index) {
   if (static_cast<size_t>(index) < servers_.size()) return *servers_[static_cast<size_t>(index)];
   MutexLock lock(mu_);
+  TD_REQUIRE(added_.contains(index));
   return *added_.at(index);
 }
 
@@ -151,7 +152,7 @@ void GrpcPsChannel::After(Duration pause, std::function<void()> then) {
 }
 
 std::string GrpcPsChannel::ServerUri() const {
-  return options_.tls.enabled() ? rpc::ToUri({options_.job, rpc::PeerRole::kPserver}) : "";
+  return options_.security.tls.enabled() ? rpc::ToUri({options_.job, rpc::PeerRole::kPserver}) : "";
 }
 
 Status GrpcPsChannel::WaitForServers() {
@@ -161,28 +162,28 @@ Status GrpcPsChannel::WaitForServers() {
 }
 
 Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
-  const Time deadline = start + options_.start_timeout;
+  const Time deadline = start + options_.patience.start_timeout;
   Time next_message = SteadyNow() + std::chrono::milliseconds(500);
   while (
       !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
-    if (options_.stop && options_.stop())
+    if (options_.callbacks.stop && options_.callbacks.stop())
       return Cancelled("told to stop while %s was away", server.name);
     if (now >= deadline) {
       return Unavailable(
           "%s did not answer for %.0f s: is it running, is the address right? [TD4001]",
-          server.name, Seconds(options_.start_timeout));
+          server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
     // Reports an error at once if waiting cannot resolve it.
-    const Status probe = rpc::ProbeConnection(server.endpoint, options_.tls, ServerUri());
+    const Status probe = rpc::ProbeConnection(server.endpoint, options_.security.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
     next_message = SteadyNow() + std::chrono::seconds(1);
-    if (options_.on_wait) {
-      options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", server.name,
-                                       Seconds(SteadyNow() - start),
-                                       Seconds(options_.start_timeout)));
+    if (options_.callbacks.on_wait) {
+      options_.callbacks.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", server.name,
+                                                 Seconds(SteadyNow() - start),
+                                                 Seconds(options_.patience.start_timeout)));
     }
   }
   return OkStatus();
@@ -195,7 +196,7 @@ StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
         server->name, [invite, index = server->index] { return invite(index); });
   }
   const bool asked_for = options_.transport == PsTransport::kShm;
-  const Time until = SteadyNow() + (asked_for ? options_.start_timeout : Duration::zero());
+  const Time until = SteadyNow() + (asked_for ? options_.patience.start_timeout : Duration::zero());
   int lanes = 0;
   for (auto& server : servers_) {
     const Status opened = server->lane->WaitForFirst(until);
@@ -236,7 +237,7 @@ PsChannel::Take GrpcPsChannel::Observed(const Server& server, rpc::PserverCall c
     record.received = BytesOf(answer);
     record.ok = status.ok();
     if (record.ok) record.at_server = AtServer(record.call, answer);
-    options_.on_call(record);
+    options_.callbacks.on_call(record);
     take(status, answer);
   };
 }
@@ -244,7 +245,7 @@ PsChannel::Take GrpcPsChannel::Observed(const Server& server, rpc::PserverCall c
 void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessage request,
                          Time deadline, Take take) {
   Server& to = ServerAt(server);
-  if (options_.on_call) take = Observed(to, call, request.bytes(), std::move(take));
+  if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
   // Checks the call first: other calls open shm RPC connections and may run concurrently.
   if (rpc::RowOf(call).carries_values && to.lane != nullptr) {
     return CallByShm(to, call, std::move(request), deadline, std::move(take));
@@ -293,7 +294,7 @@ void GrpcPsChannel::CallByGrpc(Server& server, rpc::PserverCall call, codec::Enc
   if (id == 0) return take(Cancelled("the client is going away"), {});
   auto made = RawCall::Start(
       WaitGroup::Take(call_leases_), server.raw, call, rpc::ToByteBuffer(std::move(request)),
-      CallRetries(options_.retries, deadline, retry_stream_ + id),
+      CallRetries(options_.patience.retries, deadline, retry_stream_ + id),
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
         take(status, rpc::ReceivedMessage(bytes).fragments());
         EndCall(id);

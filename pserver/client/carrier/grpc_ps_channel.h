@@ -57,7 +57,7 @@ class GrpcPsChannel final : public PsChannel {
   std::string ServerUri() const;  // identity that a TLS server must have; "": any
   void CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                   Time deadline, Take take);
-  // Wraps `take` so that options.on_call is called first.
+  // Wraps `take` so that options.callbacks.on_call is called first.
   Take Observed(const Server& server, rpc::PserverCall call, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;

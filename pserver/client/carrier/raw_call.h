@@ -106,7 +106,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   const grpc::ByteBuffer introduction_ = rpc::SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
-  std::string last_error_;  // of the previous attempt
+  std::string last_error_;  // error of the previous attempt
 
   Mutex mu_;
   bool cancelled_ TD_GUARDED_BY(mu_) = false;
