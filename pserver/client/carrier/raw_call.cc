@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 
@@ -32,6 +33,7 @@ void Introduction::End(bool known) {
   std::vector<std::function<void(bool)>> waiting;
   {
     MutexLock lock(mu_);
+    TD_REQUIRE(under_way_);
     under_way_ = false;
     waiting.swap(waiting_);
   }
@@ -202,6 +204,7 @@ void RawCall::Failed(const grpc::Status& status, const Status& why) {
 
 void RawCall::Finish(Status status) {
   EndIntroduction(false);
+  TD_REQUIRE(done_ != nullptr);
   Done done = std::exchange(done_, nullptr);
   done(std::move(status), reply_);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/base/step_number.h"
 #include "common/codec/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
@@ -48,6 +49,7 @@ std::map<int, uint64_t> SliceBytes(const ExchangeMapReply& reply) {
 }  // namespace
 
 std::string BucketMigrator::NameOf(int server) const {
+  TD_REQUIRE(server >= 0 && static_cast<size_t>(server) < addresses_.size());
   return PserverName(server, addresses_[static_cast<size_t>(server)]);
 }
 
@@ -310,6 +312,7 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
 
 size_t BucketMigrator::EndOfParcel(const BucketTransfer& transfer, size_t begin,
                                    uint64_t row_bucket_bytes) const {
+  TD_REQUIRE(begin < transfer.buckets.size());
   size_t end = begin;
   for (uint64_t bytes = 0; end < transfer.buckets.size() && end - begin < kBucketsInParcel; ++end) {
     const auto slice = slice_bytes_.find(transfer.buckets[end]);
