@@ -131,7 +131,6 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
       "common/rpc/grpc_status.h",
       "kernels/ops/cpu/dnnl_program.h",
       "pserver/client/carrier/blocking_call.h",
-      "pserver/client/client_impl.h",
       "pserver/client/carrier/grpc_ps_channel.h",
       "pserver/client/carrier/raw_call.h",
   };

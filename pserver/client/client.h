@@ -18,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "pserver/client/carrier/options.h"
+#include "pserver/client/table_rows.h"
 
 namespace tandem::ps {
 
@@ -32,7 +33,7 @@ struct PsOptimizer {
 struct PsTensor {
   std::string variable;
   float* data = nullptr;
-  int64_t numel = 0;  // of the whole variable
+  int64_t numel = 0;  // elements of the whole variable
 };
 struct PsConstTensor {
   std::string variable;
@@ -64,32 +65,6 @@ struct PsRows {
   std::vector<int64_t> ids;
   std::vector<float*> to;
 };
-// Rows with their slots. For each row, `content` holds its values, then its slots.
-struct PsTableRows {
-  std::string variable;
-  std::vector<uint64_t> ids;
-  std::vector<float> content;
-  std::vector<std::string> slots;  // names of the slots in `content`
-  std::vector<float> slot_start;   // initial values of the slots
-  // Use data of each row (TableRows of proto/pserver.proto); empty: no use data.
-  struct Use {
-    float show = 1;
-    uint32_t age = 0;
-    float click = 0;
-    // accessor=ctr: the row has only its first value and the first value of each slot
-    bool brief = false;
-    friend bool operator==(const Use&, const Use&) = default;
-  };
-  std::vector<Use> use;
-  struct Waiting {
-    uint64_t id = 0;
-    uint32_t seen = 0, age = 0;
-  };
-  std::vector<Waiting> waiting;
-
-  // Offsets in `content` at which the rows begin, followed by the end.
-  std::vector<size_t> Begins() const;
-};
 using RowSink = std::function<Status(const PsTableRows& rows)>;
 // Sends the initial rows of all tables to `take` in pieces. Called once for each server.
 using RowSource = std::function<Status(const RowSink& take)>;
@@ -120,7 +95,7 @@ struct PsServerInfo {
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
   size_t slices = 0;
   int64_t elements = 0;
-  uint64_t rows = 0, row_bytes = 0;  // of all tables
+  uint64_t rows = 0, row_bytes = 0;  // sums over all tables
   // As in TableStatus of proto/pserver.proto.
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
 };

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::ps {
 namespace {
 
@@ -53,7 +55,9 @@ PushPart PushRetransmitBuffer::Keep(KeptPush push) {
   }
   const auto kept = std::make_shared<KeptPush>(std::move(push));
   MutexLock lock(mu_);
-  pushes_[kept->part.server][kept->part.sequence] = kept;
+  TD_REQUIRE(steps_.contains(kept->step));
+  const auto [it, is_new] = pushes_[kept->part.server].try_emplace(kept->part.sequence, kept);
+  TD_REQUIRE(is_new);
   return kept->part;
 }
 
@@ -62,8 +66,10 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
   const auto it = pushes.find(sequence);
   if (it == pushes.end()) return;
   KeptPush& push = *it->second;
+  TD_REQUIRE(bytes_ >= push.part.bytes);
   bytes_ -= push.part.bytes;
   const auto step = steps_.find(push.step);
+  TD_REQUIRE(step != steps_.end());
   if (--step->second == 0) steps_.erase(step);
   for (const codec::CodedSlice& s : push.part.slices) {
     const size_t bytes = s.desc.bytes();

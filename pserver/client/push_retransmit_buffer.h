@@ -10,22 +10,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/codec/tensor_codec.h"
+#include "pserver/client/push_part.h"
 
 namespace tandem::ps {
-
-// A push to one server, or one of several if it exceeds the message size.
-struct PushPart {
-  size_t server;
-  std::vector<codec::CodedSlice> slices;
-  size_t bytes = 0;
-  // Fields of PushRequest (proto/pserver.proto).
-  uint64_t sequence = 0;
-  uint64_t generation = 0;
-  uint32_t origin_server = 0;
-  uint64_t origin_sequence = 0;
-  std::vector<uint64_t> sent = {}, ended = {};
-};
 
 struct KeptPush {
   PushPart part;  // the buffer keeps its memory
@@ -42,7 +29,8 @@ class PushRetransmitBuffer {
   // Reserves room for a push of `bytes`. Returns false if there is not enough. All parts of one
   // step are kept regardless of their size, because no checkpoint may hold only some of them.
   bool Reserve(uint64_t step, size_t bytes);
-  // REQUIRES: Reserve. Copies dense values and shares rows. Returns the part with this memory.
+  // REQUIRES: Reserve for this step. Copies dense values and shares rows. Returns the part with
+  // this memory.
   PushPart Keep(KeptPush push);
   void Answered(size_t server, uint64_t sequence, uint64_t number);
   // It is unknown whether the server accepted the push. The buffer keeps the push as long as a

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
 
 namespace tandem::ps {
@@ -14,6 +15,19 @@ constexpr size_t kNobody = SIZE_MAX;  // no owner
 
 size_t RowCache::BytesOfRow(int64_t dim) {
   return static_cast<size_t>(dim) * sizeof(float) + sizeof(Row) + kRowIndexBytes;
+}
+
+StatusOr<std::unique_ptr<RowCache>> RowCache::Make(Options options,
+                                                   const std::vector<PsTable>& tables) {
+  if (options.bytes == 0 || tables.empty()) return nullptr;
+  std::vector<int64_t> dims;
+  for (const PsTable& table : tables) {
+    dims.push_back(table.dim);
+    if (options.bytes / tables.size() >= BytesOfRow(table.dim)) continue;
+    return InvalidArgument("row_cache_bytes %d: a row of table %s, one of %d, takes %d bytes",
+                           options.bytes, table.variable, tables.size(), BytesOfRow(table.dim));
+  }
+  return std::make_unique<RowCache>(options, dims);
 }
 
 RowCache::RowCache(Options options, const std::vector<int64_t>& dims) : options_(options) {
@@ -29,6 +43,7 @@ std::vector<size_t> RowCache::Take(size_t index, size_t server, uint64_t version
                                    std::span<const uint64_t> ids, std::span<float* const> to) {
   std::vector<size_t> missing;
   MutexLock lock(mu_);
+  TD_REQUIRE(index < tables_.size() && ids.size() == to.size());
   Table& table = tables_[index];
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto found = table.index.find(ids[i]);
@@ -67,6 +82,7 @@ uint32_t RowCache::MakeRoom(Table& table) {
 void RowCache::Put(size_t index, size_t server, uint64_t version, std::span<const uint64_t> ids,
                    std::span<float* const> values) {
   MutexLock lock(mu_);
+  TD_REQUIRE(index < tables_.size() && ids.size() == values.size());
   Table& table = tables_[index];
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto found = table.index.find(ids[i]);

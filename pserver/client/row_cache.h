@@ -9,6 +9,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "pserver/client/client.h"
 
 namespace tandem::ps {
 
@@ -24,6 +26,10 @@ class RowCache {
     uint64_t hits = 0, misses = 0;
   };
 
+  // Null: the options have no bytes, or there are no tables. INVALID_ARGUMENT: the share of a table
+  // has no room for a row.
+  static StatusOr<std::unique_ptr<RowCache>> Make(Options options,
+                                                  const std::vector<PsTable>& tables);
   // Bytes of a row of `dim` floats, with its part of the index at the lowest load.
   static size_t BytesOfRow(int64_t dim);
   // `dims`: floats per row, by table. REQUIRES: each share has room for at least one row.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem::ps {
@@ -38,6 +39,7 @@ std::vector<size_t> PsTableRows::Begins() const {
 }
 
 PsTableRows RowsFromProto(const TableRows& rows) {
+  TD_REQUIRE(HasConsistentLengths(rows));
   PsTableRows page{.variable = rows.variable(), .ids = {rows.id().begin(), rows.id().end()}};
   page.content.resize(rows.content().size() / sizeof(float));
   std::copy(rows.content().begin(), rows.content().end(),

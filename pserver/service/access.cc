@@ -6,53 +6,25 @@
 
 namespace tandem::pserver {
 
-const std::vector<AccessRow>& AccessTable() {
-  using enum rpc::PeerRole;
-  static const std::vector<AccessRow> rows = {
-      {PserverCall::kConfigure, "Configure", {kTrainer}},
-      {PserverCall::kInitParams, "InitParams", {kTrainer}},
-      {PserverCall::kWaitInit, "WaitInit", {kTrainer}},
-      {PserverCall::kPush, "Push", {kTrainer}},
-      {PserverCall::kPull, "Pull", {kTrainer, kAdmin}},
-      {PserverCall::kBarrier, "Barrier", {kTrainer}},
-      {PserverCall::kComplete, "Complete", {kTrainer}},
-      {PserverCall::kGetStatus, "GetStatus", {kTrainer, kObserver, kAdmin}},
-      {PserverCall::kSaveCheckpoint, "SaveCheckpoint", {kTrainer, kAdmin}},
-      {PserverCall::kRestoreCheckpoint, "RestoreCheckpoint", {kAdmin}},
-      {PserverCall::kPullState, "PullState", {kTrainer, kAdmin}},
-      {PserverCall::kPullTable, "PullTable", {kTrainer, kAdmin}},
-      {PserverCall::kOpenLane, "OpenLane", {kTrainer}},
-      {PserverCall::kExchangeMap, "ExchangeMap", {kTrainer, kAdmin}},
-      {PserverCall::kFreezeBuckets, "FreezeBuckets", {kAdmin}},
-      {PserverCall::kOfferBuckets, "OfferBuckets", {kAdmin}},
-      {PserverCall::kReleaseBuckets, "ReleaseBuckets", {kAdmin}},
-      {PserverCall::kRefuseBuckets, "RefuseBuckets", {kAdmin}},
-      {PserverCall::kHoldPushes, "HoldPushes", {kAdmin}},
-      {PserverCall::kTakeCut, "TakeCut", {kAdmin}},
-      {PserverCall::kOpenSession, "OpenSession", {kTrainer, kObserver, kAdmin}},
-  };
-  return rows;
-}
-
 Status CheckAccess(PserverCall call, const std::string& job,
                    std::span<const std::string_view> uris) {
-  const AccessRow& row = AccessTable()[static_cast<size_t>(call)];
+  const rpc::PserverCallRow& row = rpc::RowOf(call);
   if (uris.size() != 1) {
     return PermissionDenied(
         "%s: the caller's certificate has %d URIs; expected one that names role and job; hint: "
         "tandem certs issue DIR --job=%s --role=%s",
-        row.method, uris.size(), job, rpc::RoleName(row.roles.back()));
+        row.name, uris.size(), job, rpc::RoleName(row.roles.back()));
   }
   const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
   if (!caller.ok()) {
-    return PermissionDenied("%s: the caller's certificate names no role in a job: %s", row.method,
+    return PermissionDenied("%s: the caller's certificate names no role in a job: %s", row.name,
                             std::string(caller.status().message()));
   }
   if (caller->job != job) {
     return PermissionDenied(
         "%s: the caller is %s of job \"%s\", this server serves job \"%s\" [TD6009]; hint: another "
         "address, or tandem certs issue DIR --job=%s --role=%s",
-        row.method, rpc::RoleName(caller->role), caller->job, job, job,
+        row.name, rpc::RoleName(caller->role), caller->job, job, job,
         rpc::RoleName(row.roles.back()));
   }
   if (std::find(row.roles.begin(), row.roles.end(), caller->role) != row.roles.end()) {
@@ -63,7 +35,7 @@ Status CheckAccess(PserverCall call, const std::string& job,
   return PermissionDenied(
       "%s: the caller has role %s of job \"%s\", and this needs role %s [TD6009]; hint: tandem "
       "certs issue DIR --job=%s --role=%s",
-      row.method, rpc::RoleName(caller->role), job, needed, job, rpc::RoleName(row.roles.back()));
+      row.name, rpc::RoleName(caller->role), job, needed, job, rpc::RoleName(row.roles.back()));
 }
 
 }  // namespace tandem::pserver

@@ -7,8 +7,8 @@ namespace tandem::pserver {
 CallMetrics::CallMetrics(Metrics& metrics) {
   const std::vector<double> bounds = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01,
                                       0.03, 0.1,  0.3,  1,    3,    10,   60};
-  for (const AccessRow& row : AccessTable()) {
-    const Metrics::Labels labels = {{"call", row.method}};
+  for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
+    const Metrics::Labels labels = {{"call", row.name}};
     calls_.push_back({metrics.GetHistogram("tandem_pserver_call_seconds",
                                            "Time from a call to its answer", bounds, labels),
                       metrics.GetCounter("tandem_pserver_call_errors_total",

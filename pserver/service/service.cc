@@ -287,7 +287,7 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   const auto& metadata = context.client_metadata();
   if (const auto stamp = metadata.find(rpc::kStampMetadata); stamp != metadata.end()) {
     return options_.sessions->Check({stamp->second.data(), stamp->second.size()},
-                                    AccessTable()[static_cast<size_t>(call)].method);
+                                    rpc::NameOf(call));
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
@@ -334,7 +334,7 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
                              bool has_secret, Finish finish) const {
   rpc::AuditRecord record;
   record.job = shard_.Job();
-  record.call = AccessTable()[static_cast<size_t>(call)].method;
+  record.call = rpc::NameOf(call);
   record.peer = context.peer();
   record.proof = "nothing";
   if (const std::vector<std::string> uris = UrisOf(context); !uris.empty()) {

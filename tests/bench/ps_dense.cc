@@ -169,7 +169,7 @@ Status MeasureTls(const Values& gradients, double seconds, Report& report) {
     ps::PsOptions options;
     options.transport = ps::PsTransport::kGrpc;
     served.rpc.tls = authority.Issue(options.job, rpc::PeerRole::kPserver);
-    options.tls = authority.Issue(options.job, rpc::PeerRole::kTrainer);
+    options.security.tls = authority.Issue(options.job, rpc::PeerRole::kTrainer);
     DensePs tandem;
     measured = tandem.Start(served, options);
     if (measured.ok()) {

@@ -45,7 +45,7 @@ class CutTest : public JobTest {
     options.job = "cut";
     options.trainer = trainer;
     options.trainers = kTrainers;
-    options.retries = 100000;
+    options.patience.retries = 100000;
     options.transport = trainer == 0 ? ps::PsTransport::kAuto : ps::PsTransport::kGrpc;
     options.split_messages = trainer == 0;
     auto client = ps::PsClient::Connect(endpoints_, options);

@@ -70,7 +70,7 @@ class LedgerTest : public JobTest {
     options.job = "ledger";
     options.trainer = trainer;
     options.trainers = kTrainers;
-    options.retries = 100000;
+    options.patience.retries = 100000;
     // Both transports at once.
     options.transport = trainer == 0 ? ps::PsTransport::kShm : ps::PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;

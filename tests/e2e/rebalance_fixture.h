@@ -51,7 +51,7 @@ class RebalanceTest : public JobTest {
     options.job = "rebalance";
     options.trainer = trainer;
     options.trainers = kTrainers;
-    options.retries = 100000;
+    options.patience.retries = 100000;
     options.transport = trainer == 0 ? ps::PsTransport::kAuto : ps::PsTransport::kGrpc;
     options.partition.min_block_size = 1000;
     auto client = ps::PsClient::Connect({endpoints_[0], endpoints_[1]}, options);

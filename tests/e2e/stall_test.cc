@@ -42,7 +42,7 @@ class StallTest : public JobTest {
     ps::PsOptions options;
     options.trainer = trainer;
     options.trainers = trainers;
-    options.step_timeout = options.start_timeout = kStepTimeout;
+    options.patience.step_timeout = options.patience.start_timeout = kStepTimeout;
     options.transport = transport;
     if (change) change(options);
     auto client = ps::PsClient::Connect({endpoint_}, options);
@@ -136,8 +136,8 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   std::promise<std::pair<int, Duration>> told;
   std::atomic<bool> once{false};
   auto client = Client(ps::PsTransport::kAuto, 0, 1, [&](ps::PsOptions& options) {
-    options.replace_timeout = std::chrono::seconds(60);
-    options.on_silent = [&](int server, Duration silent) {
+    options.patience.replace_timeout = std::chrono::seconds(60);
+    options.callbacks.on_silent = [&](int server, Duration silent) {
       if (!once.exchange(true)) told.set_value({server, silent});
     };
   });

@@ -418,10 +418,10 @@ TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
 
 TEST(PsCalls, LaunchBarrier) {
   ps::PsOptions options;
-  options.start_timeout = milliseconds(300);
+  options.patience.start_timeout = milliseconds(300);
   EXPECT_EQ(ps::PsClient::Connect({"127.0.0.1:1"}, options).status().code(),
             StatusCode::kUnavailable);
-  options.wait_for_servers = false;
+  options.patience.wait_for_servers = false;
   const auto client = ps::PsClient::Connect({"127.0.0.1:1"}, options);
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
@@ -434,10 +434,10 @@ TEST(PsCalls, RpcRetryTimes) {
     Metrics metrics;
     std::unique_ptr<pserver::Pserver> server = *pserver::Pserver::Start({}, metrics);
     ps::PsOptions options;
-    options.retries = retries;
+    options.patience.retries = retries;
     options.trainers = 2;
     // Maximum time to wait for another server; or no wait at all.
-    options.step_timeout = retries == 1 ? milliseconds(4000) : milliseconds(120000);
+    options.patience.step_timeout = retries == 1 ? milliseconds(4000) : milliseconds(120000);
     auto client = *ps::PsClient::Connect({ToString(server->endpoint())}, options);
     ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
     const Time begin = SteadyNow();

@@ -20,7 +20,7 @@ class DcAsgdTest : public pserver::PserverTest,
     StartServers(1, options);
     for (int t : {0, 1}) {
       ps::PsOptions ps{.transport = GetParam()};
-      ps.delay_compensation = strength;
+      ps.rules.delay_compensation = strength;
       clients_[t] = *Client(t, 2, ps);
       const Status status =
           clients_[t]->Configure({{"w", Shape{1}}}, ps::PsMode::kASync, {}).status();
@@ -113,7 +113,7 @@ TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
     std::vector<float> pulled(kTrainers, 1.0f);
     for (int t = 0; t < kTrainers; ++t) {
       ps::PsOptions options{.trainer = t, .trainers = kTrainers};
-      options.delay_compensation = strength;
+      options.rules.delay_compensation = strength;
       clients.push_back(*ps::PsClient::Connect({ToString(server->endpoint())}, options));
       CHECK(clients[t]->Configure({{"w", Shape{1}}}, ps::PsMode::kASync, {}).ok());
     }

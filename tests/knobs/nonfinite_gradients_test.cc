@@ -36,7 +36,7 @@ class NonfiniteTest : public pserver::PserverTest,
     const ps::PsTable table{.variable = "emb", .height = 100, .dim = 2};
     for (int t : {0, 1}) {
       ps::PsOptions ps{.transport = std::get<1>(GetParam())};
-      ps.nonfinite = policy;
+      ps.rules.nonfinite = policy;
       clients_[t] = *Client(t, 2, ps);
       const auto state =
           clients_[t]->Configure({{"w", Shape{4}}}, std::get<0>(GetParam()), {}, {table});

@@ -88,10 +88,10 @@ class RowCachePulls : public pserver::PserverTest {
                             .b = 1};
     for (int t : {0, 1}) {
       ps::PsOptions options;
-      options.row_cache_bytes = cache_bytes;
-      options.row_cache_versions = versions;
-      options.on_call = [&](const ps::PsCall& call) {
-        if (std::string(call.method) == "Pull") received += call.received;
+      options.row_cache.bytes = cache_bytes;
+      options.row_cache.versions = versions;
+      options.callbacks.on_call = [&](const ps::PsCall& call) {
+        if (call.call == rpc::PserverCall::kPull) received += call.received;
       };
       clients[t] = *Client(t, 2, options);
       EXPECT_TRUE(clients[t]->Configure({}, mode, {}, {table}).ok());
@@ -189,7 +189,7 @@ TEST_F(RowCachePulls, InASyncModeZeroKeepsNothing) {
 
 TEST_F(RowCachePulls, TooLittleMemoryIsRefused) {
   StartServers(1);
-  auto client = *Client(0, 1, {.row_cache_bytes = 10});
+  auto client = *Client(0, 1, {.row_cache = {.bytes = 10}});
   const ps::PsTable table{.variable = "emb", .height = kHeight, .dim = kDim};
   EXPECT_THAT(std::string(client->Configure({}, ps::PsMode::kSync, {}, {table}).status().message()),
               HasSubstr("a row of table emb"));

@@ -63,9 +63,9 @@ TEST_F(RpcProfilerTest, TheTableAddsUpCallsOfOneKind) {
   const Time t = SteadyNow();
   const auto ms = [](int n) { return std::chrono::milliseconds(n); };
   RpcLog log(/*keep=*/true);
-  log.Add({1, "Push", t, t + ms(2), 100, 10, true});
-  log.Add({1, "Push", t + ms(5), t + ms(9), 300, 30, false});
-  log.Add({0, "Pull", t + ms(20), t + ms(21), 1, 1, true});
+  log.Add({1, rpc::PserverCall::kPush, t, t + ms(2), 100, 10, true});
+  log.Add({1, rpc::PserverCall::kPush, t + ms(5), t + ms(9), 300, 30, false});
+  log.Add({0, rpc::PserverCall::kPull, t + ms(20), t + ms(21), 1, 1, true});
   EXPECT_THAT(RpcTable(log.Between(t, t + ms(10))),
               ContainsRegex("Push +1 +2 +1 +6.000 +2.000 +4.000 +3.000 +200 +20\n$"));
   EXPECT_EQ(RpcTable(log.Between(t + ms(10), t + ms(20))), "");

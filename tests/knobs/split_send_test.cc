@@ -32,10 +32,10 @@ class SplitSendTest : public pserver::PserverTest,
       ps::PsOptions options{.transport = GetParam()};
       options.split_messages = split;
       if (t == 0) {
-        options.on_call = [&](const ps::PsCall& call) {
+        options.callbacks.on_call = [&](const ps::PsCall& call) {
           const MutexLock lock(mu);
-          ++run.calls[call.method];
-          const bool push = std::string(call.method) == "Push";
+          ++run.calls[call.method()];
+          const bool push = call.call == rpc::PserverCall::kPush;
           run.bare_answers += push && call.received < 11 * sizeof(float);  // the smallest slice
         };
       }

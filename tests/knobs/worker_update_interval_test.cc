@@ -22,7 +22,8 @@ class SilentTrainerTest : public pserver::PserverTest {
   void Connect(ps::PsMode mode, Duration lost_after) {
     StartServers(1);
     for (int t : {0, 1}) {
-      clients_[t] = *Client(t, 2, {.step_timeout = kLong, .lost_after = lost_after});
+      clients_[t] =
+          *Client(t, 2, {.patience = {.step_timeout = kLong}, .rules = {.lost_after = lost_after}});
       ASSERT_TRUE(clients_[t]->Configure({{"w", Shape{1}}}, mode, {}).ok());
     }
     for (int t : {0, 1}) {

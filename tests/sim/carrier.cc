@@ -51,12 +51,13 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
       }
       return;
     }
-    world.Note(method, static_cast<uint64_t>(process->node()) << 32 | static_cast<uint64_t>(server),
+    world.Note(rpc::NameOf(call),
+               static_cast<uint64_t>(process->node()) << 32 | static_cast<uint64_t>(server),
                Crc32c(0, request.data(), request.size()));
     to.OnDeath([weak = weak_from_this(), attempt] {
       if (const auto self = weak.lock()) self->Break(attempt);
     });
-    to.Handle(method, request,
+    to.Handle(call, request,
               [self = shared_from_this(), attempt](const Status& status, std::string answer) {
                 self->Answer(attempt, status, std::move(answer));
               });
@@ -89,12 +90,12 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
     std::exchange(take, nullptr)(status, codec::Fragments(&piece, 1));
   }
 
-  OneCall(std::shared_ptr<SimProcess> p, std::shared_ptr<Shared> s, int to, std::string m,
+  OneCall(std::shared_ptr<SimProcess> p, std::shared_ptr<Shared> s, int to, rpc::PserverCall c,
           std::string bytes, Time deadline, Take t)
       : process(std::move(p)),
         shared(std::move(s)),
         server(to),
-        method(std::move(m)),
+        call(c),
         request(std::move(bytes)),
         id(++shared->made),
         retries(shared->retries, deadline,
@@ -103,7 +104,8 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   const std::shared_ptr<SimProcess> process;
   const std::shared_ptr<Shared> shared;
   const int server;
-  const std::string method, request;
+  const rpc::PserverCall call;
+  const std::string request;
   const uint64_t id;
   ps::CallRetries retries;
   Take take;
@@ -116,16 +118,16 @@ SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
     : process_(std::move(process)),
       shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, {}})) {}
 
-void SimCarrier::Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
-                      Take take) {
+void SimCarrier::Call(int server, rpc::PserverCall call, codec::EncodedMessage request,
+                      Time deadline, Take take) {
   if (process_->dead()) return take(Cancelled("the process is dead"), {});
   if (shared_->closing) return take(Cancelled("the client is going away"), {});
-  const auto call = std::make_shared<OneCall>(process_, shared_, server, method, Flat(request),
+  const auto made = std::make_shared<OneCall>(process_, shared_, server, call, Flat(request),
                                               deadline, std::move(take));
-  shared_->open[call->id] = call;
+  shared_->open[made->id] = made;
   process_->After(deadline - Now(),
-                  [call] { call->Finish(DeadlineExceeded("no answer in time"), ""); });
-  call->Attempt();
+                  [made] { made->Finish(DeadlineExceeded("no answer in time"), ""); });
+  made->Attempt();
 }
 
 void SimCarrier::After(Duration pause, std::function<void()> then) {
@@ -141,7 +143,7 @@ void SimCarrier::After(Duration pause, std::function<void()> then) {
 void SimCarrier::Abandon(int server) {
   std::vector<std::shared_ptr<OneCall>> calls;
   for (const auto& [id, call] : shared_->open) {
-    if (call->server == server && (call->method == "Push" || call->method == "Pull")) {
+    if (call->server == server && rpc::RowOf(call->call).carries_values) {
       calls.push_back(call);
     }
   }

@@ -22,7 +22,7 @@ class SimCarrier final : public ps::PsChannel {
              std::vector<SimServer*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
   std::unique_ptr<ps::PsEvent> MakeEvent() override { return process_->MakeEvent(); }
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
   // All servers have numbers from the beginning.

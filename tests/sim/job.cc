@@ -240,7 +240,7 @@ void SimJob::Mischief() {
       break;
     case 6:
       if (servers_[server]->alive())
-        servers_[server]->Handle("SaveCheckpoint", "", [](auto&&...) {});
+        servers_[server]->Handle(rpc::PserverCall::kSaveCheckpoint, "", [](auto&&...) {});
       break;
     case 7:
       // A disk that cannot be synced loses more than one interval if wal_sync=interval.

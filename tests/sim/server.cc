@@ -154,7 +154,7 @@ void SimServer::Kill(bool power) {
 // In sync mode a trainer may request the previous version.
 bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
 
-void SimServer::Handle(const std::string& method, const std::string& request, Answer answer) {
+void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
   const std::shared_ptr<Life> life = life_;  // the call may kill the process
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
@@ -169,44 +169,44 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
       reply(status.ok() ? w : status, message);
     });
   };
-  const auto tell = [this, method, dead = life->dead, reply](const Status& status,
-                                                             const codec::EncodedMessage& message,
-                                                             const auto& decode) {
+  const auto tell = [this, call, dead = life->dead, reply](const Status& status,
+                                                           const codec::EncodedMessage& message,
+                                                           const auto& decode) {
     const std::string answer = Flat(message);
     const std::span<const std::byte> whole = std::as_bytes(std::span(answer));
     if (status.ok() && !*dead) {
       const uint64_t version = decode(codec::Fragments(&whole, 1))->version;
-      if (version < told_ && method == "Pull" && Grows()) {
+      if (version < told_ && call == rpc::PserverCall::kPull && Grows()) {
         wrong_ = absl::StrFormat("server %d tells version %d behind %d", index_, version, told_);
       }
       told_ = std::max(told_, version);
     }
     reply(status, message);
   };
-  if (method == "Push") {
+  if (call == rpc::PserverCall::kPush) {
     if (options_.replayable) disk_.Sent(request);
     return life->calls->Push(bytes,
                              [tell](const Status& status, const codec::EncodedMessage& message) {
                                tell(status, message, codec::DecodePushReply);
                              });
   }
-  if (method == "Pull") {
+  if (call == rpc::PserverCall::kPull) {
     return life->calls->Pull(bytes,
                              [tell](const Status& status, const codec::EncodedMessage& message) {
                                tell(status, message, codec::DecodePullReply);
                              });
   }
   const auto plain = [&]<typename Request, typename Reply>(Request r, Reply out,
-                                                           const auto& call) -> void {
+                                                           const auto& handle) -> void {
     Status status = rpc::ParseMessage(bytes, &r);
-    if (status.ok()) status = call(r, &out);
+    if (status.ok()) status = handle(r, &out);
     written(status, rpc::EncodedProto(out));
   };
-  if (method == "InitParams") {
+  if (call == rpc::PserverCall::kInitParams) {
     return plain(InitParamsRequest(), InitParamsReply(),
                  [&](const auto& r, auto* out) { return InitShard(r, shard, out); });
   }
-  if (method == "Complete") {
+  if (call == rpc::PserverCall::kComplete) {
     CompleteRequest r;
     Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = shard.Complete(CallerOf(r)).status();
@@ -214,7 +214,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     return life->durable->WhenSafeToLeave(
         [reply](const Status& w) { reply(w, rpc::EncodedProto(CompleteReply())); });
   }
-  if (method == "SaveCheckpoint") {
+  if (call == rpc::PserverCall::kSaveCheckpoint) {
     return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto& r, auto* out) {
       const auto saved = life->durable->Save(false, r.unless_kept());
       if (saved.ok()) out->set_version(saved->first);
@@ -223,42 +223,42 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
     });
   }
   const auto kept = [&]<typename Request, typename Reply>(Request r, Reply out,
-                                                          const auto& call) -> void {
+                                                          const auto& handle) -> void {
     Status status = rpc::ParseMessage(bytes, &r);
-    if (status.ok()) status = call(r, &out);
+    if (status.ok()) status = handle(r, &out);
     if (!status.ok()) return reply(status, {});
     life->durable->WhenDurable(
         [reply, message = rpc::EncodedProto(out)](const Status& w) { reply(w, message); });
   };
-  if (method == "ExchangeMap") {
+  if (call == rpc::PserverCall::kExchangeMap) {
     return kept(ExchangeMapRequest(), ExchangeMapReply(),
                 [&](const auto& r, auto* out) { return ExchangeMap(r, shard, out); });
   }
-  if (method == "Configure") {
+  if (call == rpc::PserverCall::kConfigure) {
     return kept(ConfigureRequest(), ConfigureReply(),
                 [&](const auto& r, auto* out) { return ConfigureShard(r, shard, out); });
   }
-  if (method == "FreezeBuckets") {
+  if (call == rpc::PserverCall::kFreezeBuckets) {
     return kept(FreezeBucketsRequest(), FreezeBucketsReply(),
                 [&](const auto& r, auto* out) { return FreezeBuckets(r, shard, out); });
   }
-  if (method == "OfferBuckets") {
+  if (call == rpc::PserverCall::kOfferBuckets) {
     return kept(OfferBucketsRequest(), OfferBucketsReply(),
                 [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
   }
-  if (method == "RefuseBuckets") {
+  if (call == rpc::PserverCall::kRefuseBuckets) {
     return kept(RefuseBucketsRequest(), RefuseBucketsReply(),
                 [&](const auto& r, auto*) { return shard.RefuseBuckets(r.job(), r.refuse()); });
   }
-  if (method == "ReleaseBuckets") {
+  if (call == rpc::PserverCall::kReleaseBuckets) {
     return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),
                 [&](const auto& r, auto* out) { return ReleaseBuckets(r, shard, out); });
   }
-  if (method == "HoldPushes") {
+  if (call == rpc::PserverCall::kHoldPushes) {
     return kept(HoldPushesRequest(), HoldPushesReply(),
                 [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
   }
-  if (method == "TakeCut") {
+  if (call == rpc::PserverCall::kTakeCut) {
     TakeCutRequest r;
     if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     const auto out = std::make_shared<TakeCutReply>();
@@ -266,7 +266,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
             [reply, out](const Status& status) { reply(status, rpc::EncodedProto(*out)); });
     return life->deadlines.Look();
   }
-  if (method == "WaitInit") {
+  if (call == rpc::PserverCall::kWaitInit) {
     WaitInitRequest r;
     if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     shard.WaitInit(CallerOf(r), life->deadlines.After(r.timeout_ms()),
@@ -277,7 +277,7 @@ void SimServer::Handle(const std::string& method, const std::string& request, An
                    });
     return life->deadlines.Look();
   }
-  reply(Unimplemented("the simulator has no call %s", method), {});
+  reply(Unimplemented("the simulator has no call %s", rpc::NameOf(call)), {});
 }
 
 }  // namespace tandem::pserver

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/pserver_call.h"
 #include "kernels/exec/backend.h"
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/durable_shard.h"
@@ -43,7 +44,7 @@ class SimServer {
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
   // Handles a request. `answer` is called at most once; it is not called if the process dies first.
-  void Handle(const std::string& method, const std::string& request, Answer answer);
+  void Handle(rpc::PserverCall call, const std::string& request, Answer answer);
 
   Shard& shard();  // REQUIRES: alive
   // Restores a global snapshot. REQUIRES: alive, no call in progress.

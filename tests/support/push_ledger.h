@@ -34,9 +34,10 @@ inline ps::PsOptions LedgerOptions(int trainer) {
   options.job = "ledger";
   options.trainer = trainer;
   options.trainers = kLedgerTrainers;
-  options.retries = 100000;
-  options.start_timeout = options.step_timeout = std::chrono::minutes(5);  // machine may be busy
-  options.partition.min_block_size = kLedgerSlots / 2;                     // over two servers
+  options.patience.retries = 100000;
+  options.patience.start_timeout = options.patience.step_timeout =
+      std::chrono::minutes(5);                          // machine may be busy
+  options.partition.min_block_size = kLedgerSlots / 2;  // over two servers
   return options;
 }
 inline StatusOr<ps::PsState> ConfigureLedger(ps::PsClient& client) {

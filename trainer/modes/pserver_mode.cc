@@ -220,22 +220,22 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.job = options_.job;
   ps.trainer = options_.rank;
   ps.trainers = options_.ranks;
-  ps.secret = options_.secret;
-  ps.settings = options_.agreement;
-  ps.tls = options_.tls;
-  ps.insecure_allow_network = options_.insecure_allow_network;
-  ps.start_timeout = options_.start_timeout;
-  ps.step_timeout = options_.step_timeout;
+  ps.security.secret = options_.secret;
+  ps.rules.settings = options_.agreement;
+  ps.security.tls = options_.tls;
+  ps.security.insecure_allow_network = options_.insecure_allow_network;
+  ps.patience.start_timeout = options_.start_timeout;
+  ps.patience.step_timeout = options_.step_timeout;
   TellOfSilence(options_, ps);
-  ps.wait_for_servers = options_.launch_barrier;
-  ps.retries = options_.rpc_retries;
+  ps.patience.wait_for_servers = options_.launch_barrier;
+  ps.patience.retries = options_.rpc_retries;
   ps.transport = options_.transport;
   ps.split_messages = options_.split_messages;
-  ps.nonfinite = options_.nonfinite;
-  ps.lost_after = options_.lost_after;
-  ps.delay_compensation = options_.delay_compensation;
-  ps.row_cache_bytes = static_cast<size_t>(options_.row_cache_bytes);
-  ps.row_cache_versions = static_cast<uint64_t>(options_.row_cache_versions);
+  ps.rules.nonfinite = options_.nonfinite;
+  ps.rules.lost_after = options_.lost_after;
+  ps.rules.delay_compensation = options_.delay_compensation;
+  ps.row_cache.bytes = static_cast<size_t>(options_.row_cache_bytes);
+  ps.row_cache.versions = static_cast<uint64_t>(options_.row_cache_versions);
   // An update that uses the norm of its parameter needs the whole parameter on one server.
   const bool whole = reach_ != UpdateScope::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
@@ -244,8 +244,8 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.partition.slice_var_up = options_.slice_var_up && !whole;
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
-  ps.on_wait = [](const std::string& message) { LOG(INFO) << message; };
-  ps.on_call = [this](const ps::PsCall& call) { calls_.Add(call); };
+  ps.callbacks.on_wait = [](const std::string& message) { LOG(INFO) << message; };
+  ps.callbacks.on_call = [this](const ps::PsCall& call) { calls_.Add(call); };
   return ps;
 }
 
@@ -271,7 +271,7 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   const ShortTimeSlice short_slice;  // for the threads that gRPC starts
   ps::PsOptions ps = ClientOptions();
-  ps.stop = stop;
+  ps.callbacks.stop = stop;
   TD_ASSIGN_OR_RETURN(client_, ps::PsClient::Connect(options_.servers, ps));
   std::vector<ps::PsVariable> variables;
   std::vector<ps::PsTensor> tensors;

@@ -15,11 +15,12 @@ Duration ReplaceTimeout(const ModeOptions& options) {
 }  // namespace
 
 void TellOfSilence(const ModeOptions& options, ps::PsOptions& ps) {
-  ps.replace_timeout = ReplaceTimeout(options);
+  ps.patience.replace_timeout = ReplaceTimeout(options);
   if (options.launcher.empty()) return;
-  ps.on_silent = [fifo = options.launcher, who = absl::StrFormat("caller %d", options.rank),
-                  limit = options.step_timeout,
-                  start = options.start_timeout](int server, Duration silent) {
+  ps.callbacks.on_silent = [fifo = options.launcher,
+                            who = absl::StrFormat("caller %d", options.rank),
+                            limit = options.step_timeout,
+                            start = options.start_timeout](int server, Duration silent) {
     TellWait(fifo,
              {who, absl::StrFormat("pserver %d", server), silent, limit, std::max(limit, start)});
   };

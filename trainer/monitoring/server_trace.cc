@@ -39,7 +39,7 @@ std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
   std::vector<GradientFlow> ways;
   for (size_t p = 0; p < calls.size(); ++p) {
     const ps::PsCall& push = calls[p];
-    if (!Timed(push) || std::string_view(push.method) != "Push") continue;
+    if (!Timed(push) || push.call != rpc::PserverCall::kPush) continue;
     // Find the first replies from that server that report an update after the push, and that return
     // its parameters.
     size_t update = calls.size(), pull = calls.size();

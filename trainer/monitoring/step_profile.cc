@@ -161,7 +161,7 @@ void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& lane
                        {"version", call.at_server.version},
                        {"ok", call.ok}};
     events->AddSpan(
-        {{"pid", rank}, {"tid", lane}, {"name", call.method}, {"cat", "rpc"}, {"args", args}},
+        {{"pid", rank}, {"tid", lane}, {"name", call.method()}, {"cat", "rpc"}, {"args", args}},
         call.begin, call.end);
   }
 }

@@ -37,7 +37,7 @@ std::string RpcTable(const std::vector<ps::PsCall>& calls) {
   };
   std::map<std::pair<std::string, int>, Row> rows;
   for (const ps::PsCall& call : calls) {
-    Row& row = rows[{call.method, call.server}];
+    Row& row = rows[{call.method(), call.server}];
     const double ms = Seconds(call.end - call.begin) * 1e3;
     ++row.calls;
     row.failed += call.ok ? 0 : 1;

@@ -212,13 +212,13 @@ struct ServerAccess::Impl {
   Duration timeout;
   std::unique_ptr<ps::BlockingCalls> calls;
 
-  Status Call(const char* method, const google::protobuf::MessageLite& request,
+  Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply) const {
     TD_RETURN_IF_ERROR(
         Annotate(rpc::CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
     // Probes first: it is fast and reports the cause, which gRPC does not.
     TD_RETURN_IF_ERROR(Annotate(rpc::ProbeConnection(endpoint, tls, uri, timeout), name));
-    return Annotate(calls->Call(method, request, reply, SteadyNow() + timeout), name);
+    return Annotate(calls->Call(call, request, reply, SteadyNow() + timeout), name);
   }
 };
 
@@ -241,7 +241,7 @@ ServerAccess::~ServerAccess() = default;
 ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;
 
 Status ServerAccess::GetStatus(StatusReply* reply) {
-  return impl_->Call("GetStatus", StatusRequest(), reply);
+  return impl_->Call(rpc::PserverCall::kGetStatus, StatusRequest(), reply);
 }
 
 StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
@@ -249,7 +249,7 @@ StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
   SaveCheckpointReply reply;
   request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->job);
-  TD_RETURN_IF_ERROR(impl_->Call("SaveCheckpoint", request, &reply));
+  TD_RETURN_IF_ERROR(impl_->Call(rpc::PserverCall::kSaveCheckpoint, request, &reply));
   return std::make_pair(reply.version(), reply.bytes());
 }
 
@@ -257,7 +257,7 @@ StatusOr<uint64_t> ServerAccess::Restore() {
   RestoreCheckpointRequest request;
   RestoreCheckpointReply reply;
   request.set_job(impl_->job);
-  TD_RETURN_IF_ERROR(impl_->Call("RestoreCheckpoint", request, &reply));
+  TD_RETURN_IF_ERROR(impl_->Call(rpc::PserverCall::kRestoreCheckpoint, request, &reply));
   return reply.version();
 }
 

@@ -17,15 +17,15 @@ JobChannels::~JobChannels() {
 StatusOr<JobChannels> ConnectPservers(const JobAccess& access) {
   ps::PsOptions options;
   options.job = access.job;
-  options.secret = access.secret;
-  options.tls = access.tls;
-  options.insecure_allow_network = access.insecure_allow_network;
-  options.start_timeout = access.timeout;
+  options.security.secret = access.secret;
+  options.security.tls = access.tls;
+  options.security.insecure_allow_network = access.insecure_allow_network;
+  options.patience.start_timeout = access.timeout;
   options.transport = ps::PsTransport::kGrpc;
-  options.wait_for_servers = access.drained.empty();
+  options.patience.wait_for_servers = access.drained.empty();
   std::vector<std::string> addresses;
   for (const Endpoint& e : access.pservers) addresses.push_back(ToString(e));
-  for (size_t i = 0; i < addresses.size() && !options.wait_for_servers; ++i) {
+  for (size_t i = 0; i < addresses.size() && !options.patience.wait_for_servers; ++i) {
     StatusReply reply;
     const Status answer = ServerAccess(access, i).GetStatus(&reply);
     if (!IsGone(access, i, answer)) TD_RETURN_IF_ERROR(answer);

@@ -12,11 +12,11 @@ BlockingCalls::~BlockingCalls() {
       << "ended calls do not go away";
 }
 
-Status BlockingCalls::Call(const std::string& method, const google::protobuf::MessageLite& request,
+Status BlockingCalls::Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
                            google::protobuf::MessageLite* reply, Time deadline) const {
   const auto ended = std::make_shared<std::promise<Status>>();
   const CallRetries once(/*retries=*/0, deadline, /*stream=*/0);
-  RawCall::Start(WaitGroup::Take(leases_), server_, method, rpc::SerializeMessage(request), once,
+  RawCall::Start(WaitGroup::Take(leases_), server_, call, rpc::SerializeMessage(request), once,
                  [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
                    ended->set_value(status.ok() ? rpc::ParseMessage(bytes, reply) : status);
                  });

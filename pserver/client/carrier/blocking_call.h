@@ -20,7 +20,7 @@ class BlockingCalls {
   ~BlockingCalls();  // REQUIRES: no call is in progress
 
   // Makes one attempt, until `deadline`.
-  Status Call(const std::string& method, const google::protobuf::MessageLite& request,
+  Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply, Time deadline) const;
 
  private:

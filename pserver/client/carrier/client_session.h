@@ -45,7 +45,7 @@ class ClientSession {
   const std::string secret_, job_, address_;
   Mutex mu_;
   std::string id_ TD_GUARDED_BY(mu_), key_ TD_GUARDED_BY(mu_);  // empty: there is no session
-  uint64_t counter_ TD_GUARDED_BY(mu_) = 0;                     // of the newest call
+  uint64_t counter_ TD_GUARDED_BY(mu_) = 0;                     // counter of the newest call
 };
 
 }  // namespace tandem::ps

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/exposure.h"
 #include "common/rpc/identity.h"
@@ -57,6 +58,11 @@ constexpr int kClosingLooks = 60;
   std::_Exit(kExitFailure);
 }
 
+// A retry may succeed: the connection was lost, or the server is stopping.
+bool WasLost(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
+}
+
 bool ConnectedBy(grpc::Channel& channel, Time deadline) {
   const Duration left = std::max(deadline - SteadyNow(), Duration::zero());
   return channel.WaitForConnected(
@@ -78,13 +84,13 @@ StatusOr<std::unique_ptr<PsChannel>> GrpcPsChannel::Connect(
     const std::vector<std::string>& endpoints, const PsOptions& options) {
   auto carrier = std::unique_ptr<GrpcPsChannel>(new GrpcPsChannel(options));
   TD_ASSIGN_OR_RETURN(carrier->credentials_,
-                      rpc::MakeCredentials(options.tls, carrier->ServerUri()));
+                      rpc::MakeCredentials(options.security.tls, carrier->ServerUri()));
   for (const std::string& text : endpoints) {
     const auto index = static_cast<int>(carrier->servers_.size());
     TD_ASSIGN_OR_RETURN(auto server, carrier->MakeServer(index, text));
     carrier->servers_.push_back(std::move(server));
   }
-  if (options.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
+  if (options.patience.wait_for_servers) TD_RETURN_IF_ERROR(carrier->WaitForServers());
   return std::unique_ptr<PsChannel>(std::move(carrier));
 }
 
@@ -94,13 +100,13 @@ StatusOr<std::unique_ptr<GrpcPsChannel::Server>> GrpcPsChannel::MakeServer(
   server->index = index;
   TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
   server->name = PserverName(index, address);
-  TD_RETURN_IF_ERROR(Annotate(
-      rpc::CheckSendsInTheClear(server->endpoint, options_.tls, options_.insecure_allow_network),
-      server->name));
+  TD_RETURN_IF_ERROR(Annotate(rpc::CheckSendsInTheClear(server->endpoint, options_.security.tls,
+                                                        options_.security.insecure_allow_network),
+                              server->name));
   server->raw.channel = rpc::MakeChannel(server->endpoint, credentials_);
-  if (!options_.secret.empty()) {
-    server->raw.session =
-        std::make_shared<ClientSession>(options_.secret, options_.job, ToString(server->endpoint));
+  if (!options_.security.secret.empty()) {
+    server->raw.session = std::make_shared<ClientSession>(options_.security.secret, options_.job,
+                                                          ToString(server->endpoint));
   }
   return server;
 }
@@ -115,6 +121,7 @@ Status GrpcPsChannel::AddServer(int server, const std::string& address) {
 GrpcPsChannel::Server& GrpcPsChannel::ServerAt(int index) {
   if (static_cast<size_t>(index) < servers_.size()) return *servers_[static_cast<size_t>(index)];
   MutexLock lock(mu_);
+  TD_REQUIRE(added_.contains(index));
   return *added_.at(index);
 }
 
@@ -145,7 +152,7 @@ void GrpcPsChannel::After(Duration pause, std::function<void()> then) {
 }
 
 std::string GrpcPsChannel::ServerUri() const {
-  return options_.tls.enabled() ? rpc::ToUri({options_.job, rpc::PeerRole::kPserver}) : "";
+  return options_.security.tls.enabled() ? rpc::ToUri({options_.job, rpc::PeerRole::kPserver}) : "";
 }
 
 Status GrpcPsChannel::WaitForServers() {
@@ -155,43 +162,60 @@ Status GrpcPsChannel::WaitForServers() {
 }
 
 Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
-  const Time deadline = start + options_.start_timeout;
+  const Time deadline = start + options_.patience.start_timeout;
   Time next_message = SteadyNow() + std::chrono::milliseconds(500);
   while (
       !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
-    if (options_.stop && options_.stop())
+    if (options_.callbacks.stop && options_.callbacks.stop())
       return Cancelled("told to stop while %s was away", server.name);
     if (now >= deadline) {
       return Unavailable(
           "%s did not answer for %.0f s: is it running, is the address right? [TD4001]",
-          server.name, Seconds(options_.start_timeout));
+          server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
     // Reports an error at once if waiting cannot resolve it.
-    const Status probe = rpc::ProbeConnection(server.endpoint, options_.tls, ServerUri());
+    const Status probe = rpc::ProbeConnection(server.endpoint, options_.security.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
     next_message = SteadyNow() + std::chrono::seconds(1);
-    if (options_.on_wait) {
-      options_.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", server.name,
-                                       Seconds(SteadyNow() - start),
-                                       Seconds(options_.start_timeout)));
+    if (options_.callbacks.on_wait) {
+      options_.callbacks.on_wait(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", server.name,
+                                                 Seconds(SteadyNow() - start),
+                                                 Seconds(options_.patience.start_timeout)));
     }
   }
   return OkStatus();
+}
+
+StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
+  if (options_.transport == PsTransport::kGrpc) return 0;
+  for (auto& server : servers_) {
+    server->lane = std::make_unique<ShmRpcConnection>(
+        server->name, [invite, index = server->index] { return invite(index); });
+  }
+  const bool asked_for = options_.transport == PsTransport::kShm;
+  const Time until = SteadyNow() + (asked_for ? options_.patience.start_timeout : Duration::zero());
+  int lanes = 0;
+  for (auto& server : servers_) {
+    const Status opened = server->lane->WaitForFirst(until);
+    lanes += opened.ok();
+    if (opened.ok() || !asked_for) continue;
+    return FailedPrecondition("%s: no shared memory, which was asked for: %s", server->name,
+                              std::string(opened.message()));
+  }
+  return lanes;
 }
 
 std::unique_ptr<PsEvent> GrpcPsChannel::MakeEvent() { return std::make_unique<ThreadEvent>(); }
 
 namespace {
 
-bool CarriesValues(std::string_view method) { return method == "Push" || method == "Pull"; }
-
-PsCall::Server AtServer(std::string_view method, codec::Fragments answer) {
-  if (!CarriesValues(method)) return {};
-  const codec::AnswerHead head =
-      method == "Push" ? codec::HeadOfPushReply(answer) : codec::HeadOfPullReply(answer);
+PsCall::Server AtServer(rpc::PserverCall call, codec::Fragments answer) {
+  if (!rpc::RowOf(call).carries_values) return {};
+  const codec::AnswerHead head = call == rpc::PserverCall::kPush ? codec::HeadOfPushReply(answer)
+                                                                 : codec::HeadOfPullReply(answer);
   const codec::CodedTimes& t = head.times;
   return {.version = head.version,
           .values = head.pulled,
@@ -203,33 +227,53 @@ PsCall::Server AtServer(std::string_view method, codec::Fragments answer) {
 
 }  // namespace
 
-PsChannel::Take GrpcPsChannel::Observed(const Server& server, const char* method, size_t bytes,
+PsChannel::Take GrpcPsChannel::Observed(const Server& server, rpc::PserverCall call, size_t bytes,
                                         Take take) const {
-  PsCall call{
-      .server = server.index, .method = method, .begin = SteadyNow(), .end = {}, .sent = bytes};
-  return
-      [this, call, take = std::move(take)](const Status& status, codec::Fragments answer) mutable {
-        call.end = SteadyNow();
-        call.received = BytesOf(answer);
-        call.ok = status.ok();
-        if (call.ok) call.at_server = AtServer(call.method, answer);
-        options_.on_call(call);
-        take(status, answer);
-      };
+  PsCall record{
+      .server = server.index, .call = call, .begin = SteadyNow(), .end = {}, .sent = bytes};
+  return [this, record, take = std::move(take)](const Status& status,
+                                                codec::Fragments answer) mutable {
+    record.end = SteadyNow();
+    record.received = BytesOf(answer);
+    record.ok = status.ok();
+    if (record.ok) record.at_server = AtServer(record.call, answer);
+    options_.callbacks.on_call(record);
+    take(status, answer);
+  };
 }
 
-void GrpcPsChannel::Call(int server, const char* method, codec::EncodedMessage request,
+void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessage request,
                          Time deadline, Take take) {
   Server& to = ServerAt(server);
-  if (options_.on_call) take = Observed(to, method, request.bytes(), std::move(take));
-  const std::string_view name = method;
-  // Checks the name first: calls with other names open shm RPC connections and may run
-  // concurrently.
-  if (CarriesValues(name) && to.lane != nullptr) {
-    const auto lane_method = name == "Push" ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
-    return CallByLane(to, lane_method, method, std::move(request), deadline, std::move(take));
+  if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
+  // Checks the call first: other calls open shm RPC connections and may run concurrently.
+  if (rpc::RowOf(call).carries_values && to.lane != nullptr) {
+    return CallByShm(to, call, std::move(request), deadline, std::move(take));
   }
-  CallByGrpc(to, method, std::move(request), deadline, std::move(take));
+  CallByGrpc(to, call, std::move(request), deadline, std::move(take));
+}
+
+void GrpcPsChannel::CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
+                              Time deadline, Take take) {
+  TD_REQUIRE(rpc::RowOf(call).carries_values && server.lane != nullptr);
+  struct Sent {
+    codec::EncodedMessage request;
+    Take take;
+  };
+  const auto sent = std::make_shared<Sent>(Sent{std::move(request), std::move(take)});
+  const auto again = [this, &server, call, deadline, sent] {
+    CallByGrpc(server, call, std::move(sent->request), deadline, std::move(sent->take));
+  };
+  const auto reply = [sent, again](const Status& status, codec::Fragments answer) {
+    if (WasLost(status)) return again();
+    sent->take(status, answer);
+  };
+  const auto method = call == rpc::PserverCall::kPush ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
+  if (server.lane->Call(method, sent->request, deadline, reply)) {
+    ++lane_calls_;
+  } else {
+    again();
+  }
 }
 
 Buffer GrpcPsChannel::Allocate(int server, size_t bytes) {
@@ -237,7 +281,7 @@ Buffer GrpcPsChannel::Allocate(int server, size_t bytes) {
   return to.lane == nullptr ? nullptr : to.lane->Allocate(bytes);
 }
 
-void GrpcPsChannel::CallByGrpc(Server& server, const char* method, codec::EncodedMessage request,
+void GrpcPsChannel::CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                                Time deadline, Take take) {
   uint64_t id = 0;
   {
@@ -248,9 +292,9 @@ void GrpcPsChannel::CallByGrpc(Server& server, const char* method, codec::Encode
     }
   }
   if (id == 0) return take(Cancelled("the client is going away"), {});
-  auto call = RawCall::Start(
-      WaitGroup::Take(call_leases_), server.raw, method, rpc::ToByteBuffer(std::move(request)),
-      CallRetries(options_.retries, deadline, retry_stream_ + id),
+  auto made = RawCall::Start(
+      WaitGroup::Take(call_leases_), server.raw, call, rpc::ToByteBuffer(std::move(request)),
+      CallRetries(options_.patience.retries, deadline, retry_stream_ + id),
       [this, id, take = std::move(take)](const Status& status, const grpc::ByteBuffer& bytes) {
         take(status, rpc::ReceivedMessage(bytes).fragments());
         EndCall(id);
@@ -258,8 +302,8 @@ void GrpcPsChannel::CallByGrpc(Server& server, const char* method, codec::Encode
   MutexLock lock(mu_);
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;  // already done
-  it->second = {CarriesValues(method) ? server.index : -1, call};
-  if (closing_) call->Cancel();
+  it->second = {rpc::RowOf(call).carries_values ? server.index : -1, made};
+  if (closing_) made->Cancel();
 }
 
 void GrpcPsChannel::EndCall(uint64_t id) {

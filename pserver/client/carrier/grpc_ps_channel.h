@@ -28,7 +28,7 @@ class GrpcPsChannel final : public PsChannel {
 
   Time Now() const override { return SteadyNow(); }
   std::unique_ptr<PsEvent> MakeEvent() override;
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   Buffer Allocate(int server, size_t bytes) override;
   void After(Duration pause, std::function<void()> then) override;
@@ -52,21 +52,19 @@ class GrpcPsChannel final : public PsChannel {
   };
 
   explicit GrpcPsChannel(const PsOptions& options);
-  // ---- grpc_ps_channel.cc -----------------------------------------------------------------------
   Status WaitForServers();
   Status WaitForServer(const Server& server, Time start);  // `start`: begin of the wait
   std::string ServerUri() const;  // identity that a TLS server must have; "": any
-  void CallByGrpc(Server& server, const char* method, codec::EncodedMessage request, Time deadline,
-                  Take take);
-  // Wraps `take` so that options.on_call is called first.
-  Take Observed(const Server& server, const char* method, size_t bytes, Take take) const;
+  void CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
+                  Time deadline, Take take);
+  // Wraps `take` so that options.callbacks.on_call is called first.
+  Take Observed(const Server& server, rpc::PserverCall call, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
   Server& ServerAt(int index);
-  // ---- carrier_lanes.cc -------------------------------------------------------------------------
   // A call that shm RPC did not complete is sent again by gRPC. The server counts a push only once.
-  void CallByLane(Server& server, uint32_t lane_method, const char* method,
-                  codec::EncodedMessage request, Time deadline, Take take);
+  void CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
+                 Time deadline, Take take);
 
   const PsOptions options_;
   const uint64_t retry_stream_;  // stream of random numbers, different for each trainer

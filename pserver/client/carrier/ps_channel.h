@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
+#include "common/rpc/pserver_call.h"
 #include "common/shm_rpc/handshake.h"
 #include "common/tensor/device.h"
 
@@ -34,9 +35,9 @@ class PsChannel {
   virtual ~PsChannel() = default;
   virtual Time Now() const = 0;
   virtual std::unique_ptr<PsEvent> MakeEvent() = 0;
-  // `method`: "Push", a literal. Retries lost calls with the same bytes (retry.h); `deadline`
-  // covers all attempts. Calls `take` exactly once.
-  virtual void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  // Retries lost calls with the same bytes (retry.h); `deadline` covers all attempts. Calls `take`
+  // exactly once.
+  virtual void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
                     Take take) = 0;
   // Returns memory from which a message to this server is sent without a copy; null: not available.
   virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }

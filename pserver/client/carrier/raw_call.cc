@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/session_proof.h"
 
@@ -32,30 +33,30 @@ void Introduction::End(bool known) {
   std::vector<std::function<void(bool)>> waiting;
   {
     MutexLock lock(mu_);
+    TD_REQUIRE(under_way_);
     under_way_ = false;
     waiting.swap(waiting_);
   }
   for (const auto& then : waiting) then(known);
 }
 
-RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
+RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
                  grpc::ByteBuffer request, const CallRetries& retries, Done done)
     : lease_(std::move(lease)),
       server_(std::move(server)),
       stub_(server_.channel),
-      method_(std::move(method)),
+      call_(call),
       request_(std::move(request)),
       retries_(retries),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawServer server,
-                                        std::string method, grpc::ByteBuffer request,
+                                        rpc::PserverCall call, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done) {
-  auto call =
-      std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server), std::move(method),
-                                           std::move(request), retries, std::move(done)));
-  call->Attempt();
-  return call;
+  auto made = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server), call,
+                                                   std::move(request), retries, std::move(done)));
+  made->Attempt();
+  return made;
 }
 
 void RawCall::Attempt() {
@@ -93,24 +94,24 @@ Time RawCall::Until() const {
 }
 
 void RawCall::Send() {
-  const std::string method = introducing_ ? "GetStatus" : method_;
+  const rpc::PserverCall call = introducing_ ? rpc::PserverCall::kGetStatus : call_;
   std::string stamp;
   if (server_.session != nullptr) {
-    ClientSession::Stamp next = server_.session->Next(method);
+    ClientSession::Stamp next = server_.session->Next(rpc::NameOf(call));
     if (next.session.empty()) return OpenSession();
     session_ = std::move(next.session);
     stamp = std::move(next.metadata);
   }
-  Begin(method, introducing_ ? introduction_ : request_, stamp, &RawCall::OnReply);
+  Begin(call, introducing_ ? introduction_ : request_, stamp, &RawCall::OnReply);
 }
 
 void RawCall::OpenSession() {
   offer_ = server_.session->Offer();
   offer_bytes_ = rpc::SerializeMessage(offer_);
-  Begin("OpenSession", offer_bytes_, "", &RawCall::OnSession);
+  Begin(rpc::PserverCall::kOpenSession, offer_bytes_, "", &RawCall::OnSession);
 }
 
-void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
+void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
                     const std::string& stamp, void (RawCall::*then)(const grpc::Status&)) {
   grpc::ClientContext* context = nullptr;
   Status ready;
@@ -130,7 +131,8 @@ void RawCall::Begin(const std::string& method, const grpc::ByteBuffer& request,
   if (!stamp.empty()) context->AddMetadata(rpc::kStampMetadata, stamp);
   reply_.Clear();
   stub_.UnaryCall(
-      context, "/tandem.ParameterServer/" + method, grpc::StubOptions(), &request, &reply_,
+      context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
+      &request, &reply_,
       [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
   // A Cancel between creating the context and starting the call would have had no effect.
   MutexLock lock(mu_);
@@ -202,6 +204,7 @@ void RawCall::Failed(const grpc::Status& status, const Status& why) {
 
 void RawCall::Finish(Status status) {
   EndIntroduction(false);
+  TD_REQUIRE(done_ != nullptr);
   Done done = std::exchange(done_, nullptr);
   done(std::move(status), reply_);
 }

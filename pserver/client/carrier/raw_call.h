@@ -16,6 +16,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/pserver_call.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/client_session.h"
 #include "pserver/client/carrier/retry.h"
@@ -51,21 +52,21 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // Called exactly once, on a gRPC thread (on the caller's thread if the call cannot be started).
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // `method`: "Push", of service ParameterServer. The deadline of `retries` covers all attempts;
-  // each attempt waits for the server to become available. If the server does not know the session
-  // (it was restarted), the call opens a new session, which does not count as an attempt.
+  // The deadline of `retries` covers all attempts; each attempt waits for the server to become
+  // available. If the server does not know the session (it was restarted), the call opens a new
+  // session, which does not count as an attempt.
   //
   // `lease` is released when all parts of the call are destroyed. The caller may drop its channel
   // only after that. The last reference to a channel must not be dropped on a gRPC thread: gRPC
   // 1.51 then joins its own thread and frees its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
-                                        std::string method, grpc::ByteBuffer request,
+                                        rpc::PserverCall call, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done);
   // Ends the call soon with CANCELLED, unless it is already done.
   void Cancel();
 
  private:
-  RawCall(std::shared_ptr<const void> lease, RawServer server, std::string method,
+  RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
           grpc::ByteBuffer request, const CallRetries& retries, Done done);
   // Makes one attempt: Send, after OpenSession if there is no session.
   void Attempt();
@@ -81,8 +82,8 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   void OpenSession();
   void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
-  // Sends `request` as `method`; `then` receives the status.
-  void Begin(const std::string& method, const grpc::ByteBuffer& request, const std::string& stamp,
+  // Sends `request` as `call`; `then` receives the status.
+  void Begin(rpc::PserverCall call, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
   // true: another attempt follows.
   bool TriesAgain(const grpc::Status& status);
@@ -92,20 +93,20 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   const std::shared_ptr<const void> lease_;  // first, so that it is destroyed last
   const RawServer server_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  const std::string method_;
+  const rpc::PserverCall call_;
   const grpc::ByteBuffer request_;
   CallRetries retries_;  // only one attempt or alarm is in progress at a time
   Done done_;
   std::string session_;  // session of the last attempt
   int sessions_lost_ = 0;
-  bool introducing_ = false;  // GetStatus is sent before `method_`
+  bool introducing_ = false;  // GetStatus is sent before `call_`
   Time introduced_since_;
   OpenSessionRequest offer_;
   grpc::ByteBuffer offer_bytes_;
   const grpc::ByteBuffer introduction_ = rpc::SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
-  std::string last_error_;  // of the previous attempt
+  std::string last_error_;  // error of the previous attempt
 
   Mutex mu_;
   bool cancelled_ TD_GUARDED_BY(mu_) = false;

@@ -1,5 +1,7 @@
 #include "pserver/client/carrier/wait_group.h"
 
+#include "common/base/require.h"
+
 namespace tandem::ps {
 
 std::shared_ptr<const void> WaitGroup::Take(const std::shared_ptr<WaitGroup>& leases) {
@@ -12,6 +14,7 @@ std::shared_ptr<const void> WaitGroup::Take(const std::shared_ptr<WaitGroup>& le
 
 void WaitGroup::GiveBack() {
   MutexLock lock(mu_);
+  TD_REQUIRE(count_ > 0);
   if (--count_ == 0) none_.NotifyAll();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/base/step_number.h"
 #include "common/codec/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
@@ -11,6 +12,8 @@
 
 namespace tandem::ps {
 namespace {
+
+using rpc::PserverCall;
 
 constexpr size_t kBucketsInParcel = 64;
 constexpr uint64_t kBytesOfSecond = 50 << 20;  // assumed minimum speed between servers
@@ -46,6 +49,7 @@ std::map<int, uint64_t> SliceBytes(const ExchangeMapReply& reply) {
 }  // namespace
 
 std::string BucketMigrator::NameOf(int server) const {
+  TD_REQUIRE(server >= 0 && static_cast<size_t>(server) < addresses_.size());
   return PserverName(server, addresses_[static_cast<size_t>(server)]);
 }
 
@@ -57,7 +61,7 @@ Status BucketMigrator::Pause() {
 }
 
 template <typename Request, typename Reply>
-Status BucketMigrator::Call(int server, const char* method, const Request& request, Reply* reply,
+Status BucketMigrator::Call(int server, rpc::PserverCall call, const Request& request, Reply* reply,
                             Duration patience) {
   struct Waiting {
     std::shared_ptr<PsEvent> ended;
@@ -68,7 +72,7 @@ Status BucketMigrator::Call(int server, const char* method, const Request& reque
   while (true) {
     const auto waiting = std::make_shared<Waiting>();
     waiting->ended = carrier_.MakeEvent();
-    carrier_.Call(server, method, rpc::EncodedProto(request),
+    carrier_.Call(server, call, rpc::EncodedProto(request),
                   carrier_.Now() + std::min(options_.call_timeout + more_, patience),
                   [waiting](const Status& status, codec::Fragments answer) {
                     waiting->status =
@@ -77,7 +81,7 @@ Status BucketMigrator::Call(int server, const char* method, const Request& reque
                   });
     // The channel ends the call in time. This is a second limit.
     if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
-      return Cancelled("%s: %s did not end", NameOf(server), method);
+      return Cancelled("%s: %s did not end", NameOf(server), rpc::NameOf(call));
     }
     if (waiting->status.ok()) {
       *reply = std::move(waiting->reply);
@@ -96,7 +100,7 @@ Status BucketMigrator::Exchange(int server, const BucketMap& known, Duration pat
   request.set_job(options_.job);
   request.set_observer(true);
   ToProto(known, request.mutable_known());
-  return Call(server, "ExchangeMap", request, reply, patience);
+  return Call(server, PserverCall::kExchangeMap, request, reply, patience);
 }
 
 Status BucketMigrator::Tell(int server, const BucketMapDef& map) {
@@ -109,7 +113,7 @@ Status BucketMigrator::Refuse(int server, bool refuse) {
   RefuseBucketsReply reply;
   request.set_job(options_.job);
   request.set_refuse(refuse);
-  return Call(server, "RefuseBuckets", request, &reply);
+  return Call(server, PserverCall::kRefuseBuckets, request, &reply);
 }
 
 Status BucketMigrator::Leave(int server) {
@@ -189,12 +193,12 @@ Status BucketMigrator::Deliver(int source, int target, const ParcelDef& parcel) 
   offer.set_job(options_.job);
   *offer.mutable_parcel() = parcel;
   if (target < first_servers_) offer.mutable_parcel()->clear_config();
-  TD_RETURN_IF_ERROR(Call(target, "OfferBuckets", offer, &offered));
+  TD_RETURN_IF_ERROR(Call(target, PserverCall::kOfferBuckets, offer, &offered));
   ReleaseBucketsRequest release;
   ReleaseBucketsReply released;
   release.set_job(options_.job);
   *release.mutable_move() = parcel.move();
-  TD_RETURN_IF_ERROR(Call(source, "ReleaseBuckets", release, &released));
+  TD_RETURN_IF_ERROR(Call(source, PserverCall::kReleaseBuckets, release, &released));
   return Tell(target, released.map());
 }
 
@@ -244,8 +248,8 @@ StatusOr<ParcelDef> BucketMigrator::Freeze(int source, int target,
   bool begun = false;
   while (true) {
     FreezeBucketsReply from, to;
-    if (at.both) TD_RETURN_IF_ERROR(Call(target, "FreezeBuckets", request, &to));
-    TD_RETURN_IF_ERROR(Call(source, "FreezeBuckets", request, &from));
+    if (at.both) TD_RETURN_IF_ERROR(Call(target, PserverCall::kFreezeBuckets, request, &to));
+    TD_RETURN_IF_ERROR(Call(source, PserverCall::kFreezeBuckets, request, &from));
     const bool gives = from.parcel().move_size() != 0;
     const bool takes = at.both && to.parcel().version() == at.step;
     if ((gives || takes) && !std::exchange(begun, true)) held = carrier_.Now();
@@ -296,8 +300,9 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
       request.set_over(true);
       FreezeBucketsReply reply;
       // If there is no reply, the lease ends the freeze.
-      Call(source, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
-      if (at.both) Call(target, "FreezeBuckets", request, &reply, kMayBeGone).IgnoreError();
+      Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
+      if (at.both)
+        Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
     }
     // The lease ended first, or the step came earlier: the source still owns the buckets.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
@@ -307,6 +312,7 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
 
 size_t BucketMigrator::EndOfParcel(const BucketTransfer& transfer, size_t begin,
                                    uint64_t row_bucket_bytes) const {
+  TD_REQUIRE(begin < transfer.buckets.size());
   size_t end = begin;
   for (uint64_t bytes = 0; end < transfer.buckets.size() && end - begin < kBucketsInParcel; ++end) {
     const auto slice = slice_bytes_.find(transfer.buckets[end]);

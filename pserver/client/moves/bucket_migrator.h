@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "pserver/client/carrier/ps_channel.h"
+#include "pserver/client/moves/move_plan.h"
 
 namespace tandem {
 class BucketMap;
@@ -29,44 +30,18 @@ namespace tandem::ps {
 
 struct MoverOptions {
   std::string job = "job";
-  Duration call_timeout = std::chrono::seconds(5);  // of one call
+  Duration call_timeout = std::chrono::seconds(5);  // limit for one call
   Duration patience = std::chrono::seconds(60);     // limit for an unresponsive server
   Duration lease = std::chrono::seconds(2);         // maximum time for which buckets stay frozen
   size_t parcel_bytes = 4 << 20;                    // approximate bytes that are frozen together
   std::set<int> drained;  // servers that were drained and may have stopped
 };
-struct ServedBuckets {
-  int server = 0;
-  std::string address;
-  std::vector<int> buckets;  // ascending
-  uint64_t rows = 0;         // of all tables
-  // Slices that cannot move: the client that began the job does not support moves.
-  uint32_t slices = 0;
-  std::map<int, uint64_t> slice_bytes;  // bytes of those `buckets` that are slices
-  bool leaving = false;                 // accepts no buckets
-  int frozen_for = -1;                  // target server of its frozen buckets; -1: none is frozen
-  uint64_t version = 0;
-  bool sync = false;  // the job's mode
-};
-struct BucketTransfer {
-  int source = 0, target = 0;
-  std::vector<int> buckets;  // ascending; of rows, or slices
-};
 struct MoveProgress {
   int source = 0, target = 0;
-  size_t done = 0, buckets = 0;        // of all transfers
-  uint64_t bytes = 0;                  // of rows and slices, so far
+  size_t done = 0, buckets = 0;        // buckets of all transfers
+  uint64_t bytes = 0;                  // bytes of rows and slices so far
   Duration frozen = Duration::zero();  // longest time for which some buckets were unavailable
 };
-
-// Plans the move of all buckets of `server`. Row buckets go to the servers with the fewest. Slices
-// go, from the largest on, to the server with the fewest slice bytes. Here and below, servers that
-// are leaving get none.
-std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
-// Plans an equal number of row buckets on every server with as few moves as possible, and about
-// equal slice bytes. A slice moves while the server with the most bytes has a slice that leaves the
-// new owner less full than the old owner was.
-std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
 
 // Runs moves between the servers of a job. Not thread-safe. Calls block.
 class BucketMigrator {
@@ -122,11 +97,11 @@ class BucketMigrator {
   Status Pause();  // before a call is repeated
   // Makes a call. Retries errors of a broken connection for up to `patience`.
   template <typename Request, typename Reply>
-  Status Call(int server, const char* method, const Request& request, Reply* reply,
+  Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply,
               Duration patience);
   template <typename Request, typename Reply>
-  Status Call(int server, const char* method, const Request& request, Reply* reply) {
-    return Call(server, method, request, reply, options_.patience);
+  Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply) {
+    return Call(server, call, request, reply, options_.patience);
   }
   std::string NameOf(int server) const;
 

@@ -14,6 +14,8 @@
 namespace tandem::ps {
 namespace {
 
+using rpc::PserverCall;
+
 constexpr Duration kGrace = std::chrono::seconds(2);
 
 void Raise(const google::protobuf::RepeatedField<uint64_t>& told,
@@ -53,7 +55,7 @@ uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts) {
 }
 
 template <typename Request, typename Reply>
-Status GlobalSnapshotCoordinator::CallAll(const char* method, const Request& request,
+Status GlobalSnapshotCoordinator::CallAll(rpc::PserverCall call, const Request& request,
                                           Duration timeout, std::vector<Reply>* replies) {
   struct Waiting {
     std::shared_ptr<PsEvent> ended;
@@ -67,7 +69,7 @@ Status GlobalSnapshotCoordinator::CallAll(const char* method, const Request& req
   all->replies.resize(servers_.size());
   all->left = servers_.size();
   for (size_t i = 0; i < servers_.size(); ++i) {
-    carrier_.Call(servers_[i].server, method, rpc::EncodedProto(request), carrier_.Now() + timeout,
+    carrier_.Call(servers_[i].server, call, rpc::EncodedProto(request), carrier_.Now() + timeout,
                   [all, i](const Status& status, codec::Fragments answer) {
                     all->status[i] =
                         status.ok() ? rpc::ParseMessage(answer, &all->replies[i]) : status;
@@ -75,7 +77,7 @@ Status GlobalSnapshotCoordinator::CallAll(const char* method, const Request& req
                   });
   }
   if (!all->ended->WaitUntil(carrier_.Now() + timeout + kGrace)) {
-    return Cancelled("%s did not end", method);
+    return Cancelled("%s did not end", rpc::NameOf(call));
   }
   for (size_t i = 0; i < servers_.size(); ++i) {
     TD_RETURN_IF_ERROR(
@@ -96,7 +98,7 @@ Status GlobalSnapshotCoordinator::Hold(uint64_t number, std::vector<HoldPushesRe
   request.set_cut(number);
   request.set_taker(options_.taker);
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
-  return CallAll("HoldPushes", request, options_.call_timeout, held);
+  return CallAll(PserverCall::kHoldPushes, request, options_.call_timeout, held);
 }
 
 void GlobalSnapshotCoordinator::Release(uint64_t number) {
@@ -107,7 +109,7 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
   request.set_taker(options_.taker);
   request.set_over(true);
   // If the call fails, the lease ends the hold.
-  const Status released = CallAll("HoldPushes", request, options_.lease, &ignored);
+  const Status released = CallAll(PserverCall::kHoldPushes, request, options_.lease, &ignored);
   LOG_IF(INFO, !released.ok()) << "pushes stay held for a moment: " << ToString(released);
 }
 
@@ -163,7 +165,8 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
   request.set_complete(NewestCommon(cuts));
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
   std::vector<TakeCutReply> taken;
-  TD_RETURN_IF_ERROR(CallAll("TakeCut", request, options_.lease + options_.write_timeout, &taken));
+  TD_RETURN_IF_ERROR(
+      CallAll(PserverCall::kTakeCut, request, options_.lease + options_.write_timeout, &taken));
   CutReport report{number, {}};
   for (size_t i = 0; i < taken.size(); ++i) {
     report.servers.push_back({servers_[i].server, servers_[i].address, taken[i].version(),
@@ -186,7 +189,8 @@ Status GlobalSnapshotCoordinator::FindServers() {
 StatusOr<std::vector<FoundCut>> GlobalSnapshotCoordinator::Find() {
   TD_RETURN_IF_ERROR(FindServers());
   std::vector<StatusReply> states;
-  TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
+  TD_RETURN_IF_ERROR(
+      CallAll(PserverCall::kGetStatus, StatusRequest(), options_.call_timeout, &states));
   std::map<uint64_t, FoundCut> found;
   for (size_t i = 0; i < states.size(); ++i) {
     for (int c = 0; c < states[i].cut_size(); ++c) {
@@ -222,7 +226,8 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
         cut, servers_.size(), absl::StrJoin(whole, ", "));
   }
   std::vector<RestoreCheckpointReply> back;
-  TD_RETURN_IF_ERROR(CallAll("RestoreCheckpoint", request, options_.write_timeout, &back));
+  TD_RETURN_IF_ERROR(
+      CallAll(PserverCall::kRestoreCheckpoint, request, options_.write_timeout, &back));
   CutReport report{request.cut(), {}};
   for (size_t i = 0; i < back.size(); ++i) {
     report.servers.push_back({servers_[i].server, servers_[i].address, back[i].version()});
@@ -232,7 +237,8 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
 
 StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
   std::vector<StatusReply> states;
-  TD_RETURN_IF_ERROR(CallAll("GetStatus", StatusRequest(), options_.call_timeout, &states));
+  TD_RETURN_IF_ERROR(
+      CallAll(PserverCall::kGetStatus, StatusRequest(), options_.call_timeout, &states));
   uint64_t highest = 0;
   for (const StatusReply& state : states) {
     highest = std::max<uint64_t>(highest, state.last_cut());

@@ -77,7 +77,7 @@ class GlobalSnapshotCoordinator {
   // Makes one call to each server concurrently and waits for all. Returns the first error, which
   // names the server.
   template <typename Request, typename Reply>
-  Status CallAll(const char* method, const Request& request, Duration timeout,
+  Status CallAll(rpc::PserverCall call, const Request& request, Duration timeout,
                  std::vector<Reply>* replies);
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
   // Combines the marks of all servers, by trainer.

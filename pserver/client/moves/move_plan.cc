@@ -1,9 +1,10 @@
-// Plans moves that balance the servers: row buckets by their number, slices by their bytes.
+#include "pserver/client/moves/move_plan.h"
+
 #include <algorithm>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
-#include "pserver/client/moves/bucket_migrator.h"
 
 namespace tandem::ps {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 // Moves `count` buckets of `from` to `target`.
 void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
   if (count == 0) return;
+  TD_REQUIRE(count <= from.buckets.size() && from.server != target);
   const auto begin = from.buckets.end() - static_cast<std::ptrdiff_t>(count);
   plan.push_back({from.server, target, {begin, from.buckets.end()}});
   from.buckets.erase(begin, from.buckets.end());
@@ -85,6 +87,7 @@ class SlicePlan {
   }
   void Give(int from, int to, int bucket) {
     const auto slice = slices_[from].extract(bucket);
+    TD_REQUIRE(!slice.empty() && from != to);
     if (load_.contains(from)) load_[from] -= slice.mapped();
     load_[to] += slice.mapped();
     slices_[to][bucket] = slice.mapped();

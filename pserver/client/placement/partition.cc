@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "common/base/require.h"
 #include "common/base/rng.h"
 
 namespace tandem::ps {
@@ -85,6 +86,9 @@ StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variable
     }
   }
   Dispatch(variables, options, blocks);
+  TD_REQUIRE(std::all_of(blocks.begin(), blocks.end(), [&](const PsSlice& b) {
+    return b.numel > 0 && b.server >= 0 && b.server < options.servers;
+  }));
   return blocks;
 }
 

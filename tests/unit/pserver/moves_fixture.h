@@ -123,12 +123,12 @@ class ShardCarrier final : public ps::PsChannel {
       : shards_(std::move(shards)), clock_(clock), before_(std::move(before)) {}
   Time Now() const override { return clock_.Now(); }
   std::unique_ptr<ps::PsEvent> MakeEvent() override { return std::make_unique<Event>(); }
-  void Call(int server, const char* method, codec::EncodedMessage message, Time /*deadline*/,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage message, Time /*deadline*/,
             Take take) override {
     before_(++calls_);
     Shard& shard = *shards_[static_cast<size_t>(server)];
     const std::string bytes = Flat(message);
-    if (std::string_view(method) == "RefuseBuckets") {
+    if (call == rpc::PserverCall::kRefuseBuckets) {
       RefuseBucketsRequest request;
       ASSERT_TRUE(request.ParseFromString(bytes));
       return take(shard.RefuseBuckets(request.job(), request.refuse()), {});

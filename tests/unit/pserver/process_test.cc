@@ -150,7 +150,7 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   const std::vector<std::string> env = {"TANDEM_SECRET_FILE=" + secret};
   const std::vector<std::string> args = {"--job=job", "--trainers=1", "--data_dir=" + dir};
   ps::PsOptions options;
-  options.secret = "0123456789abcdef0123456789abcdef";
+  options.security.secret = "0123456789abcdef0123456789abcdef";
   std::vector<float> values = {1, 2, 3};
   {
     Process server(args, env);

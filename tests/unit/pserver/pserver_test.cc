@@ -215,8 +215,8 @@ TEST_F(PserverTest, ItIsKnownWhoWaits) {
 TEST_F(PserverTest, AMissingTrainerIsNamedByTheDeadline) {
   StartServers(1);
   Model model;
-  auto zero = *Client(0, 2, {.step_timeout = seconds(2)});
-  auto one = *Client(1, 2, {.step_timeout = seconds(2)});
+  auto zero = *Client(0, 2, {.patience = {.step_timeout = seconds(2)}});
+  auto one = *Client(1, 2, {.patience = {.step_timeout = seconds(2)}});
   ASSERT_TRUE(zero->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(one->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(zero->InitOrFetch(model.Tensors()).ok());
@@ -266,8 +266,8 @@ TEST_F(PserverTest, WrongOrMissingSecretIsRefused) {
   options.secret = "0123456789abcdef";
   StartServers(1, options);
   Model model;
-  auto stranger = *Client(0, 1), liar = *Client(0, 1, {.secret = "0123456789abcdeX"});
-  auto friend_ = *Client(0, 1, {.secret = "0123456789abcdef"});
+  auto stranger = *Client(0, 1), liar = *Client(0, 1, {.security = {.secret = "0123456789abcdeX"}});
+  auto friend_ = *Client(0, 1, {.security = {.secret = "0123456789abcdef"}});
   for (ps::PsClient* client : {stranger.get(), liar.get()}) {
     EXPECT_EQ(client->Configure(model.variables, ps::PsMode::kSync, {}).status().code(),
               StatusCode::kUnauthenticated);
@@ -284,8 +284,8 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   endpoints_.push_back(absent);
   std::vector<std::string> messages;
   ps::PsOptions options;
-  options.start_timeout = milliseconds(2200);
-  options.on_wait = [&messages](const std::string& m) { messages.push_back(m); };
+  options.patience.start_timeout = milliseconds(2200);
+  options.callbacks.on_wait = [&messages](const std::string& m) { messages.push_back(m); };
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()),
@@ -295,8 +295,8 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
 
   // A client that is requested to stop meanwhile stops.
-  options.start_timeout = std::chrono::minutes(2);
-  options.stop = [] { return true; };
+  options.patience.start_timeout = std::chrono::minutes(2);
+  options.callbacks.stop = [] { return true; };
   const Time begin = SteadyNow();
   EXPECT_EQ(Client(0, 1, options).status().code(), StatusCode::kCancelled);
   EXPECT_LT(SteadyNow() - begin, std::chrono::minutes(1));
@@ -337,7 +337,7 @@ TEST_F(PserverTest, GarbageOnThePortHarmsNobody) {
 TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
   StartServers(1);
   Model model;
-  auto client = *Client(0, 2, {.step_timeout = seconds(2)});
+  auto client = *Client(0, 2, {.patience = {.step_timeout = seconds(2)}});
   ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Answer<StatusOr<uint64_t>> pulled;

@@ -157,7 +157,7 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   StartServers(1, options);
   Model model;
   ps::PsOptions compensated;
-  compensated.delay_compensation = 0.1;
+  compensated.rules.delay_compensation = 0.1;
   const StatusOr<ps::PsState> refused = Configure(**Client(0, 1, compensated), model);
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("delay compensation"));

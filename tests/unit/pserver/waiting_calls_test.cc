@@ -15,11 +15,11 @@ using testing::HasSubstr;
 class WaitingCallsTest : public PserverTest {
  protected:
   template <typename Request>
-  Status Call(const char* method, const Request& request) {
+  Status Call(rpc::PserverCall call, const Request& request) {
     const auto carrier = *ps::GrpcPsChannel::Connect(endpoints_, {});
     Answer<Status> answer;
     carrier->Call(
-        0, method, rpc::EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
+        0, call, rpc::EncodedProto(request), SteadyNow() + std::chrono::seconds(20),
         [done = answer.Callback()](const Status& status, codec::Fragments) { done(status); });
     const Status said = answer.Get();
     carrier->Close();
@@ -58,10 +58,11 @@ TEST_F(WaitingCallsTest, ACallThatMayNotWaitIsRefused) {
   StartServers(1);
   PushRequest push;
   push.mutable_pull()->set_job("job");
-  EXPECT_THAT(ToString(Call("WaitInit", WaitInitRequest())), HasSubstr("[TD4023]"));
-  EXPECT_THAT(ToString(Call("Pull", PullRequest())), HasSubstr("[TD4023]"));
-  EXPECT_THAT(ToString(Call("Push", push)), HasSubstr("[TD4023]"));
-  EXPECT_THAT(ToString(Call("Barrier", BarrierRequest())), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call(rpc::PserverCall::kWaitInit, WaitInitRequest())),
+              HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call(rpc::PserverCall::kPull, PullRequest())), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call(rpc::PserverCall::kPush, push)), HasSubstr("[TD4023]"));
+  EXPECT_THAT(ToString(Call(rpc::PserverCall::kBarrier, BarrierRequest())), HasSubstr("[TD4023]"));
 }
 
 }  // namespace

@@ -96,12 +96,15 @@ TEST_F(AccessTest, EveryCallHasOneRow) {
   const auto* service =
       ConfigureRequest::descriptor()->file()->FindServiceByName("ParameterServer");
   ASSERT_NE(service, nullptr);
-  const auto& rows = AccessTable();
+  const auto rows = rpc::PserverCallTable();
   ASSERT_EQ(static_cast<size_t>(service->method_count()), rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(static_cast<size_t>(rows[i].call), i) << rows[i].method;
-    EXPECT_NE(service->FindMethodByName(rows[i].method), nullptr) << rows[i].method;
-    EXPECT_TRUE(Allowed().contains(rows[i].method)) << rows[i].method;
+    EXPECT_EQ(static_cast<size_t>(rows[i].call), i) << rows[i].name;
+    EXPECT_NE(service->FindMethodByName(rows[i].name), nullptr) << rows[i].name;
+    EXPECT_TRUE(Allowed().contains(rows[i].name)) << rows[i].name;
+    const std::string name = rows[i].name;
+    EXPECT_EQ(rows[i].carries_values, name == "Push" || name == "Pull") << name;
+    EXPECT_EQ(rows[i].patient, name == "Configure") << name;
   }
 }
 
@@ -153,7 +156,7 @@ TEST_F(AccessTest, JobsDoNotMix) {
   // A client does not accept the server of another job either.
   ps::PsOptions options;
   options.job = "other";
-  options.tls = authority_.Issue("other", rpc::PeerRole::kTrainer);
+  options.security.tls = authority_.Issue("other", rpc::PeerRole::kTrainer);
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kPermissionDenied) << client.status();
   EXPECT_THAT(std::string(client.status().message()),
@@ -201,7 +204,7 @@ TEST_F(AccessTest, ATrainerTrains) {
   for (const ps::PsTransport transport : {ps::PsTransport::kGrpc, ps::PsTransport::kAuto}) {
     ps::PsOptions options;
     options.job = "j";
-    options.tls = authority_.Issue("j", rpc::PeerRole::kTrainer);
+    options.security.tls = authority_.Issue("j", rpc::PeerRole::kTrainer);
     options.transport = transport;
     auto stolen = Client(0, 1, options);
     ASSERT_TRUE(stolen.ok()) << stolen.status();
@@ -209,7 +212,7 @@ TEST_F(AccessTest, ATrainerTrains) {
     EXPECT_EQ((*stolen)->Configure(model.variables, ps::PsMode::kSync, {}).status().code(),
               StatusCode::kUnauthenticated)
         << "a certificate alone, without the secret";
-    options.secret = server.secret;
+    options.security.secret = server.secret;
     auto client = Client(0, 1, options);
     ASSERT_TRUE(client.ok()) << client.status();
     const auto state = (*client)->Configure(model.variables, ps::PsMode::kSync, {});

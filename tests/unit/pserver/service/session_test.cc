@@ -246,15 +246,15 @@ class SessionServerTest : public PserverTest {
     auto server = rpc::RpcServer::Start({}, {&thief});
     EXPECT_TRUE(server.ok()) << server.status();
     endpoints_ = {ToString((*server)->endpoint())};
-    auto client = Client(0, 1, {.secret = kSecret});
+    auto client = Client(0, 1, {.security = {.secret = kSecret}});
     EXPECT_TRUE(client.ok()) << client.status();
     Model model;
     return (*client)->Configure(model.variables, ps::PsMode::kSync, {}).status();
   }
   // Calls GetStatus with this metadata, as a program other than a Tandem client might.
   Status Ask(const std::string& key, const std::string& value) {
-    const auto stub =
-        ParameterServer::NewStub(*rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
+    const auto stub = ParameterServer::NewStub(
+        *rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
     grpc::ClientContext context;
     TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(30), &context));
     if (!key.empty()) context.AddMetadata(key, value);
@@ -305,7 +305,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
 TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   StartServer();
   const Endpoint where = servers_[0]->endpoint();
-  auto client = Client(0, 1, {.secret = kSecret});
+  auto client = Client(0, 1, {.security = {.secret = kSecret}});
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->ServerInfo().ok());
   for (int again = 0; again < 2; ++again) {
@@ -324,7 +324,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   options.secret = kSecret;
   options.lanes = false;
   StartServers(1, options);
-  auto client = Client(0, 1, {.secret = kSecret, .retries = 3});
+  auto client = Client(0, 1, {.security = {.secret = kSecret}, .patience = {.retries = 3}});
   ASSERT_TRUE(client.ok()) << client.status();
   const std::vector<ps::PsVariable> variables = {{"w", Shape{1024, 1024}}};  // 4 MiB
   ASSERT_TRUE((*client)->Configure(variables, ps::PsMode::kSync, {}).ok());
@@ -350,7 +350,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   const Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
   EXPECT_EQ(endpoints_[0], "unix:" + where.path);
-  auto client = Client(0, 1, {.secret = kSecret});
+  auto client = Client(0, 1, {.security = {.secret = kSecret}});
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->ServerInfo().ok());
   PserverOptions second;
@@ -371,21 +371,21 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
 
 TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   endpoints_ = {"192.0.2.1:7000"};  // unassigned: RFC 5737
-  ps::PsOptions options{.secret = kSecret, .wait_for_servers = false};
+  ps::PsOptions options{.security = {.secret = kSecret}, .patience = {.wait_for_servers = false}};
   const auto refused = Client(0, 1, options);
   EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("pserver 0 (192.0.2.1:7000): what goes to 192.0.2.1:7000 would cross the "
                         "network in the clear"));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[TD6023]"));
-  options.insecure_allow_network = true;
+  options.security.insecure_allow_network = true;
   EXPECT_TRUE(Client(0, 1, options).ok());
 }
 
 // Calls of many threads share one client, which opens the sessions that they need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();
-  auto client = Client(0, 1, {.secret = kSecret});
+  auto client = Client(0, 1, {.security = {.secret = kSecret}});
   ASSERT_TRUE(client.ok()) << client.status();
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {

@@ -16,9 +16,9 @@ constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock, us
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
 // Times by the clock of this process, us. An update of 0: not reported.
-ps::PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
+ps::PsCall Call(int server, rpc::PserverCall of, int64_t begin, int64_t end, int64_t received,
                 int64_t answered, int64_t update, bool values) {
-  ps::PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
+  ps::PsCall call{.server = server, .call = of, .begin = At(begin), .end = At(end)};
   call.at_server.values = values;
   call.at_server.received_us = received + kAhead;
   call.at_server.answered_us = answered + kAhead;
@@ -38,10 +38,11 @@ std::vector<std::array<size_t, 3>> WaysOf(const std::vector<ps::PsCall>& calls) 
 }
 
 TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
-  std::vector<ps::PsCall> calls = {Call(0, "Push", 1000, 1900, 1100, 1200, 0, true),
-                                   Call(0, "Pull", 3000, 3300, 3020, 3100, 0, true),
-                                   Call(1, "Pull", 3000, 3300, 3200, 3299, 0, true)};
-  calls.push_back(Call(0, "Push", 5000, 5001, 9000, 9001, 0, true));
+  std::vector<ps::PsCall> calls = {
+      Call(0, rpc::PserverCall::kPush, 1000, 1900, 1100, 1200, 0, true),
+      Call(0, rpc::PserverCall::kPull, 3000, 3300, 3020, 3100, 0, true),
+      Call(1, rpc::PserverCall::kPull, 3000, 3300, 3200, 3299, 0, true)};
+  calls.push_back(Call(0, rpc::PserverCall::kPush, 5000, 5001, 9000, 9001, 0, true));
   calls.back().ok = false;  // no information
   const auto clocks = ServerClocks(calls);
   ASSERT_EQ(clocks.size(), 2u);
@@ -53,33 +54,34 @@ TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
 
 TEST(ServerTrace, AGradientGoesThroughTheUpdateBehindItsPush) {
   // One call for push and pull.
-  EXPECT_THAT(WaysOf({Call(0, "Push", 100, 200, 110, 190, 150, true)}),
+  EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 200, 110, 190, 150, true)}),
               ElementsAre(std::array<size_t, 3>{0, 0, 0}));
   // The reply to a push precedes its update; the pull waits for the update.
-  EXPECT_THAT(WaysOf({Call(0, "Push", 100, 130, 110, 120, 50, false),
-                      Call(0, "Pull", 140, 200, 145, 190, 180, true)}),
+  EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 50, false),
+                      Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 180, true)}),
               ElementsAre(std::array<size_t, 3>{0, 1, 1}));
   // A push is applied at once. The parameters arrive later, after those of an older pull.
-  EXPECT_THAT(WaysOf({Call(0, "Pull", 90, 115, 95, 100, 50, true),
-                      Call(0, "Push", 100, 130, 110, 120, 112, false),
-                      Call(0, "Pull", 140, 200, 145, 190, 112, true)}),
+  EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPull, 90, 115, 95, 100, 50, true),
+                      Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 112, false),
+                      Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 112, true)}),
               ElementsAre(std::array<size_t, 3>{1, 1, 2}));
 }
 
 TEST(ServerTrace, WhatNeverCameBackHasNoWay) {
-  EXPECT_TRUE(WaysOf({Call(0, "Push", 100, 130, 110, 120, 112, false)}).empty());
-  EXPECT_TRUE(WaysOf({Call(0, "Push", 100, 130, 110, 120, 50, false),
-                      Call(1, "Pull", 140, 200, 145, 190, 180, true)})
+  EXPECT_TRUE(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 112, false)}).empty());
+  EXPECT_TRUE(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 50, false),
+                      Call(1, rpc::PserverCall::kPull, 140, 200, 145, 190, 180, true)})
                   .empty())
       << "another server's";
 }
 
 TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
-  EXPECT_THAT(
-      CallLanes({Call(0, "Push", 100, 200, 0, 0, 0, true), Call(0, "Push", 150, 250, 0, 0, 0, true),
-                 Call(1, "Push", 150, 250, 0, 0, 0, true), Call(0, "Push", 200, 300, 0, 0, 0, true),
-                 Call(0, "Push", 240, 300, 0, 0, 0, true)}),
-      ElementsAre(0, 1, 0, 0, 2));
+  EXPECT_THAT(CallLanes({Call(0, rpc::PserverCall::kPush, 100, 200, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                         Call(1, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 200, 300, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 240, 300, 0, 0, 0, true)}),
+              ElementsAre(0, 1, 0, 0, 2));
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+#include "common/rpc/pserver_call.h"
+
+#include <iterator>
+
+#include "common/base/require.h"
+
+namespace tandem::rpc {
+namespace {
+
+using enum PeerRole;
+constexpr PeerRole kTrainers[] = {kTrainer};
+constexpr PeerRole kAdmins[] = {kAdmin};
+constexpr PeerRole kTrainersAndAdmins[] = {kTrainer, kAdmin};
+constexpr PeerRole kAllCallers[] = {kTrainer, kObserver, kAdmin};
+
+constexpr PserverCallRow kRows[] = {
+    {.call = PserverCall::kConfigure, .name = "Configure", .roles = kTrainers, .patient = true},
+    {.call = PserverCall::kInitParams, .name = "InitParams", .roles = kTrainers},
+    {.call = PserverCall::kWaitInit, .name = "WaitInit", .roles = kTrainers},
+    {.call = PserverCall::kPush, .name = "Push", .roles = kTrainers, .carries_values = true},
+    {.call = PserverCall::kPull,
+     .name = "Pull",
+     .roles = kTrainersAndAdmins,
+     .carries_values = true},
+    {.call = PserverCall::kBarrier, .name = "Barrier", .roles = kTrainers},
+    {.call = PserverCall::kComplete, .name = "Complete", .roles = kTrainers},
+    {.call = PserverCall::kGetStatus, .name = "GetStatus", .roles = kAllCallers},
+    {.call = PserverCall::kSaveCheckpoint, .name = "SaveCheckpoint", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kRestoreCheckpoint, .name = "RestoreCheckpoint", .roles = kAdmins},
+    {.call = PserverCall::kPullState, .name = "PullState", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kPullTable, .name = "PullTable", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kOpenLane, .name = "OpenLane", .roles = kTrainers},
+    {.call = PserverCall::kExchangeMap, .name = "ExchangeMap", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kFreezeBuckets, .name = "FreezeBuckets", .roles = kAdmins},
+    {.call = PserverCall::kOfferBuckets, .name = "OfferBuckets", .roles = kAdmins},
+    {.call = PserverCall::kReleaseBuckets, .name = "ReleaseBuckets", .roles = kAdmins},
+    {.call = PserverCall::kRefuseBuckets, .name = "RefuseBuckets", .roles = kAdmins},
+    {.call = PserverCall::kHoldPushes, .name = "HoldPushes", .roles = kAdmins},
+    {.call = PserverCall::kTakeCut, .name = "TakeCut", .roles = kAdmins},
+    {.call = PserverCall::kOpenSession, .name = "OpenSession", .roles = kAllCallers},
+};
+
+constexpr bool IsIndexedByCall() {
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    if (static_cast<size_t>(kRows[i].call) != i || kRows[i].roles.empty()) return false;
+  }
+  return true;
+}
+static_assert(IsIndexedByCall());
+static_assert(std::size(kRows) == static_cast<size_t>(PserverCall::kOpenSession) + 1);
+
+}  // namespace
+
+std::span<const PserverCallRow> PserverCallTable() { return kRows; }
+
+const PserverCallRow& RowOf(PserverCall call) {
+  const auto index = static_cast<size_t>(call);
+  TD_REQUIRE(index < std::size(kRows));
+  return kRows[index];
+}
+
+}  // namespace tandem::rpc

@@ -1,0 +1,101 @@
+// Makes the calls of a client. Errors name the server.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "pserver/client/carrier/ps_channel.h"
+#include "pserver/client/carrier/wait_group.h"
+#include "pserver/client/placement.h"
+#include "pserver/client/resender.h"
+#include "pserver/client/wait_reporter.h"
+
+namespace google::protobuf {
+class MessageLite;
+}  // namespace google::protobuf
+
+namespace tandem::ps {
+
+// Extra time for a server to reply after its own deadline, because its message is better than
+// "deadline exceeded".
+inline constexpr Duration kGrace = std::chrono::seconds(2);
+
+// The server does not have the requested data, or not yet.
+inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
+// The server or the connection is lost.
+bool IsGone(const Status& status);
+// The pause before the next attempt. It grows with the number of attempts, which limits the number
+// of calls for slow operations.
+Duration PauseOf(int attempts);
+
+// Repeats calls to servers that wait for retransmitted pushes. Thread-safe. Callbacks of calls hold
+// references to parts of the client, which live until Close has returned.
+class Caller {
+ public:
+  Caller(PsChannel& channel, const PsOptions& options, Placement& placement, Resender& resender,
+         WaitReporter& reporter);
+
+  // Calls `take` exactly once, on a thread of the channel.
+  void Send(const PsServer& server, rpc::PserverCall call, codec::EncodedMessage request,
+            Time deadline, PsChannel::Take take);
+  // Make one call with small messages. Block.
+  Status CallAndTake(const PsServer& server, rpc::PserverCall call,
+                     const google::protobuf::MessageLite& request,
+                     std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
+  template <typename Reply>
+  Status CallAndWait(const PsServer& server, rpc::PserverCall call,
+                     const google::protobuf::MessageLite& request, Reply* reply, Duration timeout) {
+    const auto taken = std::make_shared<Reply>();
+    TD_RETURN_IF_ERROR(CallAndTake(server, call, request, taken, timeout));
+    *reply = std::move(*taken);
+    return OkStatus();
+  }
+  // Like CallAndTake. Returns false if the server has left the job. A server may leave and stop
+  // during the call; the client therefore checks with the other servers once a second.
+  StatusOr<bool> CallOwner(const PsServer& server, rpc::PserverCall call,
+                           const google::protobuf::MessageLite& request,
+                           std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
+  // Exchanges maps with all owners after a pause that grows with each attempt. Blocks.
+  Status ExchangeAndWait(int attempts);
+
+  Time Now() const { return channel_.Now(); }
+  void After(Duration pause, std::function<void()> then) { channel_.After(pause, std::move(then)); }
+  std::unique_ptr<PsEvent> MakeEvent() { return channel_.MakeEvent(); }
+  Buffer Allocate(const PsServer& server, size_t bytes) {
+    return channel_.Allocate(server.index, bytes);
+  }
+
+  // Memory of the caller is being sent until all copies of the lease are destroyed.
+  std::shared_ptr<const void> Lease() { return WaitGroup::Take(leases_); }
+  // No new attempts begin from now on.
+  void BeginClose();
+  bool closing() const { return closing_; }
+  // Cancels all calls and waits for their callbacks and for leased memory. REQUIRES: BeginClose
+  void Close();
+
+ private:
+  struct PatientCall;
+  // A call in progress; `status` is set before `ended`.
+  struct SmallCall {
+    std::unique_ptr<PsEvent> ended;
+    Status status;
+  };
+  void SendPatiently(std::shared_ptr<PatientCall> call);
+  void SendAgain(std::shared_ptr<PatientCall> call);
+  std::shared_ptr<SmallCall> Begin(const PsServer& server, rpc::PserverCall call,
+                                   const google::protobuf::MessageLite& request,
+                                   std::shared_ptr<google::protobuf::MessageLite> reply,
+                                   Time deadline);
+
+  PsChannel& channel_;
+  const PsOptions& options_;
+  Placement& placement_;
+  Resender& resender_;
+  WaitReporter& reporter_;
+  const std::shared_ptr<WaitGroup> leases_ = std::make_shared<WaitGroup>();
+  std::atomic<bool> closing_{false};
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,48 @@
+// Configures the servers of a job.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pserver/client/calls.h"
+#include "pserver/client/client.h"
+#include "pserver/client/init.h"
+#include "pserver/client/job_tables.h"
+#include "pserver/client/request_filler.h"
+
+namespace tandem {
+class ConfigureReply;
+}  // namespace tandem
+
+namespace tandem::ps {
+
+// Calls block. The arguments of the constructor must outlive this.
+class JobConfigurator {
+ public:
+  JobConfigurator(Caller& caller, const PsOptions& options, Placement& placement,
+                  const RequestFiller& requests, const JobTables& tables)
+      : caller_(caller),
+        options_(options),
+        placement_(placement),
+        requests_(requests),
+        tables_(tables) {}
+
+  // An incarnation above those that any server knows for this trainer.
+  StatusOr<uint64_t> ChooseIncarnation();
+  // Sends every server its part of the job. Returns the replies in the order of servers.
+  StatusOr<std::vector<ConfigureReply>> Configure(const PsOptimizer& optimizer);
+  // Checks that the servers have values of one step.
+  StatusOr<FoundValues> CheckValues(const std::vector<ConfigureReply>& replies) const;
+  PsState StateOf(const std::vector<ConfigureReply>& replies) const;
+  // Fetches the maps of servers that joined the running job.
+  Status RefreshAddedServers();
+
+ private:
+  Caller& caller_;
+  const PsOptions& options_;
+  Placement& placement_;
+  const RequestFiller& requests_;
+  const JobTables& tables_;
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,60 @@
+// The variables and tables of a job, with their slices, as Configure places them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/status.h"
+#include "pserver/client/client.h"
+#include "pserver/client/owner_map.h"
+
+namespace tandem::ps {
+
+// Immutable. Slices and tables are numbered from 0 in the order of Configure.
+class JobTables {
+ public:
+  JobTables() = default;  // without variables and tables
+  // INVALID_ARGUMENT: a variable cannot be partitioned, or the rules of a table are invalid.
+  static StatusOr<JobTables> Make(const std::vector<PsVariable>& variables, PsMode mode,
+                                  const std::vector<PsTable>& tables,
+                                  const PartitionOptions& partition);
+
+  bool empty() const { return slices_.empty() && tables_.empty(); }
+  bool sync() const { return sync_; }
+  const std::vector<PsVariable>& variables() const { return variables_; }
+  const std::vector<PsSlice>& slices() const { return slices_; }
+  const std::vector<PsTable>& tables() const { return tables_; }
+  // Number of values of a row in a push.
+  int64_t PushWidth(size_t table) const;
+  // Slices of a variable, in the order of their offsets.
+  const std::vector<size_t>& SlicesOf(size_t variable) const;
+  // Slices that Configure places on a server.
+  const std::vector<size_t>& SlicesOn(size_t server) const;
+
+  // NOT_FOUND: unknown name (the message suggests the nearest one).
+  StatusOr<size_t> FindTable(const std::string& name) const;
+  // INVALID_ARGUMENT: `numel` is not the number of elements.
+  StatusOr<size_t> FindVariable(const std::string& name, int64_t numel) const;
+  std::optional<size_t> VariableIndex(const std::string& name) const;
+  // The slice of `variable` that begins at `offset`. REQUIRES: there is one.
+  size_t SliceAt(const std::string& variable, int64_t offset) const;
+
+  // The owners on `servers` servers before any move.
+  OwnerMap FirstOwners(size_t servers) const;
+
+ private:
+  bool sync_ = true;
+  std::vector<PsVariable> variables_;
+  std::unordered_map<std::string, size_t> variable_index_;
+  std::vector<std::string> variable_names_, table_names_;
+  std::vector<PsSlice> slices_;
+  std::vector<std::vector<size_t>> slices_of_;  // by variable
+  std::vector<std::vector<size_t>> slices_on_;  // by server
+  std::vector<PsTable> tables_;
+  std::vector<int64_t> push_widths_;  // by table
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,59 @@
+// Pulls rows of tables from their owners, and caches them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/codec/tensor_codec.h"
+#include "pserver/client/calls.h"
+#include "pserver/client/client.h"
+#include "pserver/client/job_tables.h"
+#include "pserver/client/request_filler.h"
+#include "pserver/client/row_cache.h"
+
+namespace tandem::ps {
+
+// Thread-safe. The arguments of the constructor must outlive this.
+class RowPuller {
+ public:
+  struct Parts {
+    Caller& caller;
+    const PsOptions& options;
+    Placement& placement;
+    RequestFiller& requests;
+    const JobTables& tables;
+    RowCache* cache;  // null: no cache
+  };
+  explicit RowPuller(const Parts& parts) : parts_(parts) {}
+
+  // Does PsClient::PullRows.
+  void Pull(PullCondition when, std::vector<PsRows> rows, PsClient::DoneVersion done);
+
+ private:
+  struct RowsPart;
+  struct Attempts;
+  // One part for each server that has rows.
+  StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> Split(const std::vector<PsRows>& rows,
+                                                              PullCondition when);
+  // Sends all parts. If rows have moved, begins again with the parts of the new owners.
+  void Send(std::shared_ptr<Attempts> pull);
+  void OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
+             StatusOr<uint64_t> version);
+  // Copies rows that are cached and new enough, and removes them from the part.
+  void TakeCached(size_t server, PullCondition when, RowsPart& part);
+  void PutIntoCache(size_t server, const RowsPart& part, const codec::CodedPullReply& reply);
+  static StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message);
+
+  // The last reply of a server to a pull of rows.
+  struct LastReply {
+    uint64_t incarnation = 0, version = 0;
+  };
+  const Parts parts_;
+  Mutex mu_;
+  std::map<size_t, LastReply> last_replies_ TD_GUARDED_BY(mu_);  // by server
+};
+
+}  // namespace tandem::ps

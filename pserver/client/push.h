@@ -1,0 +1,85 @@
+// Pushes gradients to the servers that own their slices and rows.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pserver/client/calls.h"
+#include "pserver/client/client.h"
+#include "pserver/client/job_tables.h"
+#include "pserver/client/pull.h"
+#include "pserver/client/push_admission.h"
+#include "pserver/client/push_call.h"
+#include "pserver/client/push_group.h"
+#include "pserver/client/push_numbering.h"
+#include "pserver/client/push_part.h"
+
+namespace tandem::ps {
+
+// Handles messages that a server did not accept because rows or slices move (push_resplit.h).
+class PushRefusalHandler {
+ public:
+  virtual ~PushRefusalHandler() = default;
+  // The server does not have some of the rows or slices.
+  virtual void OnMoved(std::shared_ptr<PushCall> push, const Status& why) = 0;
+  // A_sync: the server does not reply any more.
+  virtual void OnGone(std::shared_ptr<PushCall> push, const Status& why) = 0;
+};
+
+// Thread-safe. The arguments of the constructor must outlive this.
+class Pusher {
+ public:
+  struct Parts {
+    Caller& caller;
+    const PsOptions& options;
+    Placement& placement;
+    const JobTables& tables;
+    Resender& resender;
+    PushAdmission& admission;
+    Puller& puller;
+    PushRefusalHandler& refusals;
+  };
+  explicit Pusher(const Parts& parts) : parts_(parts), numbering_(parts.tables.sync()) {}
+
+  // Does PsClient::Push and, with `params` (not null), PsClient::PushPull.
+  void Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
+            const std::vector<PsConstRows>& rows, PullCondition when,
+            const std::vector<PsTensor>* params, PsClient::DoneVersion done);
+
+  // ---- For messages whose contents are split again, while their push is in progress -------------
+  // Adds the rows to the parts of their owners. Each server of `all` gets an entry for every table
+  // of `rows`, possibly without rows.
+  Status AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& owners,
+                    const std::set<size_t>& all, std::vector<PushPart>& parts) const;
+  void Number(std::span<PushPart> parts);
+  // Sends one message for each part of `pushes`, and joins a pull of `pulls` with a push to the
+  // same server. The other pulls are sent separately. `done` gets the version of the pulls, or of
+  // the pushes if there are no pulls. REQUIRES: the parts are numbered.
+  void SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,
+               PsClient::DoneVersion done);
+  // Sends a message. Every attempt has the same bytes.
+  void Send(std::shared_ptr<PushCall> push);
+
+ private:
+  // One part for each server or (split_messages) for each slice. A server without a slice of it
+  // gets no part.
+  StatusOr<std::vector<PushPart>> Split(const std::vector<PsConstTensor>& gradients,
+                                        const std::vector<PsConstRows>& rows);
+  // Sends a new message, once the retransmit buffer has room if pushes are kept.
+  void Begin(std::shared_ptr<PushCall> push);
+  void OnReply(const std::shared_ptr<PushCall>& push, const Status& status, codec::Fragments reply);
+  // Null: rejected messages of the push are independent of each other.
+  std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
+  void CopyToChannel(const PsServer& server, codec::CodedPush& push) const;
+
+  const Parts parts_;
+  PushNumbering numbering_;
+};
+
+// Returns the last part for `server` if it has `room` bytes free; otherwise adds a new part.
+PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
+
+}  // namespace tandem::ps

@@ -1,0 +1,56 @@
+// Admits pushes as the retransmit buffer has room for them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "pserver/client/calls.h"
+
+namespace tandem::ps {
+
+// Pushes are admitted in their order. While one waits, servers are asked for checkpoints that free
+// room. Thread-safe. The arguments of the constructor must outlive this.
+class PushAdmission {
+ public:
+  using Then = std::function<void(const Status&)>;
+  PushAdmission(Caller& caller, const PsOptions& options, Placement& placement, Resender& resender,
+                WaitReporter& reporter)
+      : caller_(caller),
+        options_(options),
+        placement_(placement),
+        resender_(resender),
+        reporter_(reporter) {}
+
+  // Calls `then` once `bytes` are reserved in the buffer. RESOURCE_EXHAUSTED: there is no room
+  // before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
+  void Admit(uint64_t step, size_t bytes, Time deadline, Then then);
+  // Ends all waits with CANCELLED.
+  void Close();
+
+ private:
+  struct Waiting {
+    uint64_t step;
+    size_t bytes;
+    Time deadline;
+    Then then;
+  };
+  // Runs until no push waits.
+  void MakeRoom();
+  void AskForCheckpoint(size_t server, uint64_t number);
+
+  Caller& caller_;
+  const PsOptions& options_;
+  Placement& placement_;
+  Resender& resender_;
+  WaitReporter& reporter_;
+  Mutex mu_;
+  std::deque<Waiting> waiting_ TD_GUARDED_BY(mu_);
+  std::set<size_t> asked_ TD_GUARDED_BY(mu_);  // servers that were asked for a checkpoint
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,110 @@
+#include "pserver/client/push_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/require.h"
+
+namespace tandem::ps {
+
+PushGroup::PushGroup(const std::vector<PushPart>& parts) : expected_(parts.size()) {
+  for (const PushPart& part : parts) {
+    if (HasRows(part)) row_servers_.insert(part.server);
+  }
+}
+
+void PushGroup::Expect(size_t messages) {
+  MutexLock lock(mu_);
+  expected_ += messages;
+}
+
+void PushGroup::Begin(const PushCall& call) {
+  MutexLock lock(mu_);
+  TD_REQUIRE(expected_ > 0);
+  --expected_;
+  in_progress_.push_back(&call);
+}
+
+void PushGroup::End(const PushCall& call) {
+  MutexLock lock(mu_);
+  std::erase(in_progress_, &call);
+}
+
+bool PushGroup::Reject(std::shared_ptr<PushCall> call) {
+  MutexLock lock(mu_);
+  const size_t ended = std::erase(in_progress_, call.get());
+  TD_REQUIRE(ended == 1);
+  rejected_.push_back(std::move(call));
+  return !std::exchange(looking_, true);
+}
+
+std::set<size_t> PushGroup::RejectedBy() const {
+  MutexLock lock(mu_);
+  std::set<size_t> servers;
+  for (const auto& call : rejected_) servers.insert(call->part.server);
+  return servers;
+}
+
+// An accepted message does not conflict: if its server rejected other messages because of a move,
+// the accepted one is not part of that move.
+bool PushGroup::MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit,
+                         const OwnerMap& owners, const OwnersOf& owners_of) const {
+  // Servers that receive rows they did not receive before.
+  std::set<size_t> servers = owners.RowOwners();
+  for (const size_t server : row_servers_) servers.erase(server);
+  for (const auto& call : resplit) {
+    if (!HasRows(call->part)) continue;
+    servers.merge(owners_of(call->part));
+    servers.insert(call->part.server);
+  }
+  const auto meets = [&](const PushCall* call) {
+    if (!HasRows(call->part)) return false;
+    std::set<size_t> of_call = owners_of(call->part);
+    of_call.insert(call->part.server);
+    return std::any_of(of_call.begin(), of_call.end(),
+                       [&](size_t s) { return servers.contains(s); });
+  };
+  return expected_ > 0 || std::any_of(in_progress_.begin(), in_progress_.end(), meets);
+}
+
+PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap& owners,
+                                            const OwnersOf& owners_of) {
+  Rejected taken;
+  MutexLock lock(mu_);
+  TD_REQUIRE(looking_);
+  for (auto& call : std::exchange(rejected_, {})) {
+    const bool late = over || now >= call->deadline;
+    (late ? taken.late : call->stale ? taken.resplit : taken.same).push_back(std::move(call));
+  }
+  for (const auto& call : taken.same) in_progress_.push_back(call.get());
+  // They must not be in progress meanwhile: other waiting pushes would in turn wait for them.
+  taken.must_wait = !taken.resplit.empty() && MustWait(taken.resplit, owners, owners_of);
+  if (taken.must_wait) rejected_.swap(taken.resplit);
+  return taken;
+}
+
+bool PushGroup::LooksAgain() {
+  MutexLock lock(mu_);
+  looking_ = !rejected_.empty();
+  return looking_;
+}
+
+int PushGroup::NextWait() {
+  MutexLock lock(mu_);
+  return waits_++;
+}
+
+std::set<size_t> PushGroup::MoveRows(const std::vector<std::shared_ptr<PushCall>>& calls,
+                                     const std::set<size_t>& owners) {
+  MutexLock lock(mu_);
+  for (const auto& call : calls) {
+    if (HasRows(call->part)) row_servers_.erase(call->part.server);
+  }
+  std::set<size_t> added;
+  for (const size_t server : owners) {
+    if (row_servers_.insert(server).second) added.insert(server);
+  }
+  return added;
+}
+
+}  // namespace tandem::ps

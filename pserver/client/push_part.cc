@@ -1,0 +1,59 @@
+#include "pserver/client/push_part.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/require.h"
+
+namespace tandem::ps {
+
+bool HasRows(const PushPart& part) {
+  return std::any_of(part.slices.begin(), part.slices.end(),
+                     [](const codec::CodedSlice& s) { return s.desc.dtype == DType::kI64; });
+}
+
+std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTables& tables) {
+  std::set<size_t> owners;
+  for (size_t k = 0; k < part.slices.size(); ++k) {
+    const codec::CodedSlice& s = part.slices[k];
+    if (s.desc.dtype != DType::kI64) {
+      owners.insert(now.slices[tables.SliceAt(s.variable, s.offset)]);
+      continue;
+    }
+    ++k;  // skips its values
+    TD_REQUIRE(k < part.slices.size());
+    const auto* const ids = static_cast<const int64_t*>(s.data);
+    for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
+      owners.insert(now.OwnerOf(static_cast<uint64_t>(ids[i])));
+    }
+  }
+  return owners;
+}
+
+// The server itself may not have been contacted since it gave buckets away.
+bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables) {
+  TD_REQUIRE(part.server < now.generations.size());
+  std::set<size_t> others = OwnersOf(part, now, tables);
+  others.erase(part.server);
+  return now.generations[part.server] != part.generation || !others.empty();
+}
+
+codec::CodedPush ToCoded(const PushPart& part, const PsOptions& options, uint64_t step,
+                         float learning_rate, std::string pull) {
+  TD_REQUIRE(part.sequence != 0);
+  return {.job = options.job,
+          .trainer_id = static_cast<uint32_t>(options.trainer),
+          .incarnation = options.incarnation,
+          .sequence = part.sequence,
+          .step = step,
+          .learning_rate = learning_rate,
+          .slices = part.slices,
+          .pull = std::move(pull),
+          .generation = part.generation,
+          .origin_server = part.origin_server,
+          .origin_sequence = part.origin_sequence,
+          .sent = part.sent,
+          .ended = part.ended};
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,42 @@
+// Fills the fields that requests of one client have in common.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "pserver/client/client.h"
+
+namespace tandem {
+class PullRequest;
+}  // namespace tandem
+
+namespace tandem::ps {
+
+// Thread-safe. `options` must outlive this; Configure sets their incarnation before requests of
+// other calls.
+class RequestFiller {
+ public:
+  explicit RequestFiller(const PsOptions& options) : options_(options) {}
+
+  template <typename Request>
+  void FillCaller(Request* request) const {
+    request->set_job(options_.job);
+    request->set_trainer_id(static_cast<uint32_t>(options_.trainer));
+    request->set_incarnation(options_.incarnation);
+  }
+  // Fills everything except the values to pull.
+  void FillPull(PullCondition when, PullRequest* request) const;
+
+  // Notes the step of a pull that begins.
+  void NoteStep(uint64_t step);
+  uint64_t highest_step() const { return highest_step_; }  // highest of all noted steps
+
+  // The field timeout_ms of a request.
+  static uint64_t TimeoutMs(Duration timeout);
+
+ private:
+  const PsOptions& options_;
+  std::atomic<uint64_t> highest_step_{0};
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,91 @@
+#include "pserver/client/resender.h"
+
+#include <atomic>
+#include <utility>
+
+#include "common/base/require.h"
+
+namespace tandem::ps {
+
+// The kept pushes of one server, which are sent some at a time.
+struct Resender::Resending {
+  const size_t server;
+  const std::vector<std::shared_ptr<const KeptPush>> pushes;
+  std::atomic<size_t> next = 0;
+  std::atomic<int> under_way = kAtOnce;
+  static constexpr int kAtOnce = 8;
+};
+
+void Resender::Enable(size_t bytes_max) {
+  TD_REQUIRE(!enabled());
+  kept_ = std::make_unique<PushRetransmitBuffer>(bytes_max);
+}
+
+PushRetransmitBuffer& Resender::kept() {
+  TD_REQUIRE(enabled());
+  return *kept_;
+}
+
+void Resender::OnEnd(const PushPart& part, bool pulls, const Status& status,
+                     const PushNumbers& numbers) {
+  TD_REQUIRE(enabled());
+  if (status.ok()) {
+    kept_->Answered(part.server, part.sequence, numbers.log_number);
+    return kept_->Checkpointed(part.server, numbers.kept_number);
+  }
+  switch (status.code()) {
+    // These errors reject the push, unless they concern the pull. In doubt the push may have been
+    // accepted and is kept.
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kFailedPrecondition:
+      if (!pulls) kept_->Drop(part.server, part.sequence);
+      break;
+    // Rejected, or accepted and not logged.
+    case StatusCode::kResourceExhausted:
+      kept_->Doubtful(part.server, part.sequence);
+      break;
+    default:
+      break;
+  }
+}
+
+void Resender::SendAgain(size_t server) {
+  if (!enabled()) return;
+  {
+    MutexLock lock(mu_);
+    if (!resending_.insert(server).second) return;
+  }
+  const auto all = std::make_shared<Resending>(server, kept_->Of(server));
+  for (int i = 0; i < Resending::kAtOnce; ++i) SendNext(all);
+}
+
+void Resender::SendNext(const std::shared_ptr<Resending>& all) {
+  const size_t next = all->next++;
+  if (next >= all->pushes.size()) {
+    if (all->under_way.fetch_sub(1) != 1) return;
+    MutexLock lock(mu_);
+    resending_.erase(all->server);
+    return;
+  }
+  const KeptPush& push = *all->pushes[next];
+  const codec::CodedPush coded = ToCoded(push.part, options_, push.step, push.learning_rate, "");
+  channel_.Call(
+      static_cast<int>(all->server), rpc::PserverCall::kPush,
+      codec::EncodePush(coded, options_.crc32c), channel_.Now() + options_.patience.call_timeout(),
+      [this, all, next](const Status& status, codec::Fragments answer) {
+        if (status.ok()) {
+          const auto reply = codec::DecodePushReply(answer);
+          if (reply.ok()) {
+            kept_->Answered(all->server, all->pushes[next]->part.sequence, reply->log_number);
+          }
+        }
+        // DATA_LOSS: the server needs other pushes, not this one. If it needs none, or is
+        // lost, the retransmission ends.
+        const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
+        if (!go_on) all->next = all->pushes.size();
+        SendNext(all);
+      });
+}
+
+}  // namespace tandem::ps

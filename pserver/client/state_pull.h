@@ -1,0 +1,41 @@
+// Pulls the optimizer slots of all variables.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pserver/client/calls.h"
+#include "pserver/client/client.h"
+#include "pserver/client/job_tables.h"
+
+namespace tandem {
+class SlotTensor;
+}  // namespace tandem
+
+namespace tandem::ps {
+
+// Calls block. The arguments of the constructor must outlive this.
+class StatePuller {
+ public:
+  StatePuller(Caller& caller, const PsOptions& options, const Placement& placement,
+              const JobTables& tables)
+      : caller_(caller), options_(options), placement_(placement), tables_(tables) {}
+
+  // Does PsClient::PullState. Repeats if slices moved meanwhile: some may be missing or repeated.
+  StatusOr<std::vector<PsSlot>> Pull();
+
+ private:
+  struct Slots {
+    std::vector<std::vector<PsSlot>> by_variable;
+    std::vector<PsSlot> of_tables;
+  };
+  StatusOr<std::vector<PsSlot>> PullOnce();
+  Status Add(const PsServer& server, const SlotTensor& slot, Slots& all) const;
+
+  Caller& caller_;
+  const PsOptions& options_;
+  const Placement& placement_;
+  const JobTables& tables_;
+};
+
+}  // namespace tandem::ps

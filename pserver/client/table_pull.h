@@ -1,0 +1,45 @@
+// Pulls whole tables in pieces, server by server.
+#pragma once
+
+#include <cstdint>
+
+#include "pserver/client/calls.h"
+#include "pserver/client/client.h"
+#include "pserver/client/job_tables.h"
+#include "pserver/client/request_filler.h"
+
+namespace tandem::ps {
+
+// Thread-safe. Calls block. The arguments of the constructor must outlive this.
+class TablePuller {
+ public:
+  TablePuller(Caller& caller, const PsOptions& options, Placement& placement,
+              RequestFiller& requests, const JobTables& tables)
+      : caller_(caller),
+        options_(options),
+        placement_(placement),
+        requests_(requests),
+        tables_(tables) {}
+
+  // Passes all rows of `table` to `take`, in pieces of whole buckets and in the order of buckets,
+  // once the servers' version is at least `min_version`. `slots`: with optimizer slots.
+  Status Pull(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
+
+ private:
+  // Pulls [bucket, end) from one server and advances `bucket`. Returns early if the server has left
+  // the job.
+  Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
+                     const PsServer& server, const RowSink& take);
+  // Waits until every server that has rows reaches `version`.
+  Status WaitForRows(uint64_t version);
+  // false: the server has left the job.
+  StatusOr<bool> WaitForVersion(const PsServer& server, uint64_t version);
+
+  Caller& caller_;
+  const PsOptions& options_;
+  Placement& placement_;
+  RequestFiller& requests_;
+  const JobTables& tables_;
+};
+
+}  // namespace tandem::ps
