@@ -36,7 +36,7 @@ struct NonFiniteScan {
 
 // The table that a module exports (extern "C" const BackendModule* tandem_backend_module()).
 struct BackendModule {
-  static constexpr int kAbi = 7;
+  static constexpr int kAbi = 8;
   int abi;           // kAbi of the headers with which the module was built
   const char* name;  // "cuda"
   // Number of devices, or the reason why there are none ("no NVIDIA driver: libcuda.so.1 is

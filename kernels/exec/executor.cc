@@ -1,22 +1,42 @@
 #include "kernels/exec/executor.h"
 
-#include <algorithm>
-
+#include "common/base/require.h"
 #include "kernels/exec/dataflow.h"
+#include "kernels/exec/graph_pieces.h"
 
 namespace tandem {
 
-Executor::Executor(Plan& plan) : plan_(plan), comm_began_(plan.done_.size()) {
-  if (plan.num_threads() > 1) {
-    dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
+// On the CPU, a step of a data flow and a step with a condition are pieces of one step: an earlier
+// step may change the condition. A device's kernels under one condition are one piece, because the
+// host copies the condition.
+std::vector<Executor::Piece> Executor::PiecesOf(const Plan& plan) {
+  const std::span<const PlanStep> steps = plan.steps();
+  std::vector<Piece> pieces;
+  size_t covered = 0;
+  for (const GraphSegment& segment : SplitIntoGraphSegments(steps)) {
+    TD_REQUIRE(segment.begin == covered && segment.begin < segment.end);
+    covered = segment.end;
+    const float* const run_if = steps[segment.begin].run_if;
+    const bool whole = plan.num_threads() == 1 && (run_if == nullptr || plan.device() != nullptr);
+    const size_t size = whole ? segment.end - segment.begin : 1;
+    for (size_t i = segment.begin; i < segment.end; i += size) {
+      pieces.push_back({.steps = steps.subspan(i, size),
+                        .run_if = run_if,
+                        .to_record = plan.recorder() != nullptr && segment.worth_graph});
+    }
   }
-  if (plan.recorder() == nullptr) return;
-  for (const GraphSegment& piece : SplitIntoGraphSegments(plan.steps())) {
-    pieces_.push_back(
-        {.steps = std::span(plan.steps_).subspan(piece.begin, piece.end - piece.begin),
-         .to_record = piece.worth_graph,
-         .graph = nullptr});
-  }
+  TD_REQUIRE(covered == steps.size());
+  return pieces;
+}
+
+Executor::Executor(const Plan& plan)
+    : plan_(plan),
+      pieces_(PiecesOf(plan)),
+      comms_(plan.comm_handler(), plan.comm_nodes()),
+      loop_threads_(plan.num_threads() > 1 ? 1 : plan.kernel_threads()) {
+  if (plan.num_threads() == 1) return;
+  TD_REQUIRE(pieces_.size() == plan.steps().size());  // a step of the graph is a piece
+  dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
 }
 
 Executor::~Executor() = default;
@@ -24,14 +44,7 @@ Executor::~Executor() = default;
 Status Executor::Run(int iterations, const BeforeIteration& before) {
   for (int i = 0; i < iterations; ++i) {
     if (before) TD_RETURN_IF_ERROR(before(i));
-    if (dataflow_ != nullptr) {
-      TD_RETURN_IF_ERROR(RunDataflow());
-    } else if (!pieces_.empty() && observer_ == nullptr) {
-      TD_RETURN_IF_ERROR(RunPieces());
-    } else {
-      TD_RETURN_IF_ERROR(observer_ == nullptr ? RunOnce<false>() : RunOnce<true>());
-    }
-    CountComm();
+    TD_RETURN_IF_ERROR(RunIteration());
     ++steps_run_;
   }
   if (observer_ != nullptr) TD_RETURN_IF_ERROR(observer_->AfterRun());
@@ -43,86 +56,118 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
 
 void Executor::AfterRun() {
   ++runs_;
-  const DropOptions& drop = plan_.drop_;
+  const DropOptions& drop = plan_.drop();
   const bool due = drop.every_runs > 0 && runs_ % drop.every_runs == 0;
   if (!due && !plan_.drops_each_run()) return;
   plan_.DropTemporaries();
   ++drops_;
 }
 
-template <bool kObserved>
-Status Executor::RunOnce() {
-  int64_t launches = 0;
-  for (PlanStep& step : plan_.steps_) {
-    if (step.run_if != nullptr) [[unlikely]] {
-      TD_ASSIGN_OR_RETURN(const bool left_out, LeftOut(step));
-      if (left_out) {
-        if (step.comm_start >= 0) LeaveOut(step.comm_start);
-        continue;
-      }
-    }
-    ++launches;
-    loops_.KeepApart(plan_.kernel_threads());
-    if constexpr (kObserved) {
-      if (Status status = observer_->BeforeStep(step, steps_run_); !status.ok()) {
-        EndComm();
-        return status;
-      }
-    }
-    const Time begin = kObserved ? SteadyNow() : Time();
-    if (Status status = RunStep(step); !status.ok()) [[unlikely]] {
-      return Fail(step, status);
-    }
-    if constexpr (kObserved) {
-      const Status status = observer_->OnStep(step, steps_run_, begin, SteadyNow());
-      if (!status.ok()) return Fail(step, status);
-    }
+Status Executor::RunIteration() {
+  Status status;
+  if (dataflow_ == nullptr) {
+    status = RunInOrder();
+  } else {
+    const auto run = [this](int step, int thread) {
+      return RunPiece(pieces_[static_cast<size_t>(step)], thread);
+    };
+    status = dataflow_->Run(run).status;
   }
-  if (plan_.device() != nullptr) launches_ += launches;
-  in_flight_ = -1;
+  if (!status.ok()) {
+    comms_.Abandon();
+    return status;
+  }
+  comms_.EndIteration();
+  if (plan_.recorder() != nullptr && !graphs_reported_) ReportCapturedGraphs();
   return OkStatus();
 }
 
-Status Executor::RunPieces() {
+Status Executor::RunInOrder() {
+  last_condition_ = nullptr;
   for (Piece& piece : pieces_) {
-    PlanStep& first = piece.steps.front();
-    if (first.run_if != nullptr) {
-      TD_ASSIGN_OR_RETURN(const bool left_out, LeftOut(first));
-      behind_known_ = piece.steps.data() + piece.steps.size();
-      if (left_out) {
-        if (first.comm_start >= 0) LeaveOut(first.comm_start);
-        continue;
-      }
-    }
-    if (piece.to_record && piece.was_run) Record(piece);
-    TD_RETURN_IF_ERROR(RunPiece(piece));
-    piece.was_run = true;
+    if (piece.run_if == nullptr) last_condition_ = nullptr;
+    TD_RETURN_IF_ERROR(RunPiece(piece, 0));
   }
-  in_flight_ = -1;
-  if (!graphs_told_) ReportCapturedGraphs();
   return OkStatus();
 }
 
-Status Executor::RunPiece(Piece& piece) {
+Status Executor::RunPiece(Piece& piece, int thread) {
+  const PlanStep& first = piece.steps.front();
+  if (piece.run_if != nullptr) {
+    TD_ASSIGN_OR_RETURN(const bool skips, Skips(piece.run_if));
+    if (skips) {
+      if (first.comm_start >= 0) comms_.Skip(first.comm_start);
+      return OkStatus();
+    }
+  }
+  if (observer_ != nullptr) return ObservePiece(piece, thread);
+  if (piece.to_record && piece.was_run) Record(piece);
+  piece.was_run = true;
   if (piece.graph != nullptr) {
     ++launches_;
-    const Status status = piece.graph->Launch();
-    return status.ok() ? status
-                       : Fail(piece.steps.front(), Annotate(status, "a graph that begins here"));
+    return At(first, Annotate(piece.graph->Launch(), "a graph that begins here"));
   }
-  for (PlanStep& step : piece.steps) {
-    ++launches_;
-    if (const Status status = RunStep(step); !status.ok()) return Fail(step, status);
+  for (const PlanStep& step : piece.steps) {
+    loops_.KeepApart(loop_threads_);
+    if (Status status = RunStep(step, thread); !status.ok()) [[unlikely]]
+      return At(step, status);
   }
+  if (plan_.device() != nullptr) launches_ += static_cast<int64_t>(piece.steps.size());
   return OkStatus();
 }
 
-// Records a segment. A segment that cannot be recorded keeps its single launches.
+// Runs the steps of a piece one by one, so that the observer sees each of them.
+Status Executor::ObservePiece(const Piece& piece, int thread) {
+  for (const PlanStep& step : piece.steps) {
+    loops_.KeepApart(loop_threads_);
+    if (dataflow_ == nullptr) TD_RETURN_IF_ERROR(observer_->BeforeStep(step, steps_run_));
+    const Time begin = SteadyNow();
+    if (Status status = RunStep(step, thread); !status.ok()) return At(step, status);
+    const Time end = SteadyNow();
+    MutexLock lock(observing_);
+    const Status status = observer_->OnStep(step, steps_run_, begin, end);
+    if (!status.ok()) return At(step, status);
+    if (step.comm_wait >= 0) {
+      observer_->OnCommEnd(step, steps_run_, comms_.ended(step.comm_wait));
+    }
+  }
+  if (plan_.device() != nullptr) launches_ += static_cast<int64_t>(piece.steps.size());
+  return OkStatus();
+}
+
+inline Status Executor::RunStep(const PlanStep& step, int thread) {
+  if (step.run != nullptr) [[likely]] {
+    if (thread == 0) [[likely]]
+      return step.run(step.args);
+    KernelArgs args = step.args;
+    args.scratch = plan_.scratch(thread);
+    return step.run(args);
+  }
+  if (step.comm_wait >= 0) return comms_.Wait(step.comm_wait);
+  comms_.Start(step.comm_start, steps_run_);
+  return OkStatus();
+}
+
+// Returns true if the condition is 0. The condition of a device is copied to the host, which waits
+// for the device. Consecutive pieces with the same condition copy it once.
+StatusOr<bool> Executor::Skips(const float* run_if) {
+  if (plan_.device() == nullptr) return *run_if == 0.0f;
+  if (run_if != last_condition_) {
+    float value = 0;
+    TD_RETURN_IF_ERROR(plan_.device()->CopyToHost(&value, run_if, sizeof(value)));
+    last_condition_ = run_if;
+    last_skips_ = value == 0.0f;
+  }
+  return last_skips_;
+}
+
+// Records a piece. A piece that cannot be recorded keeps its single launches.
 void Executor::Record(Piece& piece) {
+  TD_REQUIRE(plan_.recorder() != nullptr && piece.graph == nullptr);
   piece.to_record = false;
   auto graph = plan_.recorder()->Record(*plan_.device(), [this, &piece]() -> Status {
-    for (PlanStep& step : piece.steps) {
-      if (const Status status = RunStep(step); !status.ok()) return At(step, status);
+    for (const PlanStep& step : piece.steps) {
+      if (Status status = RunStep(step, 0); !status.ok()) return At(step, status);
     }
     return OkStatus();
   });
@@ -135,7 +180,7 @@ void Executor::Record(Piece& piece) {
                       piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
 }
 
-// Reports when all segments that can be graphs are graphs.
+// Reports when all pieces that can be graphs are graphs.
 void Executor::ReportCapturedGraphs() {
   int64_t graphs = 0, launches = 0;
   for (const Piece& piece : pieces_) {
@@ -144,100 +189,8 @@ void Executor::ReportCapturedGraphs() {
     ++graphs;
     launches += piece.graph->launches();
   }
-  graphs_told_ = true;
+  graphs_reported_ = true;
   if (graphs > 0) news_ += absl::StrFormat("cuda_graph: %d launches became %d\n", launches, graphs);
-}
-
-inline Status Executor::RunStep(PlanStep& step) {
-  if (step.run != nullptr) [[likely]]
-    return step.run(step.args);
-  if (step.comm_wait >= 0) return Wait(step.comm_wait);
-  CommDone* done = plan_.done_[step.comm_start].get();
-  done->Reset();
-  in_flight_ = step.comm_start;
-  comm_began_[step.comm_start] = SteadyNow();
-  plan_.comm_->Start(plan_.comm_index_[step.comm_start], steps_run_, done);
-  return OkStatus();
-}
-
-Status Executor::Wait(int comm) {
-  const Time begin = SteadyNow();
-  const Status status = plan_.done_[comm]->Wait(begin + plan_.comm_->timeout());
-  waited_ns_.fetch_add((SteadyNow() - begin).count(), std::memory_order_relaxed);
-  return status;
-}
-
-// Called after a step, when all communications have ended. They were started in this order.
-void Executor::CountComm() {
-  Time covered = Time::min();
-  for (size_t c = 0; c < comm_began_.size(); ++c) {
-    const Time end = plan_.done_[c]->ended(), from = std::max(comm_began_[c], covered);
-    if (end > from) on_way_ += Seconds(end - from);
-    covered = std::max(covered, end);
-  }
-}
-
-CommTimes Executor::comm_times() const {
-  return {on_way_, static_cast<double>(waited_ns_.load()) * 1e-9 / plan_.num_threads()};
-}
-
-// Returns true if the step's condition is 0. The condition of a device is copied to the host, which
-// waits for the device. Consecutive steps with the same condition copy it once.
-StatusOr<bool> Executor::LeftOut(const PlanStep& step) {
-  if (plan_.device() == nullptr) return *step.run_if == 0.0f;
-  const bool known = step.run_if == known_condition_ && &step == behind_known_;
-  if (!known) {
-    float value = 0;
-    TD_RETURN_IF_ERROR(plan_.device()->CopyToHost(&value, step.run_if, sizeof(value)));
-    known_condition_ = step.run_if;
-    left_out_ = value == 0.0f;
-  }
-  behind_known_ = &step + 1;
-  return left_out_;
-}
-
-Status Executor::RunDataflow() {
-  const Dataflow::Failure failure =
-      dataflow_->Run([this](int step, int thread) { return RunOn(plan_.steps_[step], thread); });
-  if (failure.step >= 0) return Fail(plan_.steps_[failure.step], failure.status);
-  in_flight_ = -1;
-  return OkStatus();
-}
-
-// Communications start one after another, so there are no concurrent writes to in_flight_.
-Status Executor::RunOn(PlanStep& step, int thread) {
-  if (step.run_if != nullptr && *step.run_if == 0.0f) {
-    if (step.comm_start >= 0) LeaveOut(step.comm_start);
-    return OkStatus();
-  }
-  step.args.scratch = plan_.scratch_[thread].get();
-  const Time begin = observer_ == nullptr ? Time() : SteadyNow();
-  TD_RETURN_IF_ERROR(RunStep(step));
-  if (observer_ == nullptr) return OkStatus();
-  const Time end = SteadyNow();
-  MutexLock lock(observing_);
-  return observer_->OnStep(step, steps_run_, begin, end);
-}
-
-// Marks the communication as completed, so that a wait for it returns at once.
-void Executor::LeaveOut(int comm) {
-  plan_.done_[comm]->Reset();
-  plan_.done_[comm]->Complete(OkStatus());
-  comm_began_[comm] = plan_.done_[comm]->ended();
-  in_flight_ = comm;
-}
-
-// Called after a failed run. Running communications use the plan's memory, so this waits until they
-// end or fail from the same cause.
-void Executor::EndComm() {
-  const Time deadline = SteadyNow() + (plan_.comm_ ? plan_.comm_->timeout() : Duration(0));
-  for (int c = 0; c <= in_flight_; ++c) (void)plan_.done_[c]->Wait(deadline);
-  in_flight_ = -1;
-}
-
-Status Executor::Fail(const PlanStep& step, const Status& status) {
-  EndComm();
-  return At(step, status);
 }
 
 Status AtOp(const Program& program, int op, const Status& status) {

@@ -5,7 +5,6 @@
 // (PlanOptions::graphs): kernels/exec/graph_pieces.h. All ways give the same bits.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,8 +17,8 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/tensor/launch_graph.h"
-#include "kernels/exec/graph_pieces.h"
 #include "kernels/exec/plan.h"
+#include "kernels/exec/running_comms.h"
 #include "kernels/ops/cpu/loop_threads.h"
 
 namespace tandem {
@@ -38,6 +37,8 @@ class ExecObserver {
   // or waited for. Not called for steps that a condition skips. An error ends the run as if the
   // step had failed.
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
+  // The communication for which step `wait` waited ended at `ended`. Called after OnStep of `wait`.
+  virtual void OnCommEnd(const PlanStep& /*wait*/, int64_t /*run*/, Time /*ended*/) {}
   // All iterations of a run were started; a device may still be working. An error becomes the
   // result of the run.
   virtual Status AfterRun() { return OkStatus(); }
@@ -46,10 +47,10 @@ class ExecObserver {
 // Returns `status` as an error of operator `op` of `program`, with the operator's name and source.
 Status AtOp(const Program& program, int op, const Status& status);
 
-// Runs one plan. Not thread-safe.
+// Runs one plan, piece by piece. Holds all that a run changes but the memory. Not thread-safe.
 class Executor {
  public:
-  explicit Executor(Plan& plan);  // Not owned; must outlive this.
+  explicit Executor(const Plan& plan);  // Not owned; must outlive this.
   ~Executor();
 
   // Called before each iteration of a run with its number, from 0. It can fill the data of that
@@ -62,7 +63,7 @@ class Executor {
   Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
   int64_t steps_run() const { return steps_run_; }  // iterations of all runs
   int64_t drops() const { return drops_; }          // runs after which temporaries were released
-  CommTimes comm_times() const;                     // since construction
+  CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }  // since construction
   // Number of plan steps and graphs launched on a device.
   int64_t launches() const { return launches_; }
   // Returns messages about the plan's graphs since the last call, one per line; "": none.
@@ -73,49 +74,43 @@ class Executor {
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:
-  template <bool kObserved>
-  Status RunOnce();
-  Status RunDataflow();
-  // A segment of a plan that runs as a graph.
+  // Consecutive plan steps that run or are skipped together: one step, kernels under one condition,
+  // or on a device the kernels of a graph.
   struct Piece {
-    std::span<PlanStep> steps;
-    bool to_record;  // record at the second run; in the first one kernels choose algorithms
-    std::unique_ptr<LaunchGraph> graph;
+    std::span<const PlanStep> steps;
+    const float* run_if;     // condition of all steps; nullptr: none
+    bool to_record = false;  // record at the second run; in the first, kernels choose
+                             // algorithms
+    std::unique_ptr<LaunchGraph> graph = nullptr;
     bool was_run = false;
   };
-  Status RunPieces();
-  Status RunPiece(Piece& piece);
+  static std::vector<Piece> PiecesOf(const Plan& plan);
+
+  Status RunIteration();
+  Status RunInOrder();
+  Status RunPiece(Piece& piece, int thread);
+  Status ObservePiece(const Piece& piece, int thread);
+  Status RunStep(const PlanStep& step, int thread);
+  StatusOr<bool> Skips(const float* run_if);
   void Record(Piece& piece);
   void ReportCapturedGraphs();
   void AfterRun();
-  Status RunOn(PlanStep& step, int thread);
-  Status RunStep(PlanStep& step);
-  Status Wait(int comm);
-  void LeaveOut(int comm);
-  void CountComm();
-  StatusOr<bool> LeftOut(const PlanStep& step);
-  void EndComm();
-  Status Fail(const PlanStep& step, const Status& status);
   Status At(const PlanStep& step, const Status& status) const {
     return AtOp(plan_.program(), step.op, status);
   }
 
-  Plan& plan_;
-  std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread
+  const Plan& plan_;
+  std::vector<Piece> pieces_;           // they cover the steps of the plan
+  std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread, in program order
+  RunningComms comms_;
+  LoopThreads loops_;
+  const int loop_threads_;  // of the loops to keep apart; 1: none, because steps run concurrently
   Mutex observing_;
   ExecObserver* observer_ = nullptr;
-  // The condition that was last copied from the device, valid for the step at `behind_known_`.
-  const float* known_condition_ = nullptr;
-  const PlanStep* behind_known_ = nullptr;
-  bool left_out_ = false;
-  int in_flight_ = -1;                  // communications 0..in_flight_ of this iteration were
-                                        // started
-  std::vector<Time> comm_began_;        // in this iteration, by communication
-  std::atomic<int64_t> waited_ns_ = 0;  // waiting for communication, sum over all threads
-  double on_way_ = 0;
-  LoopThreads loops_;          // used when steps run in program order
-  std::vector<Piece> pieces_;  // empty: no graphs
-  bool graphs_told_ = false;
+  // On a device: the condition that the previous piece copied to the host, and its meaning.
+  const float* last_condition_ = nullptr;
+  bool last_skips_ = false;
+  bool graphs_reported_ = false;
   int64_t launches_ = 0;
   std::string news_;
   int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "common/base/require.h"
 #include "kernels/exec/commit.h"
 #include "kernels/ops/cuda/code_cache.h"
 
@@ -62,10 +63,12 @@ void PlanMaker::ForEachPosition(const std::vector<std::vector<std::string>>& slo
 }
 
 void* PlanMaker::Address(const std::string& var) const {
+  TD_REQUIRE(var.empty() || storage_.contains(var));
   return var.empty() ? nullptr : storage_.at(var).data();
 }
 
 const TensorDesc* PlanMaker::Desc(const std::string& var) const {
+  TD_REQUIRE(var.empty() || program_.FindVar(var) != nullptr);
   return var.empty() ? nullptr : &program_.FindVar(var)->desc;
 }
 
@@ -93,6 +96,7 @@ Status PlanMaker::PlaceTemporaries() {
   }
   std::vector<std::span<std::byte>> kept;
   for (const std::string& name : options_.fetch) {
+    TD_REQUIRE(storage_.contains(name));
     const Tensor& tensor = plan_->readable_[name] = storage_[name];
     if (program_.FindVar(name)->kind != VarKind::kTemp) continue;
     kept.emplace_back(static_cast<std::byte*>(tensor.data()), tensor.bytes());
@@ -130,10 +134,10 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
       continue;
     }
     auto kernel =
-        impl.prepare(view, PrepareContext{options_.threads, options_.conv_scratch_max,
-                                          options_.conv_search, options_.tensor_op_math,
-                                          options_.persistent_batch_norm, &scope_.device(),
-                                          options_.code != nullptr ? options_.code : &own_code_});
+        impl.prepare(view, {.settings = options_.settings,
+                            .threads = options_.threads,
+                            .device = &scope_.device(),
+                            .code = options_.code != nullptr ? options_.code : &own_code_});
     if (kernel.ok()) {
       plan_->choices_.push_back(type + ": " + impl.name);
       if (!view.op().body.empty()) NoteRefused(type, impl.name, reasons);
@@ -158,6 +162,7 @@ KernelArgs PlanMaker::Arguments(const Op& op) {
     for (const std::string& v : op.inputs[s]) add(v);
   }
   const size_t outputs = pointers.size();
+  TD_REQUIRE(op.inputs.size() <= slots.size());
   ForEachPosition(op.outputs, [&](const std::string& v) { pointers.push_back(Address(v)); });
   return {.in = pointers.data(),
           .out = pointers.data() + outputs,
@@ -200,8 +205,8 @@ Status PlanMaker::AddComm(int op_index, int flight) {
     if (!v.empty()) node.out.push_back({v, *Desc(v), Address(v)});
   });
   TD_ASSIGN_OR_RETURN(const int index, comm_->Register(node));
-  plan_->comm_index_.push_back(index);
-  plan_->done_.push_back(std::make_unique<CommDone>());
+  TD_REQUIRE(static_cast<size_t>(flight) == plan_->comm_nodes_.size());
+  plan_->comm_nodes_.push_back(index);
   plan_->choices_.push_back(op.type + ": communication");
   plan_->steps_.push_back(
       {.args = args, .op = op_index, .comm_start = flight, .run_if = Condition(op)});
@@ -240,7 +245,7 @@ Status PlanMaker::AddSteps() {
     TD_ASSIGN_OR_RETURN(plan_->scratch_.emplace_back(),
                         scope_.device().Allocate(plan_->scratch_bytes_));
   }
-  for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch_[0].get();
+  for (PlanStep& step : plan_->steps_) step.args.scratch = plan_->scratch(0);
   return OkStatus();
 }
 
@@ -266,6 +271,7 @@ void PlanMaker::LinkSteps() {
       if (!starts.empty()) graph.Behind(starts.back());
       starts.push_back(static_cast<int>(i));
     } else if (step.comm_wait >= 0) {
+      TD_REQUIRE(static_cast<size_t>(step.comm_wait) < starts.size());
       graph.Behind(starts[step.comm_wait]);
       waits.push_back(static_cast<int>(i));
     } else if (step.op >= commit_) {
@@ -292,12 +298,19 @@ StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
   TD_RETURN_IF_ERROR(PlaceTemporaries());
   TD_RETURN_IF_ERROR(AddSteps());
   if (plan_->num_threads_ > 1) LinkSteps();
+  TD_REQUIRE(plan_->pointers_.size() == plan_->steps_.size());
+  TD_REQUIRE(plan_->comm_nodes_.size() == flights_.size());
   return std::move(plan_);
 }
 
 Plan::~Plan() = default;
 
-void Plan::DropTemporaries() {
+void* Plan::scratch(int thread) const {
+  TD_REQUIRE(thread >= 0 && static_cast<size_t>(thread) < scratch_.size());
+  return scratch_[static_cast<size_t>(thread)].get();
+}
+
+void Plan::DropTemporaries() const {
   for (const auto& pages : droppable_) GiveBack(pages);
 }
 
@@ -326,6 +339,7 @@ std::vector<const void**> Plan::Readers(std::string_view var) {
     // Arguments of an operator: inputs, then outputs.
     std::vector<void*>& arguments = pointers_[i];
     const auto inputs = static_cast<size_t>(steps_[i].args.out - arguments.data());
+    TD_REQUIRE(inputs <= arguments.size());
     for (size_t a = 0; a < arguments.size(); ++a) {
       if (arguments[a] != data) continue;
       if (a >= inputs || steps_[i].run == nullptr) return {};

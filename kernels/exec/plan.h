@@ -16,6 +16,7 @@
 #include "kernels/exec/scope.h"
 #include "kernels/exec/step_graph.h"
 #include "kernels/graph/program.h"
+#include "kernels/ops/core/kernel_settings.h"
 
 namespace tandem {
 
@@ -24,11 +25,8 @@ struct PlanOptions {
   std::vector<std::string> fetch;          // temporaries that must be readable after a run
   std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
   std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
-  size_t conv_scratch_max = SIZE_MAX;      // most scratch bytes for a convolution algorithm
-  ConvSearch* conv_search = nullptr;       // measures these algorithms; nullptr: choose by rule
   CodeCache* code = nullptr;               // cache of compiled kernels; nullptr: one for this plan
-  bool tensor_op_math = false;             // see PrepareContext; also the next field
-  bool persistent_batch_norm = true;
+  KernelSettings settings;                 // for the kernels of single families
   MemoryOptions memory;
   DropOptions drop;
   // true: all communication ends before the first operator that makes the training step permanent
@@ -52,8 +50,9 @@ struct PlanStep {
   const float* run_if = nullptr;  // condition of the operator: 0 skips the step; nullptr: none
 };
 
-// Holds a copy of the program. Scope, backend and handler must outlive the plan. Only one executor
-// may run it.
+// Holds a copy of the program and the memory of its temporaries. A run changes the memory, not the
+// plan. Only one executor may run a plan, because the memory is for one run at a time. Scope,
+// backend and handler must outlive the plan.
 class Plan {
  public:
   // UNIMPLEMENTED, naming operator and place: there is no kernel.
@@ -75,14 +74,17 @@ class Plan {
   const MemoryPlan& memory() const { return memory_; }  // of the temporaries
   size_t arena_bytes() const { return memory_.bytes; }
   size_t scratch_bytes() const { return scratch_bytes_; }  // per thread
+  // The scratch memory of a thread. The arguments of the steps hold that of thread 0.
+  void* scratch(int thread) const;
   // Pages of temporaries that are not fetched. Empty if the device is not the CPU.
   const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
+  const DropOptions& drop() const { return drop_; }
   // Returns true if the temporaries hold more than DropOptions::above_bytes.
   bool drops_each_run() const {
     return drop_.above_bytes >= 0 && static_cast<int64_t>(memory_.bytes) > drop_.above_bytes;
   }
   // Releases the pages of the temporaries. Must not be called while the plan runs.
-  void DropTemporaries();
+  void DropTemporaries() const;
 
   int num_threads() const { return num_threads_; }
   int kernel_threads() const { return kernel_threads_; }
@@ -92,8 +94,9 @@ class Plan {
   const Backend* recorder() const { return recorder_; }
   // Dependencies between the plan steps. Empty with one thread.
   const StepGraph& graph() const { return graph_; }
-  // Returns when communication `comm` of the last run ended. REQUIRES: its wait step has run.
-  Time CommEnded(int comm) const { return done_[static_cast<size_t>(comm)]->ended(); }
+  CommHandler* comm_handler() const { return comm_; }  // nullptr: no communication
+  // The index in the handler, by communication. The steps number communications in this order.
+  std::span<const int> comm_nodes() const { return comm_nodes_; }
   // Implementation chosen for each operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
   // For users: one line per fused operator that the best implementation of the place rejects.
@@ -101,15 +104,13 @@ class Plan {
 
  private:
   friend class PlanMaker;
-  friend class Executor;
   Plan() = default;
 
   Program program_;
   std::vector<PlanStep> steps_;
-  std::vector<std::vector<void*>> pointers_;     // argument arrays of the steps
-  std::vector<std::shared_ptr<void>> states_;    // states of the kernels
-  std::vector<std::unique_ptr<CommDone>> done_;  // one per communication
-  std::vector<int> comm_index_;                  // index in the handler, by communication
+  std::vector<std::vector<void*>> pointers_;   // argument arrays of the steps
+  std::vector<std::shared_ptr<void>> states_;  // states of the kernels
+  std::vector<int> comm_nodes_;                // index in the handler, by communication
   CommHandler* comm_ = nullptr;
   Device* device_ = nullptr;
   const Backend* recorder_ = nullptr;

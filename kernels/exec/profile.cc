@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 #include "kernels/exec/roofline.h"
 
 namespace tandem {
@@ -92,12 +93,16 @@ void Profiler::Push(const Span& span) {
   if (!full()) spans_.push_back(span);
 }
 
+void Profiler::OnCommEnd(const PlanStep& wait, int64_t run, Time ended) {
+  const auto comm = static_cast<size_t>(wait.comm_wait);
+  TD_REQUIRE(comm < comm_began_.size());
+  Push({wait.op, "", TraceTrack::kComm, run, comm_began_[comm], ended});
+}
+
 Status Profiler::OnStep(const PlanStep& step, int64_t run, Time begin, Time end) {
   if (trace_ != nullptr) trace_->Leave();
   if (step.comm_wait >= 0) {
     Push({step.op, "wait", TraceTrack::kCompute, run, begin, end});
-    const auto comm = static_cast<size_t>(step.comm_wait);
-    Push({step.op, "", TraceTrack::kComm, run, comm_began_[comm], plan_.CommEnded(step.comm_wait)});
     return OkStatus();
   }
   if (step.comm_start >= 0) comm_began_[static_cast<size_t>(step.comm_start)] = begin;

@@ -40,6 +40,7 @@ class Profiler final : public ExecObserver {
 
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
+  void OnCommEnd(const PlanStep& wait, int64_t run, Time ended) override;
   // Adds a span of the caller. `what` must be a string literal.
   void Add(const char* what, int64_t run, Time begin, Time end);
 

@@ -38,7 +38,7 @@ class ConvSearchTest : public KnobProgramTest {
     EXPECT_TRUE(options.ok()) << options.status();
     CpuDevice device;
     const auto search = ConvSearchOf(*job.config, dir_ + "/", device.place(), &notes_);
-    options->conv_search = search.get();
+    options->settings.conv.search = search.get();
     Scope scope(device);
     const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);
     EXPECT_TRUE(plan.ok()) << plan.status();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "kernels/ops/core/kernel_settings.h"
 
 namespace tandem::optest {
 namespace {
@@ -77,10 +78,10 @@ size_t KernelRun::BytesMoved() const {
 
 Status KernelRun::Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max) {
   const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
-  TD_ASSIGN_OR_RETURN(kernel_,
-                      impl.prepare(view, PrepareContext{.threads = threads,
-                                                        .conv_scratch_max = conv_scratch_max,
-                                                        .device = device_}));
+  const KernelSettings settings{.conv = {.scratch_max = conv_scratch_max}};
+  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{.settings = settings,
+                                                                 .threads = threads,
+                                                                 .device = device_}));
   scratch_ = nullptr;
   return OkStatus();
 }

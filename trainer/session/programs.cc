@@ -227,10 +227,11 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
     options.onednn_ops.push_back(type);
   }
   options.memory = MemoryOptionsOf(strategy);
-  options.conv_scratch_max = static_cast<size_t>(strategy.conv_workspace_size_limit()) << 20;
+  options.settings.conv.scratch_max = static_cast<size_t>(strategy.conv_workspace_size_limit())
+                                      << 20;
   options.graphs = strategy.execution_strategy().cuda_graph();
-  options.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
-  options.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
+  options.settings.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
+  options.settings.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
   // The reference frees memory into a pool; here pages return to the system one by one. The
   // reference's limit applies to device memory. On CPU therefore both apply if they are set.

@@ -109,7 +109,7 @@ struct RunParts {
   const ModeDriver& mode;
   int64_t feed_bytes;
   const Backend& backend;  // the plan's
-  bool tensor_op_math;     // PlanOptions::tensor_op_math
+  bool tensor_op_math;     // KernelSettings::tensor_op_math
 };
 RunCounts CountsOf(const RunParts& parts);
 

@@ -52,7 +52,7 @@ Status StepRunner::BuildPlan() {
   const int threads = ThreadsOf(config_, options_.rank);
   TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
   conv_search_ = ConvSearchOf(config_, options_.job_dir, place_->device->place(), &notes_);
-  plan_options.conv_search = conv_search_.get();
+  plan_options.settings.conv.search = conv_search_.get();
   code_ = std::make_unique<CodeCache>(
       InJobDir(options_.job_dir, config_.strategy().compilation_cache_dir()));
   plan_options.code = code_.get();

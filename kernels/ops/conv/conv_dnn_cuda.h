@@ -11,6 +11,7 @@
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/conv/conv_graph.h"
 #include "kernels/ops/conv/conv_search.h"
+#include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cuda/dnn_cuda.h"
 
 namespace tandem {
@@ -129,7 +130,9 @@ struct DnnConvProblem {
   bool graphs;  // cuDNN's graphs may be used
 
   // Workspace for a choice at the first run. It is reserved before the choice.
-  size_t workspace_by_rule() const { return std::min(ctx.conv_scratch_max, size_t{256} << 20); }
+  size_t workspace_by_rule() const {
+    return std::min(ctx.settings.conv.scratch_max, size_t{256} << 20);
+  }
 };
 
 struct ConvPlan {
@@ -284,8 +287,9 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
   const std::string problem =
       absl::StrFormat("%s%s of %s", Part::kName, behind.nothing() ? "" : " and what is behind",
                       ConvProblem(p.view));
-  TD_ASSIGN_OR_RETURN(const std::string fastest,
-                      ctx.conv_search->Fastest(machine, problem, ctx.conv_scratch_max, measure));
+  TD_ASSIGN_OR_RETURN(
+      const std::string fastest,
+      ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
   for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // a known result needed no plan
     if (PlanName(n) == fastest) add_plan(n);
   }
@@ -298,7 +302,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
 template <typename Part>
 Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& behind) {
   if (!p.graphs && !behind.nothing()) return Unimplemented("single calls do no more");
-  if (p.ctx.conv_search != nullptr) {
+  if (p.ctx.settings.conv.search != nullptr) {
     TD_RETURN_IF_ERROR(Search(p, behind));
     if (chosen_.has_value()) return OkStatus();
   }

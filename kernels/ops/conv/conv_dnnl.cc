@@ -1,4 +1,5 @@
 #include "kernels/ops/conv/conv_dnnl.h"
+#include "kernels/ops/core/kernel_settings.h"
 
 #include <algorithm>
 #include <array>
@@ -203,7 +204,7 @@ struct Case {
 // always tries both.
 template <typename Walk, typename Visit>
 void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) {
-  const bool all = c.ctx.conv_search != nullptr && c.p.type == DnnlType::f32;
+  const bool all = c.ctx.settings.conv.search != nullptr && c.p.type == DnnlType::f32;
   for (const algorithm how : {algorithm::convolution_winograd, algorithm::convolution_direct}) {
     if (how == algorithm::convolution_winograd && !all && !c.p.winograd) continue;
     try {
@@ -244,12 +245,12 @@ template <typename Walk, typename Add>
 Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk& walk,
                const Add& add) {
   std::string fastest;
-  if (c.ctx.conv_search != nullptr) {
+  if (c.ctx.settings.conv.search != nullptr) {
     TD_ASSIGN_OR_RETURN(
-        fastest, c.ctx.conv_search->Fastest(CpuMachine(c.ctx.threads),
-                                            absl::StrFormat("%s of %s", part, ConvProblem(c.view)),
-                                            c.ctx.conv_scratch_max,
-                                            [&] { return MeasureAll(program, c, walk, add); }));
+        fastest,
+        c.ctx.settings.conv.search->Fastest(
+            CpuMachine(c.ctx.threads), absl::StrFormat("%s of %s", part, ConvProblem(c.view)),
+            c.ctx.settings.conv.scratch_max, [&] { return MeasureAll(program, c, walk, add); }));
   }
   program.ReuseScratch();
   bool added = false, tried = false;
@@ -260,7 +261,7 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
     DnnlProgram attempt = program;
     add(attempt, descriptor);
     tried = true;
-    added = attempt.scratch_used() <= c.ctx.conv_scratch_max;
+    added = attempt.scratch_used() <= c.ctx.settings.conv.scratch_max;
     if (added) program = std::move(attempt);
     return added;
   };
@@ -315,7 +316,7 @@ std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
   const bool wanted = view.has_out(1) && !view.has_out(2);
   if (!wanted || !Columns::Serve(s, view.in(0).dtype)) return std::nullopt;
   const Columns columns(s, ctx.threads);
-  if (columns.bytes() > ctx.conv_scratch_max) return std::nullopt;
+  if (columns.bytes() > ctx.settings.conv.scratch_max) return std::nullopt;
   return columns;
 }
 

@@ -4,6 +4,7 @@
 #include "common/base/cpu_model.h"
 #include "common/tensor/device.h"
 #include "kernels/ops/conv/conv_search.h"
+#include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 
 namespace tandem {
@@ -55,11 +56,11 @@ StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double 
 StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
                               PrepareFn other) {
   TD_ASSIGN_OR_RETURN(Kernel kernel, own(view, ctx));
-  if (kernel.scratch_bytes > ctx.conv_scratch_max) {
+  if (kernel.scratch_bytes > ctx.settings.conv.scratch_max) {
     return Unimplemented("takes %d bytes of scratch memory, more than conv_workspace_size_limit",
                          kernel.scratch_bytes);
   }
-  if (ctx.conv_search == nullptr) return kernel;
+  if (ctx.settings.conv.search == nullptr) return kernel;
   const auto measure = [&]() -> StatusOr<std::vector<ConvMeasurement>> {
     ConvMeasurement mine{.name = "own", .scratch_bytes = kernel.scratch_bytes};
     TD_ASSIGN_OR_RETURN(mine.us,
@@ -70,10 +71,10 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
     TD_ASSIGN_OR_RETURN(theirs.us, MeasureKernel(*rival, view, mine.us));
     return std::vector{mine, theirs};
   };
-  TD_ASSIGN_OR_RETURN(
-      const std::string fastest,
-      ctx.conv_search->Fastest(CpuMachine(ctx.threads), "own or oneDNN: " + ConvProblem(view),
-                               ctx.conv_scratch_max, measure));
+  TD_ASSIGN_OR_RETURN(const std::string fastest,
+                      ctx.settings.conv.search->Fastest(CpuMachine(ctx.threads),
+                                                        "own or oneDNN: " + ConvProblem(view),
+                                                        ctx.settings.conv.scratch_max, measure));
   if (fastest == "own") return kernel;
   return Unimplemented("oneDNN was measured to be faster");
 }

@@ -147,23 +147,17 @@ struct Kernel {
   size_t scratch_bytes = 0;
 };
 
-class ConvSearch;
-class Device;
-
 class CodeCache;
+class Device;
+struct KernelSettings;
 
 struct PrepareContext {
-  int threads = 1;                     // threads that the kernel may use
-  size_t conv_scratch_max = SIZE_MAX;  // most scratch bytes for a convolution algorithm
-  // Measures convolution algorithms (kernels/ops/conv/conv_search.h); nullptr: choose by rule.
-  ConvSearch* conv_search = nullptr;
-  // CUDA only. tensor_op_math: f32 matrix products may use TF32. persistent_batch_norm: batch
-  // normalisation uses cuDNN's persistent mode.
-  bool tensor_op_math = false, persistent_batch_norm = true;
+  const KernelSettings& settings;  // kernels/ops/core/kernel_settings.h; for single families
+  int threads = 1;                 // threads that the kernel may use
   // The device that will run the kernel; nullptr: none, so nothing can be compiled or measured.
   Device* device = nullptr;
-  CodeCache* code =
-      nullptr;  // kernels/ops/cuda/code_cache.h; nullptr: each kernel compiles its own code
+  // kernels/ops/cuda/code_cache.h; nullptr: each kernel compiles its own code.
+  CodeCache* code = nullptr;
 };
 
 // UNIMPLEMENTED, with the reason: this implementation does not support the case. The next one in

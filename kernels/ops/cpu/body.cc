@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace tandem {
@@ -201,9 +202,10 @@ StatusOr<Kernel> Preparer::Choose(const BodyStep& step, int64_t elements) {
     }
   }
   const OpView view(*step.op, *step.def, in, out);
+  const KernelSettings settings;
   Status why = Unimplemented("%s has no kernel", step.op->type);
   for (const KernelImpl& impl : step.def->cpu) {
-    auto kernel = impl.prepare(view, PrepareContext{1});
+    auto kernel = impl.prepare(view, PrepareContext{.settings = settings});
     if (kernel.ok()) return kernel;
     why = kernel.status();
     if (why.code() != StatusCode::kUnimplemented) break;

@@ -176,8 +176,7 @@ StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, P
   const WideSide out(
       view.out_count(), [&](size_t i) { return view.has_out(i); },
       [&](size_t i) -> const TensorDesc& { return view.out(i); }, &bytes);
-  TD_ASSIGN_OR_RETURN(Kernel kernel,
-                      f32(OpView(view.op(), def, in.descs(), out.descs()), PrepareContext(ctx)));
+  TD_ASSIGN_OR_RETURN(Kernel kernel, f32(OpView(view.op(), def, in.descs(), out.descs()), ctx));
   // The kernel's own scratch comes first.
   const size_t begin = RoundUp(kernel.scratch_bytes);
   State state{std::move(kernel),

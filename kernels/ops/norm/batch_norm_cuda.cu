@@ -1,4 +1,5 @@
 // CUDA kernels of batch_norm and of its fused form; definitions in batch_norm.cc.
+#include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/norm/batch_norm_cuda.h"
 #include "kernels/ops/norm/batch_norm_dnn_cuda.h"
@@ -187,7 +188,7 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(
       state.norm, DnnBatchNorm::Make({s.batch, s.channels, s.plane, s.layout == ImageLayout::kLast},
                                      view.in(0).dtype, view.attr<double>("epsilon"),
-                                     ctx.persistent_batch_norm));
+                                     ctx.settings.persistent_batch_norm));
   const size_t scratch = state.spare_at() + (view.has_out(0) ? 0 : view.in(0).bytes());
   return MakeKernel<DnnState, Body>(std::move(state), scratch);
 }
@@ -272,7 +273,8 @@ StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareCont
                                            const BatchNormState& s) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
   const DType dtype = view.in(0).dtype;
-  if (!ctx.persistent_batch_norm) return Unimplemented("cudnn_batchnorm_spatial_persistent=false");
+  if (!ctx.settings.persistent_batch_norm)
+    return Unimplemented("cudnn_batchnorm_spatial_persistent=false");
   if (shape.layout != ImageLayout::kLast) return Unimplemented("channels are not last");
   if (s.channels * static_cast<int64_t>(SizeOf(dtype)) % 16 != 0) {
     return Unimplemented("%d channels of %s", s.channels, Name(dtype));

@@ -1,6 +1,7 @@
 // CUDA kernels of fc and matmul by cuBLASLt; definitions in fc.cc and matmul.cc.
 #include <utility>
 
+#include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cpu/half.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
@@ -191,15 +192,15 @@ Status RunMatmul(Product& product, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareMatmul(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
-  TD_ASSIGN_OR_RETURN(Product product,
-                      Product::Make({.m = s.m,
-                                     .n = s.n,
-                                     .k = s.k,
-                                     .trans_a = s.trans_x,
-                                     .trans_b = s.trans_y,
-                                     .batch = s.batch,
-                                     .alpha = s.alpha},
-                                    view.in(0).dtype, view.out(0).dtype, ctx.tensor_op_math));
+  TD_ASSIGN_OR_RETURN(Product product, Product::Make({.m = s.m,
+                                                      .n = s.n,
+                                                      .k = s.k,
+                                                      .trans_a = s.trans_x,
+                                                      .trans_b = s.trans_y,
+                                                      .batch = s.batch,
+                                                      .alpha = s.alpha},
+                                                     view.in(0).dtype, view.out(0).dtype,
+                                                     ctx.settings.tensor_op_math));
   return MakeKernel<Product, RunMatmul>(std::move(product), kWorkspace);
 }
 
@@ -235,7 +236,7 @@ StatusOr<Kernel> PrepareFc(const OpView& view, const PrepareContext& ctx) {
   FcState s{{}, x[0], w[1]};
   TD_ASSIGN_OR_RETURN(
       s.product, Product::Make({.m = x[0], .n = w[1], .k = x[1], .bias = view.has_in(2) && !wide},
-                               dtype, wide ? DType::kF32 : dtype, ctx.tensor_op_math));
+                               dtype, wide ? DType::kF32 : dtype, ctx.settings.tensor_op_math));
   if (!wide) return MakeKernel<FcState, RunFc>(std::move(s), kWorkspace);
   const size_t bytes = kWorkspace + static_cast<size_t>(s.m * s.n) * sizeof(float);
   return dtype == DType::kF16 ? MakeKernel<FcState, RunFcHalf<__half>>(std::move(s), bytes)
@@ -272,9 +273,9 @@ StatusOr<Kernel> PrepareFcGrad(const OpView& view, const PrepareContext& ctx) {
   const DType dtype = view.in(0).dtype;
   FcGradState s{{}, {}, {m, n}};
   TD_ASSIGN_OR_RETURN(s.input, Product::Make({.m = m, .n = k, .k = n, .trans_b = true}, dtype,
-                                             dtype, ctx.tensor_op_math));
+                                             dtype, ctx.settings.tensor_op_math));
   TD_ASSIGN_OR_RETURN(s.weight, Product::Make({.m = k, .n = n, .k = m, .trans_a = true}, dtype,
-                                              dtype, ctx.tensor_op_math));
+                                              dtype, ctx.settings.tensor_op_math));
   const size_t scratch = std::max(kWorkspace, s.bias.scratch_bytes());
   return MakeKernel<FcGradState, RunFcGrad<T>>(std::move(s), scratch);
 }
