@@ -167,7 +167,7 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
     SparseTable& table = tables_->table(TableOf(ticket.slices[i]));
     const auto ids = Ids(ticket.buffers[i], head.slices[i].desc);
     Status status =
-        table.CheckPush({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].get())});
+        table.CheckPush({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].data())});
     if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
       return Annotate(status, absl::StrFormat("trainer %d step %d", head.caller.trainer,
@@ -188,7 +188,7 @@ Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64
       continue;
     }
     const RowsGradient gradient{Ids(ticket.buffers[i], head.slices[i].desc),
-                                reinterpret_cast<const float*>(ticket.buffers[i + 1].get())};
+                                reinterpret_cast<const float*>(ticket.buffers[i + 1].data())};
     TD_RETURN_IF_ERROR(tables_->table(TableOf(index)).Apply({&gradient, 1}, head.learning_rate));
     ++i;
   }

@@ -30,15 +30,16 @@ void StepGradients::Gather(const PushHead& head, PushTicket& ticket) {
   TD_REQUIRE(ticket.buffers.size() == head.slices.size());
   const int trainer = head.caller.trainer, slices = static_cast<int>(slices_.size());
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
-    CHECK(ticket.buffers[i] != nullptr);
+    CHECK(ticket.buffers[i].owned());
     const int index = ticket.slices[i];
     if (index < slices) {
-      slice_gradients_.Put(index, trainer, std::move(ticket.buffers[i]));
+      slice_gradients_.Put(index, trainer, std::move(ticket.buffers[i]).Take());
       continue;
     }
     const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
-    table_gradients_.Put(index - slices, trainer,
-                         {std::move(ticket.buffers[i]), std::move(ticket.buffers[i + 1]), count});
+    table_gradients_.Put(
+        index - slices, trainer,
+        {std::move(ticket.buffers[i]).Take(), std::move(ticket.buffers[i + 1]).Take(), count});
     ++i;
   }
 }

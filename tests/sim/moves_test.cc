@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 #include "pserver/client/moves/bucket_migrator.h"
+#include "pserver/shard/global_snapshot_calls.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/process.h"
@@ -28,9 +29,9 @@ class CarrierAround : public ps::PsChannel {
   explicit CarrierAround(SimCarrier carrier) : carrier_(std::move(carrier)) {}
   Time Now() const override { return carrier_.Now(); }
   std::unique_ptr<ps::PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
-  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    carrier_.Call(server, call, std::move(request), deadline, std::move(take));
+    carrier_.Call(server, method, std::move(request), deadline, std::move(take));
   }
   void After(Duration pause, std::function<void()> then) override {
     carrier_.After(pause, std::move(then));
@@ -50,10 +51,10 @@ class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
       : CarrierAround(std::move(carrier)), deaf_(deaf) {}
-  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    if (call != rpc::PserverCall::kExchangeMap || !deaf_.contains(server)) {
-      return CarrierAround::Call(server, call, std::move(request), deadline, std::move(take));
+    if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
+      return CarrierAround::Call(server, method, std::move(request), deadline, std::move(take));
     }
     After(milliseconds(1), [take] { take(DeadlineExceeded("not heard"), {}); });
   }
@@ -68,11 +69,11 @@ class LateCarrier final : public CarrierAround {
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
   LateCarrier(SimCarrier carrier, Meanwhile meanwhile)
       : CarrierAround(std::move(carrier)), meanwhile_(std::move(meanwhile)) {}
-  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    const std::string push = call == rpc::PserverCall::kPush ? Flat(request) : "";
+    const std::string push = std::string_view(method) == "Push" ? Flat(request) : "";
     CarrierAround::Call(
-        server, call, std::move(request), deadline,
+        server, method, std::move(request), deadline,
         [this, push, take = std::move(take)](const Status& status, codec::Fragments answer) {
           if (push.empty() || status.code() != StatusCode::kOutOfRange || meanwhile_ == nullptr) {
             return take(status, answer);
@@ -89,11 +90,11 @@ class LateCarrier final : public CarrierAround {
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
-  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
+  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    const bool push = call == rpc::PserverCall::kPush && server == late_;
+    const bool push = std::string_view(method) == "Push" && server == late_;
     CarrierAround::Call(
-        server, call, std::move(request), deadline,
+        server, method, std::move(request), deadline,
         [this, push, take = std::move(take)](const Status& status, codec::Fragments a) {
           if (!push || status.code() != StatusCode::kOutOfRange || over_) {
             return take(status, a);
@@ -376,7 +377,7 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
   Shard& shard = servers_[1]->shard();
   bool late = false;
   const auto meanwhile = [&](const std::string& push, std::function<void()> then) {
-    shard.ReleasePushes(kJob, 1);
+    shard.global_snapshots().Release(kJob, 1);
     servers_[1]->Handle(rpc::PserverCall::kPush, push,
                         [&late](const Status& status, const std::string&) { late = status.ok(); });
     Start(kFirstMover, [this, then = std::move(then)](const auto& process) {
@@ -392,7 +393,7 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
     const ps::PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
     TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
-    EXPECT_TRUE(shard.HoldPushes(kJob, 1, seconds(100)).ok());
+    EXPECT_TRUE(shard.global_snapshots().Hold(kJob, 1, seconds(100)).ok());
     const int64_t id = RowOf(1);
     const float minus_one = -1;
     float before = 0, after = 0;

@@ -248,7 +248,7 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
   }
   if (call == rpc::PserverCall::kRefuseBuckets) {
     return kept(RefuseBucketsRequest(), RefuseBucketsReply(),
-                [&](const auto& r, auto*) { return shard.RefuseBuckets(r.job(), r.refuse()); });
+                [&](const auto& r, auto*) { return shard.migrations().Refuse(r.job(), r.refuse()); });
   }
   if (call == rpc::PserverCall::kReleaseBuckets) {
     return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),
