@@ -14,7 +14,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr uint64_t kBodyBytesMax = 64 << 20;
+constexpr uint64_t kReplyBytesMax = 64 << 20;
 constexpr unsigned kHttp11 = 11;
 
 }  // namespace
@@ -35,7 +35,7 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
   request.set(http::field::connection, "close");
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(kBodyBytesMax);
+  parser.body_limit(kReplyBytesMax);
   // Deadlines apply only to asynchronous calls, so the calls are chained.
   stream.async_connect(found, [&](error_code e, const asio::ip::tcp::endpoint&) {
     error = e;

@@ -25,7 +25,7 @@ using tcp = asio::ip::tcp;
 
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
-constexpr uint64_t kBodyBytesMax = 1024;  // a GET has no body
+constexpr uint64_t kRequestBodyBytesMax = 1024;  // a GET has no body
 
 // Returns the name in a Host header, without its port.
 std::string_view HostName(std::string_view host) {
@@ -83,7 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Read() {
     parser_.emplace();
     parser_->header_limit(kHeaderBytesMax);
-    parser_->body_limit(kBodyBytesMax);
+    parser_->body_limit(kRequestBodyBytesMax);
     stream_.expires_after(shared_->options.timeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](error_code error, size_t) {
@@ -116,7 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::tcp_stream stream_;
   const std::shared_ptr<Shared> shared_;
   std::list<Connection*>::iterator place_;
-  beast::flat_buffer buffer_{kHeaderBytesMax + kBodyBytesMax};
+  beast::flat_buffer buffer_{kHeaderBytesMax + kRequestBodyBytesMax};
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> reply_;
 };

@@ -33,14 +33,14 @@ std::string TypeText(const gpb::FieldDescriptor& field) {
   return field.is_repeated() ? "list of " + type : type;
 }
 
-std::string NumberText(double v) { return absl::StrFormat("%.15g", v); }
+std::string LimitText(double v) { return absl::StrFormat("%.15g", v); }
 
 std::string RangeText(const Knob& options) {
   if (options.has_min() && options.has_max()) {
-    return NumberText(options.min()) + ".." + NumberText(options.max());
+    return LimitText(options.min()) + ".." + LimitText(options.max());
   }
-  if (options.has_min()) return ">= " + NumberText(options.min());
-  return options.has_max() ? "<= " + NumberText(options.max()) : "";
+  if (options.has_min()) return ">= " + LimitText(options.min());
+  return options.has_max() ? "<= " + LimitText(options.max()) : "";
 }
 
 KnobInfo InfoOf(const FieldPlace& place) {

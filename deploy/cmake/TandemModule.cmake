@@ -7,6 +7,7 @@ function(tandem_module name)
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tandem>)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_UNITY})
 endfunction()
 
 function(tandem_program name)

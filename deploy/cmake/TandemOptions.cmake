@@ -8,6 +8,21 @@ set(TANDEM_THREAD_SAFETY OFF CACHE BOOL "Turn clang's thread-safety analysis int
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
+# A unity build compiles up to 12 sources of a room as one. It takes about a third of the time of a
+# build file by file. Debug and sanitizer builds compile file by file, so each file's own includes
+# stay complete.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(unity_default ON)
+else()
+  set(unity_default OFF)
+endif()
+option(TANDEM_UNITY "Compile the sources of a room in groups" ${unity_default})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+if(TANDEM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ takes an included source for a header, whose types must not have members of anonymous types.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -48,8 +63,9 @@ endif()
 find_program(TANDEM_CCACHE ccache)
 if(TANDEM_CCACHE)
   # Paths are relative to the source root, so that a second build directory reuses cached results of
-  # the first.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TANDEM_CCACHE})
+  # the first. The sloppiness is what ccache needs for precompiled headers; no source uses __DATE__.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${TANDEM_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()

@@ -23,7 +23,7 @@ constexpr size_t kSecretBytes = 32;
 // File names in the log directory, each followed by ".RANK".
 constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog", kHeterLog[] = "heterlog";
 
-std::string LogFile(const LaunchPlan& plan, const char* kind, int rank) {
+std::string LogPath(const LaunchPlan& plan, const char* kind, int rank) {
   return absl::StrFormat("%s/%s.%d", plan.log_dir, kind, rank);
 }
 
@@ -95,7 +95,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
   p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
-  p.log_file = LogFile(plan, kServerLog, index);
+  p.log_file = LogPath(plan, kServerLog, index);
   return p;
 }
 
@@ -136,7 +136,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   if (p.heter && !options.workers.heter_place.empty())
     p.argv.push_back("--place=" + options.workers.heter_place);
   p.argv.insert(p.argv.end(), options.workers.args.begin(), options.workers.args.end());
-  p.log_file = LogFile(plan, p.heter ? kHeterLog : kTrainerLog, rank);
+  p.log_file = LogPath(plan, p.heter ? kHeterLog : kTrainerLog, rank);
   return p;
 }
 

@@ -65,7 +65,7 @@ uint64_t IdOfKey(const rocksdb::Slice& key) {
   return __builtin_bswap64(id);
 }
 
-rocksdb::Options StoreOptions(const ColdStoreOptions& options) {
+rocksdb::Options ColdRocksdbOptions(const ColdStoreOptions& options) {
   rocksdb::Options o;
   o.create_if_missing = true;
   o.paranoid_checks = true;
@@ -140,7 +140,7 @@ StatusOr<std::unique_ptr<RocksdbColdStore>> RocksdbColdStore::Open(
   };
   TD_RETURN_IF_ERROR(make());
   TD_RETURN_IF_ERROR(WaitForDirectoryLock("cold rows in", options.dir, "--rocksdb_path"));
-  const rocksdb::Options o = StoreOptions(options);
+  const rocksdb::Options o = ColdRocksdbOptions(options);
   TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "empty"));
   TD_RETURN_IF_ERROR(make());  // DestroyDB removes the directory
   TD_RETURN_IF_ERROR(impl->CheckSpace(0));

@@ -11,10 +11,10 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
+constexpr uint64_t kHoldMs = 2000, kHoldMsMax = 60'000;
 
 Duration LeaseOf(uint64_t ms) {
-  return std::chrono::milliseconds(std::min(ms == 0 ? kLeaseMs : ms, kLeaseMsMax));
+  return std::chrono::milliseconds(std::min(ms == 0 ? kHoldMs : ms, kHoldMsMax));
 }
 
 SnapshotFrontier FromProto(const CutMarkDef& def) {

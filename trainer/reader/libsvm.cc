@@ -12,7 +12,7 @@
 namespace tandem::reader {
 namespace {
 
-constexpr int64_t kIdsMax = int64_t{1} << 32;
+constexpr int64_t kFeatureIdsMax = int64_t{1} << 32;
 constexpr int64_t kFeaturesMax = 1 << 20;
 constexpr int64_t kClassesMax = 1 << 20;
 constexpr size_t kFeatureBytes = 6;  // near the shortest feature; used to reserve memory
@@ -223,7 +223,7 @@ Status Check(const LibSvmOptions& options) {
     if (value >= min && value <= max) return OkStatus();
     return InvalidArgument("%s is %d; it must be in [%d, %d]", name, value, min, max);
   };
-  TD_RETURN_IF_ERROR(check("ids", options.ids, 2, kIdsMax));
+  TD_RETURN_IF_ERROR(check("ids", options.ids, 2, kFeatureIdsMax));
   TD_RETURN_IF_ERROR(check("features_max", options.features_max, 1, kFeaturesMax));
   return check("classes", options.classes, 2, kClassesMax);
 }

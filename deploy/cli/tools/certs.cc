@@ -14,7 +14,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kCertsUsage[] =
     "tandem certs init DIR                            makes an authority: DIR/ca.crt and "
     "DIR/ca.key\n"
     "tandem certs issue DIR --job=NAME --role=ROLE    signs a certificate into DIR/NAME/ROLE\n"
@@ -102,14 +102,14 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
 
 // ---- show ---------------------------------------------------------------------------------------
 
-struct Shown {
+struct ShownCertificate {
   std::string path;
   rpc::CertificateFacts facts;
   Status verdict;
 };
 
 // Checks a directory like a program that uses it, and a file by its dates.
-StatusOr<Shown> Look(const std::string& path) {
+StatusOr<ShownCertificate> Look(const std::string& path) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
   const bool authority = folder && !std::filesystem::exists(rpc::TlsFilesIn(path).cert, error);
@@ -119,7 +119,7 @@ StatusOr<Shown> Look(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const std::string pem, rpc::ReadPem(file));
   auto facts = rpc::ReadCertificate(pem);
   if (!facts.ok()) return Annotate(facts.status(), file);
-  Shown shown{file, *std::move(facts), OkStatus()};
+  ShownCertificate shown{file, *std::move(facts), OkStatus()};
   if (!folder || authority) {
     shown.verdict = rpc::CheckValidity(shown.facts, rpc::WallSeconds());
     return shown;
@@ -144,7 +144,7 @@ std::string UseOf(const rpc::CertificateFacts& facts) {
 // Escapes text from an untrusted certificate, so that it cannot control the terminal.
 std::string Escaped(const std::string& text) { return absl::Utf8SafeCEscape(text); }
 
-void PrintText(const Shown& shown) {
+void PrintText(const ShownCertificate& shown) {
   const rpc::CertificateFacts& facts = shown.facts;
   std::printf("%s\n  use      %s\n", shown.path.c_str(), UseOf(facts).c_str());
   for (const std::string& uri : facts.uris) std::printf("  uri      %s\n", Escaped(uri).c_str());
@@ -159,7 +159,7 @@ void PrintText(const Shown& shown) {
           : Paint(fileno(stdout), Color::kRed, std::string(shown.verdict.message())).c_str());
 }
 
-nlohmann::ordered_json Json(const Shown& shown) {
+nlohmann::ordered_json CertificateJson(const ShownCertificate& shown) {
   const rpc::CertificateFacts& facts = shown.facts;
   nlohmann::ordered_json json = {{"file", shown.path},
                                  {"authority", facts.authority},
@@ -184,9 +184,9 @@ Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
   Status first;
   auto all = nlohmann::ordered_json::array();
   for (const std::string& path : paths) {
-    TD_ASSIGN_OR_RETURN(const Shown shown, Look(path));
+    TD_ASSIGN_OR_RETURN(const ShownCertificate shown, Look(path));
     if (as_json) {
-      all.push_back(Json(shown));
+      all.push_back(CertificateJson(shown));
     } else {
       PrintText(shown);
     }
@@ -216,6 +216,6 @@ Status Certs(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunCerts(const Args& args) { return RunBody("certs", kUsage, Flags(), args, Certs); }
+int RunCerts(const Args& args) { return RunBody("certs", kCertsUsage, Flags(), args, Certs); }
 
 }  // namespace tandem::deploy

@@ -7,7 +7,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kCompletionUsage[] =
     "tandem completion bash|zsh: prints what a shell needs to complete commands, flags and files\n"
     "  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion zsh)\"\n";
 
@@ -43,7 +43,7 @@ complete -o default -F _tandem tandem tandemrun tandem-pserver tandem-trainer
 int RunCompletion(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
-  if (!ParseOrExplain("completion", kUsage, {}, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("completion", kCompletionUsage, {}, args, &parsed, &exit_code)) return exit_code;
   const std::string shell = parsed.positional.empty() ? "" : parsed.positional[0];
   if (shell != "bash" && shell != "zsh") {
     return Fail("completion", InvalidArgument("\"%s\": expected bash or zsh [TD1006]%s", shell,

@@ -19,7 +19,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kDataUsage[] =
     "tandem data inspect FILE|JOB          shows format, number of records, the first ones, and\n"
     "                                      those that are damaged\n"
     "tandem data convert FILE|JOB OUT      writes the records into new files: those of FILE as "
@@ -56,7 +56,7 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
 
 // ---- inspect ------------------------------------------------------------------------------------
 
-struct Shown {
+struct ShownRange {
   int records = 3;  // number of records to show
   int values = 8;   // values to show of each feature
 };
@@ -107,7 +107,7 @@ StatusOr<uint64_t> VisitRecords(
   }
 }
 
-Status InspectFile(const std::string& path, const Shown& shown, Report& report) {
+Status InspectFile(const std::string& path, const ShownRange& shown, Report& report) {
   TD_ASSIGN_OR_RETURN(const auto scanner, reader::RecordScanner::Open(path));
   std::vector<std::string> warnings;
   reader::BadRecords bad(path, INT64_MAX, &warnings);
@@ -133,7 +133,7 @@ Status InspectFile(const std::string& path, const Shown& shown, Report& report) 
   return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records [TD2002]", path);
 }
 
-Status InspectPart(const char* part, const reader::Dataset& data, const Shown& shown,
+Status InspectPart(const char* part, const reader::Dataset& data, const ShownRange& shown,
                    Report& report) {
   report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
   Json fields = Json::array(), first = fields;
@@ -155,7 +155,7 @@ Status InspectPart(const char* part, const reader::Dataset& data, const Shown& s
   return OkStatus();
 }
 
-Status InspectJob(const std::string& path, const Args& settings, const Shown& shown,
+Status InspectJob(const std::string& path, const Args& settings, const ShownRange& shown,
                   Report& report) {
   TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
   report.text = absl::StrFormat("%s: format %s\n", path, job.format);
@@ -286,7 +286,7 @@ Status Convert(const ParsedArgs& parsed, bool as_json) {
 }
 
 Status Inspect(const ParsedArgs& parsed, bool as_json) {
-  Shown shown;
+  ShownRange shown;
   TD_ASSIGN_OR_RETURN(shown.records, parsed.GetInt("records", shown.records, 0, 1000000));
   TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
   const std::string& path = parsed.positional[1];
@@ -335,7 +335,7 @@ int RunData(const Args& args) {
       {"max_bad_records", "", "N", "convert FILE: damaged records to leave out; 0 unless given"},
       kOutputFlag,
   };
-  if (!ParseOrExplain("data", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("data", kDataUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
   RaiseFileLimit();  // all shards are open at the same time

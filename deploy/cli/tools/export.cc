@@ -19,7 +19,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kExportUsage[] =
     "tandem export CHECKPOINT FILE: a checkpoint as one file. FILE ends with\n"
     "  .npz            the parameters for NumPy (numpy.load)\n"
     "  .safetensors    the same for whatever reads safetensors\n"
@@ -27,7 +27,7 @@ constexpr char kUsage[] =
     "CHECKPOINT: a job's checkpoint.dir, of which the newest whole one is taken, or one of its\n"
     "step-NNNNNNNN folders.\n";
 
-const std::vector<FlagSpec>& Flags() {
+const std::vector<FlagSpec>& ExportFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"what", "", "PART", ".npz, .safetensors: model (default), state (optimizer slots) or all"},
       {"job", "job_file", "FILE", ".onnx: the job file that the checkpoint is of"},
@@ -206,6 +206,6 @@ Status Export(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunExport(const Args& args) { return RunBody("export", kUsage, Flags(), args, Export); }
+int RunExport(const Args& args) { return RunBody("export", kExportUsage, ExportFlags(), args, Export); }
 
 }  // namespace tandem::deploy

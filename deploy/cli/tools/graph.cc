@@ -17,7 +17,7 @@ extern char** environ;
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kGraphUsage[] =
     "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
     "                    passes that its strategy asks for did to it\n";
 
@@ -70,7 +70,7 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   return OkStatus();
 }
 
-nlohmann::ordered_json Json(const Program& program, const std::string& point,
+nlohmann::ordered_json GraphJson(const Program& program, const std::string& point,
                             const ProgramStages& history) {
   auto operators = nlohmann::ordered_json::array(), passes = operators;
   for (const Op& op : program.ops) {
@@ -102,7 +102,7 @@ Status Show(const ParsedArgs& parsed, const ProgramStages& history) {
     return drawn;
   }
   if (as_json) {
-    std::puts(Json(program, point, history).dump(2).c_str());
+    std::puts(GraphJson(program, point, history).dump(2).c_str());
     return OkStatus();
   }
   std::printf("# %s after %s: %zu operators\n%s", program.name.c_str(), point.c_str(),
@@ -126,7 +126,7 @@ int RunGraph(const Args& args) {
       {"rank", "", "R", "the program of this one of them; 0 unless given"},
       kOutputFlag,
   };
-  if (!ParseOrExplain("graph", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("graph", kGraphUsage, flags, args, &parsed, &exit_code)) return exit_code;
   if (parsed.positional.size() != 1) {
     return Fail("graph",
                 InvalidArgument("expected one JOB file [TD1007]; hint: tandem graph job.pbtxt"));

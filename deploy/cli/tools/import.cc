@@ -17,12 +17,12 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kImportUsage[] =
     "tandem import MODEL.onnx FOLDER: an ONNX model as a program to train, with its parameters\n"
     "FOLDER gets model.pbtxt and model.safetensors; a job file there trains them with\n"
     "  model { program: \"model.pbtxt\" parameters: \"model.safetensors\" }\n";
 
-const std::vector<FlagSpec>& Flags() {
+const std::vector<FlagSpec>& ImportFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"loss", "", "NAME",
        "softmax (default): cross entropy of the output with \"label\"; sigmoid; none: the program "
@@ -121,6 +121,6 @@ Status Import(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunImport(const Args& args) { return RunBody("import", kUsage, Flags(), args, Import); }
+int RunImport(const Args& args) { return RunBody("import", kImportUsage, ImportFlags(), args, Import); }
 
 }  // namespace tandem::deploy

@@ -9,7 +9,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kKnobsUsage[] =
     "tandem knobs list            every setting of a job's strategy, one a line\n"
     "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
     "tandem knobs markdown        the same for all, as docs/reference/knobs.md\n";
@@ -35,7 +35,7 @@ std::string KnobsJson(const std::vector<strategy::KnobInfo>& knobs) {
 int RunKnobs(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
-  if (!ParseOrExplain("knobs", kUsage, {kOutputFlag}, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("knobs", kKnobsUsage, {kOutputFlag}, args, &parsed, &exit_code)) return exit_code;
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("knobs", as_json.status());
   const Args& words = parsed.positional;

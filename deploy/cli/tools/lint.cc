@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kUsage[] =
+constexpr char kLintUsage[] =
     "tandem lint FILE...    checks job files and saved strategies: every error of a file at once,\n"
     "                       with line, column and the nearest name; exit code 2 when there is "
     "one.\n"
@@ -150,7 +150,7 @@ int RunLint(const Args& args) {
       {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
       kOutputFlag,
   };
-  if (!ParseOrExplain("lint", kUsage, flags, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("lint", kLintUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string type = parsed.Get("type");
   if (type != "" && type != "job" && type != "strategy") {
     return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\" [TD1006]%s",

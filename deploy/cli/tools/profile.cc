@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kTimelineBytesMax = uint64_t{1} << 32;
-constexpr char kUsage[] =
+constexpr char kProfileUsage[] =
     "tandem profile FOLDER [FILE]: the timelines that the trainers of a job wrote into its\n"
     "profile.dir as one, for Perfetto (ui.perfetto.dev) or chrome://tracing\n"
     "FILE is FOLDER/timeline.json unless given. With enable_rpc_profiler it shows the updates of "
@@ -247,6 +247,6 @@ Status Merge(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunProfile(const Args& args) { return RunBody("profile", kUsage, {kOutputFlag}, args, Merge); }
+int RunProfile(const Args& args) { return RunBody("profile", kProfileUsage, {kOutputFlag}, args, Merge); }
 
 }  // namespace tandem::deploy

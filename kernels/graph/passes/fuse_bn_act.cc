@@ -7,9 +7,9 @@
 namespace tandem {
 namespace {
 
-class Fuser {
+class BatchNormFuser {
  public:
-  explicit Fuser(Program& program)
+  explicit BatchNormFuser(Program& program)
       : program_(program), uses_(FindUses(program)), gone_(program.ops.size()) {}
 
   StatusOr<PassOutcome> Run(bool with_addition);
@@ -27,7 +27,7 @@ class Fuser {
   int64_t norms_ = 0, matched_ = 0;
 };
 
-std::optional<size_t> Fuser::Next(const std::string& var, const std::string& type) const {
+std::optional<size_t> BatchNormFuser::Next(const std::string& var, const std::string& type) const {
   const auto it = uses_.find(var);
   if (it == uses_.end() || it->second.readers.size() != 1) return std::nullopt;
   const size_t reader = it->second.readers[0];
@@ -36,7 +36,7 @@ std::optional<size_t> Fuser::Next(const std::string& var, const std::string& typ
   return ReadOnlyBy(program_, uses_, var, reader) ? std::optional(reader) : std::nullopt;
 }
 
-Status Fuser::Fuse(size_t norm, size_t relu, std::vector<std::string> z) {
+Status BatchNormFuser::Fuse(size_t norm, size_t relu, std::vector<std::string> z) {
   const Op& before = program_.ops[norm];
   Op op{.type = "fused_bn_add_activation",
         .inputs = before.inputs,
@@ -49,7 +49,7 @@ Status Fuser::Fuse(size_t norm, size_t relu, std::vector<std::string> z) {
   return ReplaceOp(program_, relu, std::move(op));
 }
 
-Status Fuser::TryNorm(size_t norm, bool with_addition) {
+Status BatchNormFuser::TryNorm(size_t norm, bool with_addition) {
   const std::string& y = program_.ops[norm].outputs[0][0];
   if (!with_addition) {
     const auto relu = Next(y, "relu");
@@ -68,7 +68,7 @@ Status Fuser::TryNorm(size_t norm, bool with_addition) {
   return Fuse(norm, *relu, {z});
 }
 
-StatusOr<PassOutcome> Fuser::Run(bool with_addition) {
+StatusOr<PassOutcome> BatchNormFuser::Run(bool with_addition) {
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     if (gone_[i] || program_.ops[i].type != "batch_norm" || !program_.ops[i].run_if.empty()) {
       continue;
@@ -87,11 +87,11 @@ StatusOr<PassOutcome> Fuser::Run(bool with_addition) {
 }  // namespace
 
 StatusOr<PassOutcome> FuseBnAct(Program& program, PassContext&) {
-  return Fuser(program).Run(false);
+  return BatchNormFuser(program).Run(false);
 }
 
 StatusOr<PassOutcome> FuseBnAddAct(Program& program, PassContext&) {
-  return Fuser(program).Run(true);
+  return BatchNormFuser(program).Run(true);
 }
 
 }  // namespace tandem

@@ -6,9 +6,9 @@
 namespace tandem {
 namespace {
 
-class Fuser {
+class AddActFuser {
  public:
-  explicit Fuser(Program& program)
+  explicit AddActFuser(Program& program)
       : program_(program), uses_(FindUses(program)), gone_(program.ops.size()) {}
 
   StatusOr<PassOutcome> Run();
@@ -18,7 +18,7 @@ class Fuser {
   // operator has none.
   static bool IsActivation(const Op& op);
   Status Fuse(size_t add, size_t act, bool act_first);
-  Status TryBehind(size_t add);
+  Status TryAfter(size_t add);
   Status TryBefore(size_t add);
 
   Program& program_;
@@ -27,13 +27,13 @@ class Fuser {
   int64_t adds_ = 0, matched_ = 0;
 };
 
-bool Fuser::IsActivation(const Op& op) {
+bool AddActFuser::IsActivation(const Op& op) {
   if (FunctorsOf(op.type, false).empty() || !op.run_if.empty()) return false;
   const auto bias = op.attrs.find("bias");
   return bias == op.attrs.end() || std::get<double>(bias->second) == 0.0;
 }
 
-Status Fuser::Fuse(size_t add, size_t act, bool act_first) {
+Status AddActFuser::Fuse(size_t add, size_t act, bool act_first) {
   const Op &addition = program_.ops[add], &activation = program_.ops[act];
   const size_t last = act_first ? add : act;
   Op op{.type = "fused_elemwise_activation",
@@ -52,7 +52,7 @@ Status Fuser::Fuse(size_t add, size_t act, bool act_first) {
 }
 
 // Fuses act(x + y) if only the activation reads the sum.
-Status Fuser::TryBehind(size_t add) {
+Status AddActFuser::TryAfter(size_t add) {
   const std::string& sum = program_.ops[add].outputs[0][0];
   const auto it = uses_.find(sum);
   if (it == uses_.end() || it->second.readers.size() != 1) return OkStatus();
@@ -63,7 +63,7 @@ Status Fuser::TryBehind(size_t add) {
 }
 
 // Fuses x + act(y).
-Status Fuser::TryBefore(size_t add) {
+Status AddActFuser::TryBefore(size_t add) {
   const std::string y = program_.ops[add].inputs[1][0];
   const auto it = uses_.find(y);
   if (it == uses_.end() || it->second.writers.size() != 1) return OkStatus();
@@ -73,11 +73,11 @@ Status Fuser::TryBefore(size_t add) {
   return Fuse(add, act, true);
 }
 
-StatusOr<PassOutcome> Fuser::Run() {
+StatusOr<PassOutcome> AddActFuser::Run() {
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     if (program_.ops[i].type != "elementwise_add" || !program_.ops[i].run_if.empty()) continue;
     ++adds_;
-    TD_RETURN_IF_ERROR(TryBehind(i));
+    TD_RETURN_IF_ERROR(TryAfter(i));
     if (!gone_[i] && program_.ops[i].type == "elementwise_add") {
       TD_RETURN_IF_ERROR(TryBefore(i));
     }
@@ -97,7 +97,7 @@ StatusOr<PassOutcome> Fuser::Run() {
 }  // namespace
 
 StatusOr<PassOutcome> FuseElewiseAddAct(Program& program, PassContext&) {
-  return Fuser(program).Run();
+  return AddActFuser(program).Run();
 }
 
 }  // namespace tandem
