@@ -76,9 +76,10 @@ TEST(ServerTrace, WhatNeverCameBackHasNoWay) {
 
 TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
   EXPECT_THAT(
-      CallLanes({Call(0, "Push", 100, 200, 0, 0, 0, true), Call(0, "Push", 150, 250, 0, 0, 0, true),
-                 Call(1, "Push", 150, 250, 0, 0, 0, true), Call(0, "Push", 200, 300, 0, 0, 0, true),
-                 Call(0, "Push", 240, 300, 0, 0, 0, true)}),
+      CallTracks(
+          {Call(0, "Push", 100, 200, 0, 0, 0, true), Call(0, "Push", 150, 250, 0, 0, 0, true),
+           Call(1, "Push", 150, 250, 0, 0, 0, true), Call(0, "Push", 200, 300, 0, 0, 0, true),
+           Call(0, "Push", 240, 300, 0, 0, 0, true)}),
       ElementsAre(0, 1, 0, 0, 2));
 }
 
