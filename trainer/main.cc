@@ -36,6 +36,7 @@
 #include "trainer/monitoring/event_file.h"
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/elastic.h"
+#include "trainer/session/job_notes.h"
 #include "trainer/session/local_replicas.h"
 #include "trainer/session/programs.h"
 #include "trainer/tune/auto_tune.h"
@@ -138,7 +139,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   json["data_wait_seconds"] = result.data_wait_seconds;
   json["batches_ready"] = result.batches_ready;
   if (!result.speed_test) json["params_sha256"] = result.params_sha256;
-  json["counts"] = result.counts;
+  json["counts"] = CountsByName(result.counts);
   auto& history = json["history"] = {{"step", {}}, {"steps", {}}, {"seconds", {}}, {"loss", {}}};
   for (const RunHistory::Entry& run : result.history.entries()) {
     history["step"].push_back(run.step);

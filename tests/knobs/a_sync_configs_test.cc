@@ -253,7 +253,8 @@ TEST(AsyncConfigs, TheJobDecides) {
             PsSyncMode::kHalfAsync);
   EXPECT_EQ(PserverModeOptions({{"a_sync", "true"}, {"max_staleness", "3"}}).regime,
             PsSyncMode::kHalfAsync);
-  const ModeOptions geo = PserverModeOptions({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
+  const PserverOptions geo =
+      PserverModeOptions({{"a_sync", "true"}, {"a_sync_configs.k_steps", "7"}});
   EXPECT_EQ(geo.regime, PsSyncMode::kGeo);
   EXPECT_EQ(geo.geo_steps, 7);
   EXPECT_TRUE(PserverModeOptions({{"optimizer.type", "sgd"}}).async.sum);
@@ -278,16 +279,16 @@ TEST(AsyncConfigs, TheJobDecides) {
 // Two trainers of one parameter of four elements, driven step by step.
 class RegimeTest : public testing::Test {
  protected:
-  void Start(ModeOptions options, int servers = 1) {
+  void Start(PserverOptions options, int servers = 1) {
     for (int i = 0; i < servers; ++i) {
       servers_.push_back(*pserver::Pserver::Start({}, metrics_));
       options.servers.push_back(ToString(servers_.back()->endpoint()));
     }
-    options.job = "job";
-    options.ranks = 2;
+    options.common.job = "job";
+    options.common.ranks = 2;
     options.min_block_size = 2;
     for (int rank = 0; rank < 2; ++rank) {
-      options.rank = rank;
+      options.common.rank = rank;
       trainers_.push_back(std::make_unique<Trainer>());
       Trainer& t = *trainers_.back();
       t.mode = MakePserverMode(options);
@@ -296,23 +297,22 @@ class RegimeTest : public testing::Test {
         const VarKind kind = std::string(name) == "w" ? VarKind::kParam : VarKind::kData;
         CHECK(t.program.AddVar({.name = name, .kind = kind, .desc = desc}).ok());
       }
-      CHECK(t.mode->Distribute(t.program, {{"w", "w@GRAD"}}).ok());
+      CHECK(t.mode.programs->Distribute(t.program, {{"w", "w@GRAD"}}).ok());
       CHECK(Initialize(t.program, 1, t.scope).ok());
       t.w = *t.scope.Declare("w", desc);
       CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
-      node.in.push_back({"w@GRAD", desc, geo(options) ? t.w.data() : t.gradient});
-      CHECK(t.mode->comm()->Register(node).ok());
-      const auto started = t.mode->Start(t.program, t.scope, {}, 0, nullptr);
+      node.in.push_back({"w@GRAD", desc, options.geo() ? t.w.data() : t.gradient});
+      CHECK(t.mode.training->Register(node).ok());
+      const auto started = t.mode.membership->Join(t.program, t.scope, {}, 0, nullptr);
       CHECK(started.ok()) << started.status();
     }
   }
-  static bool geo(const ModeOptions& options) { return options.regime == PsSyncMode::kGeo; }
   // Starts the exchange of a trainer's step; done(trainer) receives its result.
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
     t.done = std::make_unique<CommDone>();
-    ASSERT_TRUE(t.mode->BeginStep(step, 1.0f).ok());
-    t.mode->comm()->Start(0, step, t.done.get());
+    ASSERT_TRUE(t.mode.steps->BeginStep(step, 1.0f).ok());
+    t.mode.training->Start(0, step, t.done.get());
   }
   double Pushes() { return metrics_.GetCounter("tandem_pserver_pushes_total", "").Value(); }
 
@@ -323,7 +323,7 @@ class RegimeTest : public testing::Test {
     Tensor w;
     float gradient[4] = {1, 1, 1, 1};
     std::unique_ptr<CommDone> done;
-    std::unique_ptr<ModeDriver> mode;
+    TrainingMode mode;
   };
   Metrics metrics_;
   std::vector<std::unique_ptr<pserver::Pserver>> servers_;
@@ -343,7 +343,7 @@ TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
   }
   EXPECT_EQ(Pushes(), 2);
-  ASSERT_TRUE(trainers_[0]->mode->Finish().ok());
+  ASSERT_TRUE(trainers_[0]->mode.membership->Finish().ok());
   EXPECT_EQ(Pushes(), 3);  // ceil(10 / 4)
   // The other trainer receives the sent differences: half of 4, half of 4 + the other half of the
   // previous ones, ...: 2 + 3 + 2.5.
@@ -368,7 +368,9 @@ TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
 }
 
 TEST_F(RegimeTest, MaxStalenessNamesTheSlowOne) {
-  Start({.step_timeout = milliseconds(2000), .regime = PsSyncMode::kHalfAsync, .max_staleness = 0});
+  Start({.common = {.step_timeout = milliseconds(2000)},
+         .regime = PsSyncMode::kHalfAsync,
+         .max_staleness = 0});
   Step(0, 0);
   const Status status = trainers_[0]->done->Wait(SteadyNow() + kSoon);
   EXPECT_FALSE(status.ok());
@@ -391,7 +393,7 @@ TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
   }
-  ASSERT_TRUE(trainers_[0]->mode->Finish().ok());
+  ASSERT_TRUE(trainers_[0]->mode.membership->Finish().ok());
   EXPECT_EQ(Pushes(), 5);
 }
 

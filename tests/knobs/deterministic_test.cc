@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
+#include "trainer/session/job_notes.h"
 #include "trainer/session/programs.h"
 
 namespace tandem::trainer {

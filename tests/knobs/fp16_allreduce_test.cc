@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "kernels/exec/comm.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/collective_mode.h"
 
 namespace tandem::trainer {
 namespace {
@@ -40,9 +40,9 @@ class Doubling final : public collective::Communicator {
 // Bytes in transit for `data`, in gradient buckets of the given sizes; afterwards `data` is
 // doubled.
 size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role = OpRole::kComm) {
-  ModeOptions options;
-  options.ranks = 2;
-  options.half_communication = half;
+  CollectiveOptions options;
+  options.common.ranks = 2;
+  options.common.half_communication = half;
   std::vector<std::unique_ptr<collective::Communicator>> world;
   world.push_back(std::make_unique<Doubling>());
   const auto& doubling = static_cast<const Doubling&>(*world[0]);
@@ -55,10 +55,10 @@ size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role =
     const auto n = static_cast<int64_t>(values.size());
     node.out.push_back({"v", {DType::kF32, {n}}, values.data()});
   }
-  const auto index = mode->comm()->Register(node);
+  const auto index = mode.training->Register(node);
   EXPECT_TRUE(index.ok()) << index.status();
   CommDone done;
-  mode->comm()->Start(*index, 0, &done);
+  mode.training->Start(*index, 0, &done);
   EXPECT_TRUE(done.Wait(SteadyNow()).ok());
   return doubling.bytes;
 }

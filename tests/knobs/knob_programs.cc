@@ -3,11 +3,11 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
-#include "trainer/modes/mode_options.h"
+#include "trainer/modes/make_mode.h"
 
 namespace tandem::trainer {
 
-ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
+PserverOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
   JobSources sources;
   sources.overrides = {
       {"mode", "pserver"}, {"model.zoo", "mlp"}, {"data.dir", "x"}, {"batch_size", "8"}};
@@ -17,7 +17,7 @@ ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective) {
   if (effective != nullptr) *effective = *job->config;
   RankInfo rank;
   rank.size = 2;
-  return *ModeOptionsOf(*job->config, rank, "");
+  return PserverOptionsOf(*job->config, rank, CommonOptionsOf(*job->config, rank, {}));
 }
 
 EffectiveJob KnobProgramTest::Job(const Overrides& knobs, int workers, int heter_workers) const {
@@ -39,11 +39,10 @@ JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int ind
   rank.heter_workers = heter_workers;
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
-  const auto options = ModeOptionsOf(*job.config, rank, "secret");
-  EXPECT_TRUE(options.ok()) << options.status();
-  const auto mode = MakeMode(*job.config, *options);
+  const auto mode =
+      MakeMode(*job.config, rank, CommonOptionsOf(*job.config, rank, {.job = "secret"}));
   EXPECT_TRUE(mode.ok()) << mode.status();
-  auto programs = BuildPrograms(*job.config, "", 8, 8 * rank.workers(), **mode);
+  auto programs = BuildPrograms(*job.config, "", 8, 8 * rank.workers(), *mode);
   EXPECT_TRUE(programs.ok()) << programs.status();
   return *std::move(programs);
 }

@@ -9,6 +9,8 @@
 #include "tests/support/process_test_util.h"
 #include "trainer/job/job.h"
 #include "trainer/modes/mode.h"
+#include "trainer/modes/pserver_mode.h"
+#include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
 
 namespace tandem::trainer {
@@ -17,7 +19,7 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 // The options of pserver mode for a small job with these settings, as rank 0 of 2. `effective`:
 // receives the job; may be null.
-ModeOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective = nullptr);
+PserverOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective = nullptr);
 
 class KnobProgramTest : public JobTest {
  protected:

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/comm.h"
 #include "tests/support/process_test_util.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/collective_mode.h"
 
 namespace tandem::trainer {
 namespace {
@@ -56,8 +56,8 @@ class FakeCommunicator final : public collective::Communicator {
 class Reductions {
  public:
   Reductions(int communicators, bool sync) {
-    ModeOptions options;
-    options.ranks = 2;
+    CollectiveOptions options;
+    options.common.ranks = 2;
     options.comm_num = communicators;
     options.one_comm_at_a_time = sync;
     std::vector<std::unique_ptr<collective::Communicator>> all;
@@ -68,9 +68,9 @@ class Reductions {
     for (int i = 0; i < 4; ++i) {
       CommNode node{.op = &op_, .in = {}, .out = {}, .place = {}};
       node.out = {{std::string(1, static_cast<char>('a' + i)), {DType::kF32, {1}}, &data_[i]}};
-      const auto index = mode_->comm()->Register(node);
+      const auto index = mode_.training->Register(node);
       EXPECT_TRUE(index.ok()) << index.status();
-      mode_->comm()->Start(*index, 0, &done_[i]);
+      mode_.training->Start(*index, 0, &done_[i]);
     }
   }
   ~Reductions() {
@@ -86,7 +86,7 @@ class Reductions {
   Op op_;
   float data_[4] = {};
   CommDone done_[4];
-  std::unique_ptr<ModeDriver> mode_;
+  TrainingMode mode_;
 };
 
 TEST(NcclCommNum, OneAfterTheOtherWhenSync) {

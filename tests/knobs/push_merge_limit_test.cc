@@ -95,7 +95,7 @@ TEST(PushMergeLimit, RowsAlone) {
 TEST(PushMergeLimit, TheJobSays) {
   EXPECT_EQ(PserverModeOptions({}).async.dense_merge_max, 12);
   EXPECT_EQ(PserverModeOptions({}).async.rows_merge_max, 12);
-  const ModeOptions options = PserverModeOptions(
+  const PserverOptions options = PserverModeOptions(
       {{"pserver_push_dense_merge_limit", "3"}, {"pserver_push_sparse_merge_limit", "5"}});
   EXPECT_EQ(options.async.dense_merge_max, 3);
   EXPECT_EQ(options.async.rows_merge_max, 5);

@@ -197,7 +197,7 @@ TEST_F(RowCachePulls, TooLittleMemoryIsRefused) {
 
 TEST(RowCacheJob, TheJobSays) {
   EXPECT_EQ(PserverModeOptions({}).row_cache_bytes, 0);
-  const ModeOptions options =
+  const PserverOptions options =
       PserverModeOptions({{"row_cache_mb", "3"}, {"row_cache_versions", "5"}});
   EXPECT_EQ(options.row_cache_bytes, 3 << 20);
   EXPECT_EQ(options.row_cache_versions, 5);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/base/require.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "common/strategy/text_parser.h"
@@ -55,6 +56,7 @@ void SetDecaySteps(JobConfig* config) {
 
 // deterministic: each of `ranks` computes its logical shards one after another.
 void SetLogicalShards(int ranks, JobConfig* config) {
+  TD_REQUIRE(ranks > 0);
   DistributedStrategy* strategy = config->mutable_strategy();
   if (!strategy->deterministic()) return;
   strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));

@@ -11,6 +11,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/strategy/field_value.h"
 #include "proto/job.pb.h"
 #include "trainer/files/sha256.h"
@@ -28,7 +30,7 @@ constexpr int64_t kListBytesMax = int64_t{1} << 20;  // per rank
 constexpr size_t kSampleBytesMax = size_t{1} << 20;  // hashed sample bytes at most
 constexpr uint32_t kSamplesMax = 16;                 // hashed samples at most
 
-constexpr char kFolder[] = "hosts have other folders";
+constexpr char kDirectory[] = "hosts have other folders";
 constexpr char kFile[] = "hosts have other folders; what is in it is compared";
 constexpr char kTest[] = "rank 0 evaluates";
 constexpr char kKept[] = "rank 0 keeps checkpoints";
@@ -43,7 +45,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"model.arg", "compared by the names of the arguments"},
     {"model.program", kFile},
     {"model.parameters", kFile},
-    {"data.dir", kFolder},
+    {"data.dir", kDirectory},
     {"data.csv.train_file", kFile},
     {"data.csv.test_file", kTest},
     {"data.criteo.train_file", kFile},
@@ -59,7 +61,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"data.synthetic.test_samples", kTest},
     {"data.queue_capacity", kHost},
     {"data.reader_threads", kHost},
-    {"checkpoint.dir", kFolder},
+    {"checkpoint.dir", kDirectory},
     {"checkpoint.keep", kKept},
     {"checkpoint.resume", kKept},
     {"profile", kLog},
@@ -72,8 +74,8 @@ constexpr NotComparedField kNotCompared[] = {
     {"strategy.auto", "what it chose is compared"},
     {"strategy.cudnn_exhaustive_search", kKernels},
     {"strategy.conv_workspace_size_limit", kHost},
-    {"strategy.conv_search_cache", kFolder},
-    {"strategy.compilation_cache_dir", kFolder},
+    {"strategy.conv_search_cache", kDirectory},
+    {"strategy.compilation_cache_dir", kDirectory},
     {"strategy.cudnn_batchnorm_spatial_persistent", kDevice},
     {"strategy.a_sync_configs.thread_pool_size", kHost},
     {"strategy.build_strategy.fuse_elewise_add_act_ops", kKernels},
@@ -97,7 +99,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"strategy.runtime_flags.rpc_send_thread_num", kHost},
     {"strategy.runtime_flags.rpc_get_thread_num", kHost},
     {"strategy.runtime_flags.rpc_prefetch_thread_num", kHost},
-    {"strategy.runtime_flags.rocksdb_path", kFolder},
+    {"strategy.runtime_flags.rocksdb_path", kDirectory},
     {"strategy.runtime_flags.table_memory_mb", kHost},
     {"strategy.runtime_flags.row_cache_mb", kHost},
     {"strategy.runtime_flags.enable_rpc_profiler", kLog},
@@ -181,6 +183,7 @@ void AddArguments(const ModelConfig& model, Sorted* list) {
 // Hashes values that all hosts read identically: labels and ids. Uses the first sample, the last
 // one and some between.
 StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
+  TD_REQUIRE(train.size() > 0);
   size_t bytes = 1;
   for (const reader::SampleField& field : train.fields()) bytes += field.desc.bytes();
   const auto count = static_cast<uint32_t>(
@@ -235,6 +238,7 @@ using Digest = std::array<int64_t, 5>;
 Digest DigestOf(const std::string& lines) {
   Digest digest{};
   const std::string hash = HashOf(lines);
+  DCHECK_GE(hash.size(), 4 * sizeof(int64_t));
   std::memcpy(digest.data(), hash.data(), 4 * sizeof(int64_t));
   digest[4] = static_cast<int64_t>(lines.size());
   return digest;
@@ -289,6 +293,7 @@ Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, T
   const auto other =
       std::find_if(all.begin(), all.end(), [&](const Digest& d) { return d != all[0]; });
   if (other == all.end()) return OkStatus();
+  DCHECK(all[static_cast<size_t>(ranks.rank())] == digest);
   const int rank = static_cast<int>(other - all.begin());
   TD_ASSIGN_OR_RETURN(const Agreement first, ListOf(ranks, 0, all[0][4], lines, deadline));
   TD_ASSIGN_OR_RETURN(const Agreement theirs, ListOf(ranks, rank, (*other)[4], lines, deadline));

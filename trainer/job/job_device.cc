@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/base/check.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 
@@ -34,6 +35,7 @@ StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Bac
                         Place place) {
   if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;
   TD_ASSIGN_OR_RETURN(const int devices, backend.DeviceCount());
+  CHECK_GT(devices, 0);
   place.index = rank.local_rank % devices;
   return place;
 }
@@ -83,6 +85,7 @@ StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank)
   } else {
     opened.batch_memory = std::make_unique<PinnedMemory>(opened.backend);
   }
+  DCHECK(opened.device != nullptr && opened.batch_memory != nullptr);
   return opened;
 }
 

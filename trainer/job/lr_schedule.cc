@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "proto/job.pb.h"
 
 namespace tandem::trainer {
@@ -135,6 +136,7 @@ StatusOr<LrSchedule> LrSchedule::Make(const LearningRateSchedule& config, double
 }
 
 double LrSchedule::Factor(int64_t t) const {
+  TD_REQUIRE(t >= 0);
   const double part = static_cast<double>(t) / static_cast<double>(decay_steps_);
   const double left = std::max(0.0, 1.0 - part);
   switch (kind_) {
@@ -142,6 +144,7 @@ double LrSchedule::Factor(int64_t t) const {
       return 1.0;
     case Kind::kPiecewise: {
       const auto passed = std::upper_bound(boundaries_.begin(), boundaries_.end(), t);
+      DCHECK_EQ(values_.size(), boundaries_.size() + 1);
       return values_[static_cast<size_t>(passed - boundaries_.begin())];
     }
     case Kind::kExponential:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/require.h"
 #include "common/strategy/origins.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
@@ -15,6 +16,7 @@ namespace {
 
 // The error and a suggestion; both are empty if there is no error.
 std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
+  TD_REQUIRE(sections > 0 && ranks > 0);
   if (ranks % sections == 0) return {};
   const int below = ranks / sections * sections;
   return {absl::StrFormat("pipeline: %d ranks are no multiple of the %d sections of the program",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "proto/job.pb.h"
 #include "trainer/reader/image_list.h"
 #include "trainer/reader/open.h"
@@ -43,6 +44,7 @@ Status SampleImagesIn(const JobConfig& config, Program& program) {
                 .attrs = {{"scale", std::vector<double>(form.scale.begin(), form.scale.end())},
                           {"bias", std::vector<double>(form.bias.begin(), form.bias.end())},
                           {"channels_last", form.channels_last}}}));
+  DCHECK(!program.ops.empty());
   std::rotate(program.ops.begin(), program.ops.end() - 1, program.ops.end());
   return OkStatus();
 }

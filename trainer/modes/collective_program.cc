@@ -2,37 +2,40 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "kernels/graph/passes/half_communication.h"
 #include "kernels/graph/passes/sync_batch_norm.h"
 #include "kernels/graph/passes/update_by_owner.h"
+#include "trainer/modes/gradient_groups.h"
 
 namespace tandem::trainer {
 
 Status CollectiveProgram::Distribute(Program& program, const std::vector<ParamGrad>& given) {
   TD_RETURN_IF_ERROR(DistributeGradients(program, given));
-  const bool halve = options_.half_communication && options_.between_devices;
+  const bool halve = options_.common.half_communication && options_.between_devices;
   return halve ? HalveCommunication(program) : OkStatus();
 }
 
 Status CollectiveProgram::DistributeGradients(Program& program,
                                               const std::vector<ParamGrad>& given) {
   TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads,
-                      DensifyGradients(program, given, options_));
+                      DensifyGradients(program, given, options_.common));
   if (options_.sync_batch_norm) {
-    TD_RETURN_IF_ERROR(SyncBatchNorm(program, options_.rank, options_.ranks).status());
+    TD_RETURN_IF_ERROR(
+        SyncBatchNorm(program, options_.common.rank, options_.common.ranks).status());
   }
   if (options_.update_by_owner || options_.shard) return DistributeByOwner(program, grads);
   if (options_.dgc) return DistributeCompressed(program, grads);
   const auto groups = Grouped(program, grads);
   if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, grads));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, grads));
   if (!options_.average) return OkStatus();
-  return AppendAverage(program, groups, *options_.average, options_.ranks);
+  return AppendAverage(program, groups, *options_.average, options_.common.ranks);
 }
 
 std::vector<std::vector<ParamGrad>> CollectiveProgram::Grouped(
     const Program& program, const std::vector<ParamGrad>& grads) const {
-  return GroupedGradients(program, grads, options_);
+  return GroupedGradients(program, grads, options_.common);
 }
 
 Status CollectiveProgram::DistributeCompressed(Program& program,
@@ -41,23 +44,23 @@ Status CollectiveProgram::DistributeCompressed(Program& program,
   for (const ParamGrad& pair : grads) {
     (IsCompressed(program, pair) ? large : small).push_back(pair);
   }
-  if (options_.rank == 0) {
+  if (options_.common.leader()) {
     LOG(INFO) << absl::StrFormat(
         "dgc: %d of %d parameters have at least %d elements and are compressed", large.size(),
         grads.size(), kDgcElementsMin);
   }
   TD_RETURN_IF_ERROR(InsertAllReduce(program, Grouped(program, small)));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, small));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, small));
   if (large.empty()) return OkStatus();
   TD_ASSIGN_OR_RETURN(auto slots,
-                      AppendCompressed(program, options_.optimizer, Grouped(program, large),
-                                       *options_.dgc, options_.ranks));
+                      AppendCompressed(program, options_.common.optimizer, Grouped(program, large),
+                                       *options_.dgc, options_.common.ranks));
   dgc_.emplace(*options_.dgc, std::move(slots));
   return OkStatus();
 }
 
 Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.optimizer));
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
   if (reach == UpdateScope::kAll) {
     return Unimplemented("%s with clip_global_norm is not built yet: no rank has all gradients",
                          options_.shard ? "sharding" : "reduce_strategy Reduce");
@@ -65,31 +68,30 @@ Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<
   if (options_.shard && options_.shard->group > 0 && options_.between_devices) {
     return Unimplemented("sharding with hybrid_dp is not built yet between CUDA places");
   }
-  std::vector<int> owners = OwnersOf(program, grads, options_.ranks);
+  std::vector<int> owners = OwnersOf(program, grads, options_.common.ranks);
   if (options_.shard) {
     owners_ = OwnersInOrder(program, group());
     params_ = ShardedState::OfParams(program, owners_, group());
     for (size_t i = 0; i < grads.size(); ++i) owners[i] = owners_.at(grads[i].param);
   }
+  DCHECK_EQ(owners.size(), grads.size());
   std::vector<ParamGrad> own;
   std::vector<std::vector<ParamGrad>> single;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (owners[i] == number()) own.push_back(grads[i]);
     single.push_back({grads[i]});
   }
-  TD_ASSIGN_OR_RETURN(slots_,
-                      ShardedState::Make(program, options_.optimizer, grads, owners, group()));
+  TD_ASSIGN_OR_RETURN(
+      slots_, ShardedState::Make(program, options_.common.optimizer, grads, owners, group()));
   TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners),
                                   options_.shard ? options_.shard->group : 0));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, own));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, own));
   if (options_.shard) return OkStatus();  // ranks request the parameters that they need
   if (options_.fuse_broadcast) single = {grads};
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }
 
-Status CollectiveProgram::DistributeForward(Program& program) const { return Shard(program); }
-
-Status CollectiveProgram::Shard(Program& program) const {
+Status CollectiveProgram::SplitParams(Program& program) {
   if (!options_.shard) return OkStatus();
   const ShardOptions& shard = *options_.shard;
   return ShardParams(program, {number(), shard.group, owners_, shard.segment_bytes}).status();

@@ -8,20 +8,20 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/passes/shard_params.h"
 #include "kernels/graph/program.h"
+#include "trainer/modes/collective_mode.h"
 #include "trainer/modes/dgc_state.h"
-#include "trainer/modes/mode.h"
 #include "trainer/modes/sharded_state.h"
 
 namespace tandem::trainer {
 
-class CollectiveProgram {
+class CollectiveProgram final : public ProgramShaper {
  public:
-  explicit CollectiveProgram(const ModeOptions& options) : options_(options) {}
+  // `options` must outlive this object.
+  explicit CollectiveProgram(const CollectiveOptions& options) : options_(options) {}
 
-  // Implement the methods of ModeDriver with the same names. Call them in this order.
-  Status Distribute(Program& program, const std::vector<ParamGrad>& given);
-  Status DistributeForward(Program& program) const;
-  Status Shard(Program& program) const;
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
+  Status DistributeForward(Program& program) override { return SplitParams(program); }
+  Status SplitParams(Program& program) override;
 
   const ShardedState& slots() const { return slots_; }    // used with update_by_owner
   const ShardedState& params() const { return params_; }  // used with sharding
@@ -37,11 +37,12 @@ class CollectiveProgram {
 
   // Number of ranks among which parameters are divided, and this rank's number among them.
   int group() const {
-    return options_.shard && options_.shard->group > 0 ? options_.shard->group : options_.ranks;
+    return options_.shard && options_.shard->group > 0 ? options_.shard->group
+                                                       : options_.common.ranks;
   }
-  int number() const { return options_.rank % group(); }
+  int number() const { return options_.common.rank % group(); }
 
-  const ModeOptions& options_;
+  const CollectiveOptions& options_;
   ParamOwners owners_;  // used with sharding
   ShardedState slots_, params_;
   std::optional<DgcState> dgc_;

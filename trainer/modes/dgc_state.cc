@@ -1,7 +1,7 @@
 #include "trainer/modes/dgc_state.h"
 
 #include "common/base/step_number.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/scope_state.h"
 
 namespace tandem::trainer {
 
@@ -41,7 +41,7 @@ Status DgcState::Sum(collective::Communicator& communicator, TensorMap* state,
   return OkStatus();
 }
 
-std::string DgcState::News() {
+std::string DgcState::TakeMessage() {
   if (!selected() || std::exchange(told_, sparsity_) == sparsity_) return "";
   return absl::StrFormat("dgc: sparsity=%g at step %d", sparsity_, DisplayStep(step_));
 }

@@ -29,7 +29,7 @@ class DgcState {
   // Replaces the slots in `state` by their sums over the ranks. Collective: all ranks call it.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
   // Returns a log line if the sparsity changed since the last call, else "".
-  std::string News();
+  std::string TakeMessage();
 
  private:
   bool selected() const { return step_ >= rule_.begin_step; }

@@ -1,144 +1,93 @@
-// mode=hybrid with heter workers (tandemrun --heter_workers). The last ranks are heter workers;
-// each serves the same number of trainers.
-// The program is partitioned into two stages, as for a pipeline. Operators under the device guard
-// run on heter workers, all others on trainers.
-// A trainer pulls the rows of its batch, looks them up and sends the values to its heter worker.
-// The heter worker computes the loss and the backward pass and updates the dense parameters; each
-// trainer's batch is a micro batch to it. It returns the gradients of the values, and the trainer
-// pushes the gradients of the rows.
-// Dense parameters are reduced among the ranks of the same stage. Only trainers connect to
-// pservers.
+#include "trainer/modes/heter_mode.h"
+
 #include <utility>
 
-#include "collective/communicator.h"
 #include "kernels/graph/passes/sections.h"
 #include "trainer/modes/comm_routes.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/gradient_groups.h"
+#include "trainer/modes/tables_and_dense.h"
 
 namespace tandem::trainer {
 namespace {
 
-// Options as the pservers see them: there are only trainers.
-ModeOptions OfTrainers(ModeOptions options) {
-  options.ranks -= options.heter_workers;
-  return options;
-}
-
-class HeterMode final : public ModeDriver {
+// The programs and the communication of both modes.
+class HeterMode final : public ProgramShaper {
  public:
-  HeterMode(const ModeOptions& options, std::unique_ptr<ModeDriver> sections)
+  HeterMode(const HeterOptions& options, TrainingMode sections)
       : options_(options),
-        tables_(MakePserverMode(OfTrainers(options))),
-        sections_(std::move(sections)) {
-    comm_.Bind(tables_->comm(), sections_->comm());
-    evaluation_.Bind(tables_->evaluation_comm(), sections_->evaluation_comm());
+        joined_({.leader = options.tables.common.leader(), .sync = options.tables.sync()},
+                MakePserverMode(options.tables), std::move(sections), nullptr) {
+    training_.Bind(joined_.tables().training, joined_.dense().training);
+    evaluation_.Bind(joined_.tables().evaluation, joined_.dense().evaluation);
   }
 
   Status PlaceOperators(Program& forward) override {
-    return AssignGuard(forward, options_.device_guard);
+    return AssignGuard(forward, options_.sections.device_guard);
   }
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
   Status DistributeForward(Program& program) override {
-    return tables_->DistributeForward(program);
+    return joined_.tables().programs->DistributeForward(program);
   }
-  CommHandler* comm() override { return &comm_; }
-  CommHandler* evaluation_comm() override { return &evaluation_; }
-  int micro_batches() const override { return sections_->micro_batches(); }
-  bool evaluates() const override { return sections_->evaluates(); }
-  bool serves() const override { return false; }
-  StatusOr<Program> Evaluated(const Program& forward) override {
-    return sections_->Evaluated(forward);
+  StatusOr<Program> EvaluatedPart(const Program& bound) override {
+    return joined_.dense().programs->EvaluatedPart(bound);
   }
-  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step, const std::function<bool()>& stop) override;
-  Status BeginStep(int64_t step, float learning_rate) override {
-    if (trains()) TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
-    return sections_->BeginStep(step, learning_rate);
-  }
-  std::vector<double> WaitedSeconds() const override { return sections_->WaitedSeconds(); }
-  bool state_is_spread() const override { return true; }
-  bool params_are_spread() const override { return true; }
-  StatusOr<bool> Stopping(bool mine) override { return sections_->Stopping(mine); }
-  Status Gather() override { return trains() ? tables_->Gather() : OkStatus(); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& host) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
-  std::function<Status(const std::string& path)> table_writer() override {
-    return tables_->table_writer();
-  }
-  Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
-  void AddCounts(std::map<std::string, double>* counts) const override {
-    if (trains()) tables_->AddCounts(counts);
-    sections_->AddCounts(counts);
-    (*counts)["heter_workers"] = options_.heter_workers;
-  }
-  const RpcLog* rpc_log() const override { return trains() ? tables_->rpc_log() : nullptr; }
-  Status Finish() override {
-    if (trains()) TD_RETURN_IF_ERROR(tables_->Finish());
-    return sections_->Finish();
-  }
-  void Abort(const Status& why) override {
-    sections_->Abort(why);
-    if (trains()) tables_->Abort(why);
-  }
+
+  // Whether this rank is a trainer, and so has a client of the pservers.
+  bool trains() const { return options_.tables.common.rank < options_.tables.common.ranks; }
+  TablesAndDense& joined() { return joined_; }
+  CommHandler& training() { return training_; }
+  CommHandler& evaluation() { return evaluation_; }
 
  private:
-  bool leader() const { return options_.rank == 0; }
-  bool trains() const { return options_.rank < options_.ranks - options_.heter_workers; }
-
-  const ModeOptions options_;
-  SplitComm comm_, evaluation_;
-  // last: their calls end in the members above
-  const std::unique_ptr<ModeDriver> tables_, sections_;
+  const HeterOptions options_;
+  SplitComm training_, evaluation_;
+  TablesAndDense joined_;  // last: its calls end in the members above
 };
 
 Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
-  std::vector<ParamGrad> sparse, dense;
-  for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
+  const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty()) {
     return InvalidArgument(
         "mode hybrid is for networks with sparse gradients, and this one has none: without tables "
         "there is nothing for pservers to do [TD1113]; hint: model argument sparse=1 or "
         "distributed=1");
   }
-  TD_RETURN_IF_ERROR(sections_->Distribute(program, dense));
-  return trains() ? tables_->Distribute(program, sparse) : OkStatus();
-}
-
-StatusOr<int64_t> HeterMode::Start(const Program& program, Scope& scope, const TensorMap& state,
-                                   int64_t step, const std::function<bool()>& stop) {
-  int64_t of_tables = 0;
-  if (trains()) {
-    TD_ASSIGN_OR_RETURN(of_tables, tables_->Start(program, scope, state, step, stop));
-  }
-  TD_ASSIGN_OR_RETURN(step, sections_->Start(program, scope, state, step, stop));
-  if (trains()) TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
-  return step;
-}
-
-StatusOr<TensorMap> HeterMode::State(const Program& program, const Scope& scope, Device& host) {
-  TD_ASSIGN_OR_RETURN(TensorMap state, sections_->State(program, scope, host));
-  if (!leader()) return state;
-  TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, host));
-  state.merge(of_tables);  // both contain the variables of the scope
-  return state;
-}
-
-// Only rank 0 holds copies of the tables.
-StatusOr<TensorMap> HeterMode::Params(const Program& program, Scope& scope, Device& host) {
-  TD_ASSIGN_OR_RETURN(TensorMap params, sections_->Params(program, scope, host));
-  TD_ASSIGN_OR_RETURN(TensorMap own, ParamsOf(program, scope, host));
-  params.merge(own);
-  return params;
+  TD_RETURN_IF_ERROR(joined_.dense().programs->Distribute(program, dense));
+  return trains() ? joined_.tables().programs->Distribute(program, sparse) : OkStatus();
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options) {
-  if (options.peers_return) {
-    return Unimplemented("tandemrun --max_restarts is not built yet with heter workers [TD1109]");
-  }
-  TD_ASSIGN_OR_RETURN(auto sections, MakePipelineMode(options));
-  return std::make_unique<HeterMode>(options, std::move(sections));
+HeterOptions HeterOptionsOf(const JobConfig& config, const RankInfo& rank,
+                            const CommonOptions& common) {
+  HeterOptions options;
+  options.tables = PserverOptionsOf(config, rank, common);
+  options.tables.common.ranks -= rank.heter_workers;
+  options.sections = PipelineOptionsOf(config, rank, common);
+  return options;
+}
+
+StatusOr<TrainingMode> MakeHeterMode(const HeterOptions& options) {
+  TD_ASSIGN_OR_RETURN(TrainingMode sections, MakePipelineMode(options.sections));
+  const auto mode = std::make_shared<HeterMode>(options, std::move(sections));
+  const TrainingMode& tables = mode->joined().tables();
+  const TrainingMode& dense = mode->joined().dense();
+  TrainingMode made{.owner = mode,
+                    .programs = mode.get(),
+                    .membership = dense.membership,
+                    .state = dense.state,
+                    .steps = dense.steps,
+                    .training = &mode->training(),
+                    .evaluation = &mode->evaluation(),
+                    .evaluation_part = dense.evaluation_part,
+                    .micro_batches = dense.micro_batches};
+  if (!mode->trains()) return made;
+  made.membership = &mode->joined();
+  made.state = &mode->joined();
+  made.steps = &mode->joined();
+  made.tables = tables.tables;
+  made.calls = tables.calls;
+  return made;
 }
 
 }  // namespace tandem::trainer

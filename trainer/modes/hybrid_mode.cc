@@ -1,139 +1,88 @@
-// mode=hybrid: tables are on the pservers, and dense parameters are reduced among the trainers in
-// the same step. This file combines the two modes.
-// If killed ranks can return, a step must complete on all ranks or be repeated on all ranks,
-// including the tables. So the last reduction of a step starts after the servers have accepted this
-// rank's rows. A rank that completed a step therefore knows that the servers have all rows of the
-// step.
-// If no rank completed the step, all repeat it as new incarnations, and the servers discard what
-// they have of the step. A server that had already received all of it serves the rows of the
-// previous version, which it keeps. It treats the same gradients as duplicates
-// (pserver/shard/shard.h).
+#include "trainer/modes/hybrid_mode.h"
+
 #include <utility>
 
-#include "collective/communicator.h"
-#include "common/base/step_number.h"
+#include "proto/job.pb.h"
 #include "trainer/modes/comm_routes.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/gradient_groups.h"
 #include "trainer/modes/push_before_reduce_comm.h"
+#include "trainer/modes/tables_and_dense.h"
 
 namespace tandem::trainer {
 namespace {
 
-class HybridMode final : public ModeDriver {
+// The programs and the communication of both modes.
+class HybridMode final : public ProgramShaper {
  public:
-  explicit HybridMode(const ModeOptions& options)
-      : options_(options),
-        tables_(MakePserverMode(options)),
-        dense_(MakeCollectiveMode(options, {})) {
-    comm_.Bind(tables_->comm(), dense_->comm());
+  explicit HybridMode(const HybridOptions& options)
+      : joined_({.leader = options.tables.common.leader(), .sync = options.tables.sync()},
+                MakePserverMode(options.tables), MakeCollectiveMode(options.dense, {}),
+                options.dense.returns.peers_return ? &push_first_ : nullptr) {
+    comm_.Bind(joined_.tables().training, joined_.dense().training);
   }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
   Status DistributeForward(Program& program) override {
-    return tables_->DistributeForward(program);
+    return joined_.tables().programs->DistributeForward(program);
   }
-  CommHandler* comm() override {
-    return options_.peers_return ? static_cast<CommHandler*>(&push_first_) : &comm_;
-  }
-  CommHandler* evaluation_comm() override { return tables_->evaluation_comm(); }
-  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step, const std::function<bool()>& stop) override;
-  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
-                            const std::function<bool()>& stop) override;
-  Status BeginStep(int64_t step, float learning_rate) override {
-    TD_RETURN_IF_ERROR(tables_->BeginStep(step, learning_rate));
-    return dense_->BeginStep(step, learning_rate);
-  }
-  std::vector<double> WaitedSeconds() const override { return dense_->WaitedSeconds(); }
-  bool state_is_spread() const override { return dense_->state_is_spread(); }
-  StatusOr<bool> Stopping(bool mine) override { return dense_->Stopping(mine); }
-  Status Gather() override { return tables_->Gather(); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
-  std::function<Status(const std::string& path)> table_writer() override {
-    return tables_->table_writer();
-  }
-  Status TakeTables(const std::string& path) override { return tables_->TakeTables(path); }
-  std::string News(int64_t step) override { return dense_->News(step); }
-  void AddCounts(std::map<std::string, double>* counts) const override {
-    tables_->AddCounts(counts);
-    dense_->AddCounts(counts);
-  }
-  const RpcLog* rpc_log() const override { return tables_->rpc_log(); }
-  Status Finish() override {
-    TD_RETURN_IF_ERROR(tables_->Finish());
-    return dense_->Finish();
-  }
-  void ReleaseDeviceResources() override { dense_->ReleaseDeviceResources(); }
-  void Abort(const Status& why) override {
-    dense_->Abort(why);
-    tables_->Abort(why);
-  }
+
+  TablesAndDense& joined() { return joined_; }
+  CommHandler& comm() { return comm_; }
+  CommHandler& push_first() { return push_first_; }
 
  private:
-  const ModeOptions options_;
-  Scope* scope_ = nullptr;
   SplitComm comm_;
-  PushBeforeReduceComm push_first_{comm_};
-  const std::unique_ptr<ModeDriver> tables_, dense_;  // last: their calls end in the members above
+  PushBeforeReduceComm push_first_{comm_};  // used if killed ranks can return
+  TablesAndDense joined_;                   // last: its calls end in the members above
 };
 
-StatusOr<int64_t> HybridMode::Start(const Program& program, Scope& scope, const TensorMap& state,
-                                    int64_t step, const std::function<bool()>& stop) {
-  scope_ = &scope;
-  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, scope, state, step, stop));
-  TD_ASSIGN_OR_RETURN(step, dense_->Start(program, scope, state, step, stop));
-  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
-  return step;
-}
-
-StatusOr<int64_t> HybridMode::Recover(const Status& why, const Program& program,
-                                      StepRollback& point, const std::function<bool()>& stop) {
-  TD_ASSIGN_OR_RETURN(const int64_t step, dense_->Recover(why, program, point, stop));
-  TD_ASSIGN_OR_RETURN(const int64_t of_tables, tables_->Start(program, *scope_, {}, 0, stop));
-  TD_RETURN_IF_ERROR(CheckTogether(options_.regime, of_tables, step));
-  push_first_.Reset();
-  return step;
-}
-
 Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
-  std::vector<ParamGrad> sparse, dense;
-  for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
+  const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(
         "mode hybrid is for networks with sparse and dense gradients, and this "
         "one has %d and %d [TD1113]; hint: --mode=%s",
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
-  TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));
-  return dense_->Distribute(program, dense);
-}
-
-StatusOr<TensorMap> HybridMode::State(const Program& program, const Scope& scope, Device& device) {
-  TD_ASSIGN_OR_RETURN(TensorMap state, dense_->State(program, scope, device));
-  TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_->State(program, scope, device));
-  state.merge(of_tables);  // both contain the variables of the scope
-  return state;
+  TD_RETURN_IF_ERROR(joined_.tables().programs->Distribute(program, sparse));
+  return joined_.dense().programs->Distribute(program, dense);
 }
 
 }  // namespace
 
-Status CheckTogether(PsSyncMode regime, int64_t of_tables, int64_t of_dense) {
-  if (regime != PsSyncMode::kSync) return OkStatus();
-  if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
-  return FailedPrecondition(
-      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
-      "hint: start pservers and trainers together, from the job's checkpoint",
-      DisplayStep(of_tables), DisplayStep(of_dense));
+HybridOptions HybridOptionsOf(const JobConfig& config, const RankInfo& rank,
+                              const CommonOptions& common) {
+  return {.tables = PserverOptionsOf(config, rank, common),
+          .dense = CollectiveOptionsOf(config, rank, common)};
 }
 
-StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
-  if (options.regime == PsSyncMode::kGeo) {
+Status CheckHybrid(const JobConfig& config, const RankInfo& rank) {
+  const DistributedStrategy& strategy = config.strategy();
+  if (strategy.a_sync() && strategy.a_sync_configs().k_steps() > 0) {
     return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
   }
-  if (options.average)
+  if (strategy.localsgd() || strategy.adaptive_localsgd()) {
     return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
-  if (options.heter_workers > 0) return MakeHeterMode(options);
-  return std::make_unique<HybridMode>(options);
+  }
+  if (rank.heter_workers > 0 && rank.peers_return) {
+    return Unimplemented("tandemrun --max_restarts is not built yet with heter workers [TD1109]");
+  }
+  return OkStatus();
+}
+
+TrainingMode MakeHybridMode(const HybridOptions& options) {
+  const auto mode = std::make_shared<HybridMode>(options);
+  const TrainingMode& tables = mode->joined().tables();
+  return {.owner = mode,
+          .programs = mode.get(),
+          .membership = &mode->joined(),
+          .state = &mode->joined(),
+          .steps = &mode->joined(),
+          .training = options.dense.returns.peers_return ? &mode->push_first() : &mode->comm(),
+          .evaluation = tables.evaluation,
+          .tables = tables.tables,
+          .calls = tables.calls,
+          .evaluation_part = WholeOnRank0(options.tables.common.rank)};
 }
 
 }  // namespace tandem::trainer

@@ -1,9 +1,5 @@
-// mode=collective with pipeline: with S stages, rank r runs stage r % S of replica r / S. The
-// rank's program contains its work (kernels/graph/passes/micro_batches.h); this file does the
-// communication.
-// Values are sent to later stages over one communicator and gradients to earlier stages over
-// another, so that neither waits for the other. The ranks of a stage reduce their gradients over a
-// third.
+#include "trainer/modes/pipeline_mode.h"
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -11,73 +7,84 @@
 #include <utility>
 
 #include "collective/host/connect.h"
+#include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/base/step_number.h"
 #include "kernels/graph/passes/micro_batches.h"
+#include "proto/job.pb.h"
 #include "trainer/job/job_agreement.h"
 #include "trainer/job/pipeline_config.h"
 #include "trainer/modes/comm_bucket.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/gradient_groups.h"
+#include "trainer/modes/mode_counts.h"
 #include "trainer/modes/rank_waits.h"
+#include "trainer/modes/scope_state.h"
 #include "trainer/modes/sharded_state.h"
 #include "trainer/modes/staged_comm.h"
+#include "trainer/modes/table_checks.h"
 
 namespace tandem::trainer {
 namespace {
 
-class PipelineMode final : public ModeDriver, public CommHandler {
+class PipelineMode final : public ProgramShaper,
+                           public Membership,
+                           public StateKeeper,
+                           public StepHooks,
+                           public CommHandler {
  public:
-  explicit PipelineMode(const ModeOptions& options)
-      : options_(options), rank_(RankOf(options.rank)) {}
+  explicit PipelineMode(const PipelineOptions& options)
+      : options_(options), rank_(RankOf(options.common.rank)) {}
+
+  CommHandler& comm() { return staged_; }
+  const PipelineRank& rank() const { return rank_; }
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
-  CommHandler* comm() override { return &staged_; }
-  CommHandler* evaluation_comm() override { return &staged_; }
-  int sections() const override { return options_.sections; }
-  int micro_batches() const override { return rank_.micro_batches; }
-  bool evaluates() const override { return rank_.first_rank == 0; }
-  bool serves() const override { return false; }
-  StatusOr<Program> Evaluated(const Program& forward) override {
-    return ForwardSection(forward, rank_);
+  StatusOr<Program> EvaluatedPart(const Program& bound) override {
+    return ForwardSection(bound, rank_);
   }
-  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step, const std::function<bool()>& stop) override;
-  Status BeginStep(int64_t step, float learning_rate) override {
-    TD_RETURN_IF_ERROR(waits_.BeginStep(step, *world_, timeout()));
-    return SetLearningRate(*scope_, learning_rate);
-  }
-  std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
-  bool state_is_spread() const override { return true; }
-  bool params_are_spread() const override { return true; }
+
+  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
+                         const Stop& stop) override;
   StatusOr<bool> Stopping(bool mine) override { return AnyRank(*world_, mine, timeout()); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& host) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+  std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
-  void AddCounts(std::map<std::string, double>* counts) const override;
   void Abort(const Status& why) override {
     for (collective::Communicator* each : All()) each->Abort(ToString(why));
   }
 
+  bool state_is_spread() const override { return true; }
+  bool params_are_spread() const override { return true; }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& host) override;
+  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+
+  Status BeginStep(int64_t step, float learning_rate) override {
+    TD_REQUIRE(scope_ != nullptr && world_ != nullptr);
+    TD_RETURN_IF_ERROR(waits_.BeginStep(step, *world_, timeout()));
+    return SetLearningRate(*scope_, learning_rate);
+  }
+  void AddCounts(ModeCounts* counts) const override;
+
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
-  Duration timeout() const override { return 2 * options_.step_timeout; }
+  Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
  private:
-  bool leader() const { return options_.rank == 0; }
+  bool leader() const { return options_.common.leader(); }
   // Stages are kinds of ranks: first trainers, then heter workers.
   bool kinds() const { return options_.heter_workers > 0; }
-  int trainers() const { return options_.ranks - options_.heter_workers; }
+  int trainers() const { return options_.common.ranks - options_.heter_workers; }
   PipelineRank RankOf(int rank) const;
   std::vector<int> Replicas() const;  // the ranks of this rank's stage
   int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
   std::vector<collective::Communicator*> All() const;
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const;
   Status KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads);
-  Status ConnectAll(const std::function<bool()>& stop);
+  Status ConnectAll(const Stop& stop);
   Status GiveMemory(CommBucket& bucket);
   StatusOr<TensorMap> Gather(const ShardedState& spread, TensorMap own, const Scope& scope,
                              Device& host);
 
-  const ModeOptions options_;
+  const PipelineOptions options_;
   const PipelineRank rank_;
   StagedComm staged_{*this};  // used because a heter worker may be on a device
   Scope* scope_ = nullptr;
@@ -85,7 +92,7 @@ class PipelineMode final : public ModeDriver, public CommHandler {
   TensorMap last_params_;  // on rank 0, after Finish
   bool finished_ = false;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
-  std::atomic<int64_t> bytes_{0};  // of this rank's tensors
+  std::atomic<int64_t> bytes_{0};  // sent from this rank's tensors
   RankWaits waits_;
 
   // Last members: their threads use the other members. A communicator without peers is null.
@@ -93,6 +100,7 @@ class PipelineMode final : public ModeDriver, public CommHandler {
 };
 
 PipelineRank PipelineMode::RankOf(int rank) const {
+  TD_REQUIRE(rank >= 0 && rank < options_.common.ranks);
   PipelineRank found{.sections = options_.sections, .micro_batches = options_.micro_batches};
   if (!kinds()) {
     found.section = rank % options_.sections;
@@ -110,7 +118,7 @@ PipelineRank PipelineMode::RankOf(int rank) const {
 
 std::vector<int> PipelineMode::Replicas() const {
   std::vector<int> same;
-  for (int r = 0; r < options_.ranks; ++r) {
+  for (int r = 0; r < options_.common.ranks; ++r) {
     if (RankOf(r).section == rank_.section) same.push_back(r);
   }
   return same;
@@ -126,12 +134,13 @@ std::vector<collective::Communicator*> PipelineMode::All() const {
 
 collective::Communicator& PipelineMode::CommunicatorOf(const CommBucket& bucket) const {
   if (bucket.op != collective::CollectiveOp::kSendRecv) return *replicas_;
-  const bool forward = bucket.to > options_.rank || (bucket.to < 0 && bucket.from < options_.rank);
+  const bool forward =
+      bucket.to > options_.common.rank || (bucket.to < 0 && bucket.from < options_.common.rank);
   return forward ? *forward_ : *backward_;
 }
 
 Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.optimizer));
+  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
   if (reach == UpdateScope::kAll) {
     return Unimplemented(
         "clip_global_norm is not built yet with pipeline or heter workers: no rank has all "
@@ -141,28 +150,29 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   TD_ASSIGN_OR_RETURN(SectionProgram made, UnrollSection(program, grads, rank_));
   program = std::move(made.program);
   if (Replicas().size() > 1) {
-    TD_RETURN_IF_ERROR(InsertAllReduce(program, GroupedGradients(program, made.grads, options_)));
+    TD_RETURN_IF_ERROR(
+        InsertAllReduce(program, GroupedGradients(program, made.grads, options_.common)));
   }
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.optimizer, made.grads));
+  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, made.grads));
   for (Op& reset : made.resets) TD_RETURN_IF_ERROR(AppendOp(program, std::move(reset)));
   return OkStatus();
 }
 
 // Records the owners of the whole program's state: they are the ranks of the first replica.
 Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const Sections cut, CutSections(whole));
+  TD_ASSIGN_OR_RETURN(const Sections divided, CutSections(whole));
   std::set<std::string> tables;  // with rows on pservers (heter_mode.cc)
   for (const Op& op : whole.ops) {
     if (op.type == "lookup_table_sparse_grad") tables.insert(op.inputs[1].front());
   }
   std::vector<int> owners;
-  for (const ParamGrad& pair : grads) owners.push_back(OwnerOf(cut.homes.at(pair.param)));
-  TD_ASSIGN_OR_RETURN(
-      state_, ShardedState::Make(whole, options_.optimizer, grads, owners, options_.sections));
+  for (const ParamGrad& pair : grads) owners.push_back(OwnerOf(divided.homes.at(pair.param)));
+  TD_ASSIGN_OR_RETURN(state_, ShardedState::Make(whole, options_.common.optimizer, grads, owners,
+                                                 options_.sections));
   std::map<std::string, int> params;
   for (const Var& var : whole.vars()) {
-    const auto home = cut.homes.find(var.name);
-    if (home == cut.homes.end() || !var.saved || tables.contains(var.name)) continue;
+    const auto home = divided.homes.find(var.name);
+    if (home == divided.homes.end() || !var.saved || tables.contains(var.name)) continue;
     if (var.kind == VarKind::kParam) {
       params.emplace(var.name, OwnerOf(home->second));
     } else {
@@ -176,10 +186,10 @@ Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGra
   return OkStatus();
 }
 
-Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
-  const collective::WorldConfig world = WorldOf(options_, stop);
+Status PipelineMode::ConnectAll(const Stop& stop) {
+  const collective::WorldConfig world = WorldOf(options_.common, options_.world, stop);
   collective::HostCommunicatorConfig config;
-  config.operation_timeout = options_.step_timeout;
+  config.operation_timeout = options_.common.step_timeout;
   const auto connect =
       [&](std::vector<int> members) -> StatusOr<std::unique_ptr<collective::Communicator>> {
     // No rank may join the next communicator before rank 0 has closed the rendezvous of the last
@@ -187,19 +197,19 @@ Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
     if (world_ != nullptr) {
       TD_RETURN_IF_ERROR(world_->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
-    return collective::Connect(world, config,
-                               {.carrier = options_.carrier, .members = std::move(members)});
+    return collective::Connect(
+        world, config, {.carrier = options_.world.transport, .members = std::move(members)});
   };
   TD_ASSIGN_OR_RETURN(world_, connect({}));
-  if (!options_.agreement.empty()) {
-    TD_RETURN_IF_ERROR(
-        AgreeAmongRanks(*world_, options_.agreement, SteadyNow() + options_.start_timeout));
+  if (!options_.common.agreement.empty()) {
+    TD_RETURN_IF_ERROR(AgreeAmongRanks(*world_, options_.common.agreement,
+                                       SteadyNow() + options_.common.start_timeout));
   }
   if (options_.sections > 1) {
     TD_ASSIGN_OR_RETURN(forward_, connect({}));
     TD_ASSIGN_OR_RETURN(backward_, connect({}));
   }
-  if (options_.ranks > options_.sections) {
+  if (options_.common.ranks > options_.sections) {
     TD_ASSIGN_OR_RETURN(replicas_, connect(Replicas()));
   }
   for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
@@ -212,8 +222,8 @@ Status PipelineMode::ConnectAll(const std::function<bool()>& stop) {
       "pipeline: %d sections, %d replicas, %d micro batches; over %s; the share of a step that a "
       "rank waits is (sections - 1) / (micro batches + sections - 1) = %.2f where all sections "
       "take equally long",
-      options_.sections, options_.ranks / options_.sections, options_.micro_batches, world_->name(),
-      BubbleShare(options_.sections, options_.micro_batches));
+      options_.sections, options_.common.ranks / options_.sections, options_.micro_batches,
+      world_->name(), BubbleShare(options_.sections, options_.micro_batches));
   return OkStatus();
 }
 
@@ -225,15 +235,15 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
 }
 
 // All ranks have the same initial values. Rank 0 sends the values of a checkpoint to the others.
-StatusOr<int64_t> PipelineMode::Start(const Program& program, Scope& scope, const TensorMap& state,
-                                      int64_t step, const std::function<bool()>& stop) {
+StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const TensorMap& state,
+                                     int64_t step, const Stop& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
     return Unimplemented("pipeline between CUDA places is not built yet; hint: --place=cpu");
   }
   scope_ = &scope;
   TD_RETURN_IF_ERROR(ConnectAll(stop));
-  const Time deadline = SteadyNow() + options_.start_timeout;
+  const Time deadline = SteadyNow() + options_.common.start_timeout;
   int64_t agreed = step;
   TD_RETURN_IF_ERROR(
       world_->Broadcast(&agreed, 1, DType::kI64, 0, {.what = "step", .deadline = deadline})
@@ -270,8 +280,9 @@ Status PipelineMode::Finish() {
 }
 
 StatusOr<int> PipelineMode::Register(const CommNode& node) {
-  TD_ASSIGN_OR_RETURN(auto bucket, CommBucket::Make(node, options_.rank, options_.ranks,
-                                                    options_.half_communication));
+  TD_ASSIGN_OR_RETURN(auto bucket,
+                      CommBucket::Make(node, options_.common.rank, options_.common.ranks,
+                                       options_.common.half_communication));
   // A micro batch of a heter worker is the whole batch of the trainer at the other end.
   if (rank_.rank_each) bucket->name = WholeName(bucket->name);
   bucket->index = buckets_.size();
@@ -281,6 +292,7 @@ StatusOr<int> PipelineMode::Register(const CommNode& node) {
 }
 
 void PipelineMode::Start(int index, int64_t step, CommDone* done) {
+  TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   CommBucket* bucket = buckets_[static_cast<size_t>(index)].get();
   const auto end = [done, step](const Status& status) {
     done->Complete(AsLostPeer(Annotate(status, absl::StrFormat("step %d", DisplayStep(step)))));
@@ -297,22 +309,53 @@ void PipelineMode::Start(int index, int64_t step, CommDone* done) {
       });
 }
 
-void PipelineMode::AddCounts(std::map<std::string, double>* counts) const {
-  (*counts)["comm_bytes"] = static_cast<double>(bytes_.load());
-  (*counts)["communicators"] = static_cast<double>(All().size());
-  if (kinds()) return;
-  (*counts)["pipeline.sections"] = options_.sections;
-  (*counts)["pipeline.micro_batches"] = options_.micro_batches;
-  (*counts)["pipeline.bubble"] = BubbleShare(options_.sections, options_.micro_batches);
+void PipelineMode::AddCounts(ModeCounts* counts) const {
+  counts->comm_bytes = static_cast<double>(bytes_.load());
+  counts->communicators = static_cast<double>(All().size());
+  if (kinds()) {
+    counts->heter_workers = options_.heter_workers;
+    return;
+  }
+  counts->pipeline_sections = options_.sections;
+  counts->pipeline_micro_batches = options_.micro_batches;
+  counts->pipeline_bubble = BubbleShare(options_.sections, options_.micro_batches);
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ModeDriver>> MakePipelineMode(const ModeOptions& options) {
-  if (options.heter_workers == 0) {
-    TD_RETURN_IF_ERROR(CheckSections(options.sections, options.ranks));
+PipelineOptions PipelineOptionsOf(const JobConfig& config, const RankInfo& rank,
+                                  CommonOptions common) {
+  const DistributedStrategy& strategy = config.strategy();
+  PipelineOptions options;
+  options.common = std::move(common);
+  options.world = WorldOptionsOf(config, rank);
+  if (strategy.pipeline()) {
+    options.sections = std::max(1, config.model().sections());
+    options.micro_batches = strategy.pipeline_configs().micro_batch();
   }
-  return std::unique_ptr<ModeDriver>(std::make_unique<PipelineMode>(options));
+  if (rank.heter_workers > 0) options.sections = 2;
+  options.heter_workers = rank.heter_workers;
+  options.device_guard = strategy.a_sync_configs().heter_worker_device_guard();
+  return options;
+}
+
+StatusOr<TrainingMode> MakePipelineMode(const PipelineOptions& options) {
+  if (options.heter_workers == 0) {
+    TD_RETURN_IF_ERROR(CheckSections(options.sections, options.common.ranks));
+  }
+  const auto mode = std::make_shared<PipelineMode>(options);
+  const bool first_replica = mode->rank().first_rank == 0;
+  return TrainingMode{
+      .owner = mode,
+      .programs = mode.get(),
+      .membership = mode.get(),
+      .state = mode.get(),
+      .steps = mode.get(),
+      .training = &mode->comm(),
+      .evaluation = &mode->comm(),
+      .evaluation_part = first_replica ? EvaluationPart::kSection : EvaluationPart::kNone,
+      .sections = options.sections,
+      .micro_batches = mode->rank().micro_batches};
 }
 
 }  // namespace tandem::trainer

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "pserver/client/client.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/pserver_mode.h"
 
 namespace tandem::trainer {
 
 // Sets the client options that this needs.
-void TellOfSilence(const ModeOptions& options, ps::PsOptions& ps);
+void TellOfSilence(const PserverOptions& options, ps::PsOptions& ps);
 
 // Returns a timeout longer than all deadlines of the client, because the client's errors name the
 // unresponsive server.
-Duration PserverTimeout(const ModeOptions& options);
+Duration PserverTimeout(const PserverOptions& options);
 
 }  // namespace tandem::trainer

@@ -1,19 +1,24 @@
-// mode=pserver with use_thread_barrier: the replicas of one process are one trainer to the
-// pservers. Gradients are summed in memory at the first replica. Only this replica pushes and
-// pulls; it then broadcasts the pulled values.
-#include "absl/strings/str_format.h"
-#include "collective/communicator.h"
+#include "trainer/modes/thread_barrier_mode.h"
+
+#include <utility>
+
+#include "common/base/require.h"
 #include "kernels/graph/passes/update_by_owner.h"
 #include "trainer/modes/comm_routes.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/gradient_groups.h"
+#include "trainer/modes/scope_state.h"
 
 namespace tandem::trainer {
 namespace {
 
-class ThreadBarrierMode final : public ModeDriver, public CommHandler {
+class ThreadBarrierMode final : public ProgramShaper,
+                                public Membership,
+                                public StateKeeper,
+                                public StepHooks,
+                                public CommHandler {
  public:
-  ThreadBarrierMode(const ModeOptions& options, std::unique_ptr<ModeDriver> places,
-                    std::unique_ptr<ModeDriver> servers)
+  ThreadBarrierMode(const CommonOptions& options, TrainingMode places,
+                    std::optional<TrainingMode> servers)
       : options_(options), places_(std::move(places)), servers_(std::move(servers)) {}
 
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override {
@@ -29,64 +34,70 @@ class ThreadBarrierMode final : public ModeDriver, public CommHandler {
     if (options_.fuse_all_reduce) groups = GroupGradients(program, grads, options_.group_rule);
     const std::vector<int> first(grads.size(), 0);
     TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(groups, grads, first)));
-    if (servers_ != nullptr) TD_RETURN_IF_ERROR(servers_->Distribute(program, grads));
+    if (servers_) TD_RETURN_IF_ERROR(servers_->programs->Distribute(program, grads));
     return AppendBroadcast(program, SplitByOwner({grads}, grads, first));
   }
 
-  CommHandler* comm() override { return this; }
-
-  StatusOr<int64_t> Start(const Program& program, Scope& scope, const TensorMap& state,
-                          int64_t step, const std::function<bool()>& stop) override {
-    if (servers_ != nullptr) {
-      TD_ASSIGN_OR_RETURN(step, servers_->Start(program, scope, state, step, stop));
+  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
+                         const Stop& stop) override {
+    if (servers_) {
+      TD_ASSIGN_OR_RETURN(step, servers_->membership->Join(program, scope, state, step, stop));
     }
-    return places_->Start(program, scope, {}, step, stop);
+    return places_.membership->Join(program, scope, {}, step, stop);
+  }
+  Status Finish() override {
+    TD_RETURN_IF_ERROR(places_.membership->Finish());
+    return servers_ ? servers_->membership->Finish() : OkStatus();
+  }
+  void Abort(const Status& why) override {
+    places_.membership->Abort(why);
+    if (servers_) servers_->membership->Abort(why);
+  }
+
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
+    return servers_ ? servers_->state->State(program, scope, device)
+                    : ScopeState(program, scope, device);
+  }
+  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override {
+    return ParamsOf(program, scope, host);
   }
 
   Status BeginStep(int64_t step, float learning_rate) override {
-    return servers_ != nullptr ? servers_->BeginStep(step, learning_rate) : OkStatus();
+    return servers_ ? servers_->steps->BeginStep(step, learning_rate) : OkStatus();
   }
-  Status Gather() override { return servers_ != nullptr ? servers_->Gather() : OkStatus(); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
-    return servers_ != nullptr ? servers_->State(program, scope, device)
-                               : ScopeState(program, scope, device);
-  }
-  void AddCounts(std::map<std::string, double>* counts) const override {
-    if (servers_ != nullptr) servers_->AddCounts(counts);
-  }
-  const RpcLog* rpc_log() const override {
-    return servers_ != nullptr ? servers_->rpc_log() : nullptr;
-  }
-  Status Finish() override {
-    TD_RETURN_IF_ERROR(places_->Finish());
-    return servers_ != nullptr ? servers_->Finish() : OkStatus();
-  }
-  void Abort(const Status& why) override {
-    places_->Abort(why);
-    if (servers_ != nullptr) servers_->Abort(why);
+  void AddCounts(ModeCounts* counts) const override {
+    if (servers_) servers_->steps->AddCounts(counts);
   }
 
   StatusOr<int> Register(const CommNode& node) override {
     const bool within = node.op->type == "c_reduce_sum" || node.op->type == "c_broadcast";
-    return routes_.Register(within ? places_->comm() : servers_->comm(), node);
+    TD_REQUIRE(within || servers_);
+    return routes_.Register(within ? places_.training : servers_->training, node);
   }
   void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
-  Duration timeout() const override { return places_->comm()->timeout(); }
+  Duration timeout() const override { return places_.training->timeout(); }
 
  private:
-  const ModeOptions options_;
-  const std::unique_ptr<ModeDriver> places_;  // collective mode among the replicas
-  // Pserver mode of the first replica; nullptr on the others.
-  const std::unique_ptr<ModeDriver> servers_;
+  const CommonOptions options_;
+  const TrainingMode places_;                  // collective mode among the replicas
+  const std::optional<TrainingMode> servers_;  // pserver mode; on the first replica only
   CommRoutes routes_;
 };
 
 }  // namespace
 
-std::unique_ptr<ModeDriver> MakeThreadBarrierMode(const ModeOptions& options,
-                                                  std::unique_ptr<ModeDriver> places,
-                                                  std::unique_ptr<ModeDriver> servers) {
-  return std::make_unique<ThreadBarrierMode>(options, std::move(places), std::move(servers));
+TrainingMode MakeThreadBarrierMode(const CommonOptions& options, TrainingMode places,
+                                   std::optional<TrainingMode> servers) {
+  const auto mode = std::make_shared<ThreadBarrierMode>(options, std::move(places), servers);
+  return {.owner = mode,
+          .programs = mode.get(),
+          .membership = mode.get(),
+          .state = mode.get(),
+          .steps = mode.get(),
+          .training = mode.get(),
+          .tables = servers ? servers->tables : nullptr,
+          .calls = servers ? servers->calls : nullptr,
+          .evaluation_part = servers ? servers->evaluation_part : EvaluationPart::kNone};
 }
 
 }  // namespace tandem::trainer

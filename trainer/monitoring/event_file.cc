@@ -102,7 +102,7 @@ void EventFile::AddGraph(const Program& program) {
   Write(event.SerializeAsString());
 }
 
-void EventFile::Add(int64_t step, const Scalars& scalars) {
+void EventFile::Add(int64_t step, const std::vector<Scalar>& scalars) {
   pb::Event event = EventAt(step);
   for (const auto& [tag, value] : scalars) {
     pb::Summary::Value* out = event.mutable_summary()->add_value();

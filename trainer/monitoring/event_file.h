@@ -31,9 +31,12 @@ class EventFile {
   // Adds the program of the run. Call it once.
   void AddGraph(const Program& program);
 
-  using Scalars = std::vector<std::pair<std::string, double>>;  // tag ("train/loss"), value
+  struct Scalar {
+    std::string tag;  // "train/loss"
+    double value = 0;
+  };
   // `step`: number of steps of the job that are done.
-  void Add(int64_t step, const Scalars& scalars);
+  void Add(int64_t step, const std::vector<Scalar>& scalars);
   // Adds a histogram of each f32 tensor in host memory, with the tag "parameters/NAME".
   void AddHistograms(int64_t step, const TensorMap& tensors);
 

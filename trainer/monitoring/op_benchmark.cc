@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
+#include "common/base/check.h"
 #include "kernels/graph/passes/rewrite.h"
 
 namespace tandem::trainer {
@@ -34,6 +35,7 @@ OpBenchmark::OpBenchmark(const Plan& plan)
     });
   }
   for (const auto& [name, life] : LivesOf(program)) {
+    DCHECK_LE(life.first, life.second);
     const size_t bytes = program.FindVar(name)->desc.bytes();
     for (size_t i = life.first; i <= life.second; ++i) alive_[i] += bytes;
   }
@@ -58,6 +60,7 @@ std::string OpBenchmark::TakeText() {
   size_t alive_max = 0;
   for (const Row& row : rows_) {
     const auto i = static_cast<size_t>(row.op);
+    DCHECK_LT(i, alive_.size());
     seconds += row.seconds;
     alive_max = std::max(alive_max, alive_[i]);
     text += absl::StrFormat("  #%d %s%s: %.3f ms, %.3f MB written, %.3f MB alive\n", row.op,

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "common/base/check.h"
+
 namespace tandem::trainer {
 namespace {
 
@@ -60,21 +62,22 @@ std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
   return ways;
 }
 
-std::vector<int> CallLanes(const std::vector<ps::PsCall>& calls) {
+std::vector<int> CallTracks(const std::vector<ps::PsCall>& calls) {
   std::map<int, std::vector<Time>> ends;  // end times of each server's tracks
-  std::vector<int> lanes(calls.size(), 0);
+  std::vector<int> tracks(calls.size(), 0);
   for (const size_t c : InOrder(calls, &ps::PsCall::begin)) {
     std::vector<Time>& of_server = ends[calls[c].server];
     const auto free = std::find_if(of_server.begin(), of_server.end(),
                                    [&](Time end) { return end <= calls[c].begin; });
-    lanes[c] = static_cast<int>(free - of_server.begin());
+    tracks[c] = static_cast<int>(free - of_server.begin());
     if (free == of_server.end()) {
       of_server.push_back(calls[c].end);
     } else {
       *free = calls[c].end;
     }
   }
-  return lanes;
+  DCHECK_EQ(tracks.size(), calls.size());
+  return tracks;
 }
 
 }  // namespace tandem::trainer

@@ -31,6 +31,6 @@ struct GradientFlow {
 std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls);
 
 // For each call the number of a track of its server, so that calls in one track do not overlap.
-std::vector<int> CallLanes(const std::vector<ps::PsCall>& calls);
+std::vector<int> CallTracks(const std::vector<ps::PsCall>& calls);
 
 }  // namespace tandem::trainer

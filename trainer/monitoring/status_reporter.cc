@@ -1,73 +1,21 @@
 #include "trainer/monitoring/status_reporter.h"
 
-#include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 #include "common/base/step_number.h"
 
 namespace tandem::trainer {
 namespace {
 
-// Bounds from 0.1 ms to 100 s.
-const std::vector<double>& StepBounds() {
-  static const std::vector<double> bounds = {1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1,
-                                             0.3,  1,    3,    10,   30,   100};
-  return bounds;
-}
-
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 
 }  // namespace
 
-void Curve::Add(double x, double y) {
-  newest_ = {x, y};
-  if (added_++ % stride_ != 0) return;
-  if (points_.size() == kPointsMax) {
-    size_t kept = 0;
-    for (size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
-    points_.resize(kept);
-    stride_ *= 2;
-    if ((added_ - 1) % stride_ != 0) return;
-  }
-  points_.push_back(newest_);
-}
-
-std::vector<std::pair<double, double>> Curve::Points() const {
-  std::vector<std::pair<double, double>> points = points_;
-  if (added_ > 0 && points.back().first != newest_.first) points.push_back(newest_);
-  return points;
-}
-
 StatusReporter::StatusReporter(Metrics& metrics, const Clock& clock, EventFile* events)
-    : clock_(clock),
-      metrics_(metrics),
-      steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
-      repeated_total_(
-          metrics.GetCounter("tandem_repeated_steps_total",
-                             "Of these, steps that the job had done before all of its ranks died")),
-      samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
-      data_wait_total_(
-          metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
-      comm_total_(metrics.GetCounter("tandem_comm_seconds_total",
-                                     "Time with communication of a step under way")),
-      comm_exposed_total_(
-          metrics.GetCounter("tandem_comm_exposed_seconds_total",
-                             "Of it, the time in which the step did nothing but wait for it")),
-      ranks_(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
-      step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
-      steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
-      loss_(metrics.GetGauge(
-          "tandem_loss", "Training loss when last reported, of this rank's share of the batch")),
-      eval_loss_(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
-      eval_metric_(metrics.GetGauge("tandem_eval_metric", "First metric of the last evaluation")),
-      checkpoint_step_(metrics.GetGauge("tandem_checkpoint_step", "Step of the last checkpoint")),
-      checkpoint_time_(metrics.GetGauge("tandem_checkpoint_timestamp_seconds",
-                                        "When the last checkpoint was written, in Unix time; 0: "
-                                        "never")),
-      batches_ready_(
-          metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
-      step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())),
-      events_(events) {}
+    : clock_(clock), metrics_(metrics), events_(events), waits_(metrics, clock) {}
 
 void StatusReporter::WriteEvents(EventFile* events) {
   MutexLock lock(mu_);
@@ -79,78 +27,54 @@ void StatusReporter::Begin(StatusJob job) {
   if (events_ != nullptr && job.program != nullptr) events_->AddGraph(*job.program);
   job_ = std::move(job);
   job_.program = nullptr;
-  steps_done_ = job_.first_step;
-  begin_ = clock_.Now();
+  totals_.Begin(job_.first_step, job_.steps_total, job_.samples_per_step, clock_.Now());
   begun_ = true;
   ended_.clear();
-  ranks_.Set(job_.ranks);
-  step_.Set(static_cast<double>(steps_done_));
-  steps_wanted_.Set(static_cast<double>(job_.steps_total));
+  metrics_.ranks.Set(job_.ranks);
+  metrics_.step.Set(static_cast<double>(job_.first_step));
+  metrics_.steps_wanted.Set(static_cast<double>(job_.steps_total));
 }
 
 void StatusReporter::Steps(StatusSteps run) {
   MutexLock lock(mu_);
-  CountRankWaits(std::move(run.waited_by_rank));
-  data_wait_total_.Add(std::max(0.0, run.data_wait_seconds - data_wait_));
-  data_wait_ = run.data_wait_seconds;
-  comm_total_.Add(std::max(0.0, run.comm.on_way - comm_.on_way));
-  comm_exposed_total_.Add(std::max(0.0, run.comm.exposed - comm_.exposed));
-  comm_ = run.comm;
-  batches_ready_.Set(run.batches_ready);
-  steps_done_ = run.last + 1;
-  steps_here_ += run.steps;
-  speed_steps_ += run.steps;
-  seconds_ += run.seconds;
-  speed_seconds_ += run.seconds;
-  steps_total_.Add(static_cast<double>(run.steps));
-  samples_total_.Add(static_cast<double>(run.steps * job_.samples_per_step));
-  step_.Set(static_cast<double>(steps_done_));
+  TD_REQUIRE(run.steps > 0 && run.repeated >= 0 && run.repeated <= run.steps);
+  waits_.Update(std::move(run.waited_by_rank));
+  const RunTotals::Added added = totals_.SetTimes(run.data_wait_seconds, run.comm);
+  totals_.AddRun(run.last, run.steps, run.seconds);
+  curves_.AddRun(run.steps, run.seconds);
+  metrics_.data_wait_total.Add(added.data_wait);
+  metrics_.comm_total.Add(added.comm.on_way);
+  metrics_.comm_exposed_total.Add(added.comm.exposed);
+  metrics_.batches_ready.Set(run.batches_ready);
+  metrics_.steps_total.Add(static_cast<double>(run.steps));
+  metrics_.samples_total.Add(static_cast<double>(run.steps * job_.samples_per_step));
+  metrics_.step.Set(static_cast<double>(totals_.steps_done()));
   const double each = run.seconds / static_cast<double>(run.steps);
-  repeated_total_.Add(static_cast<double>(run.repeated));
-  for (int64_t i = run.repeated; i < run.steps; ++i) step_seconds_.Observe(each);
-}
-
-void StatusReporter::CountRankWaits(std::vector<double> waited_by_rank) {
-  recent_waits_.resize(waited_by_rank.size());
-  for (size_t r = 0; r < waited_by_rank.size(); ++r) {
-    const double before = r < waited_by_rank_.size() ? waited_by_rank_[r] : 0;
-    const double more = std::max(0.0, waited_by_rank[r] - before);
-    recent_waits_[r].Add(clock_.Now(), more);
-    metrics_
-        .GetCounter("tandem_rank_wait_seconds_total",
-                    "Time that a rank waited for the others in its steps",
-                    {{"rank", std::to_string(r)}})
-        .Add(more);
-  }
-  waited_by_rank_ = std::move(waited_by_rank);
+  metrics_.repeated_total.Add(static_cast<double>(run.repeated));
+  for (int64_t i = run.repeated; i < run.steps; ++i) metrics_.step_seconds.Observe(each);
 }
 
 void StatusReporter::Loss(int64_t step, double loss, double metric, double learning_rate) {
   MutexLock lock(mu_);
   const auto x = static_cast<double>(DisplayStep(step));
-  loss_.Set(loss);
-  loss_curve_.Add(x, loss);
-  metric_curve_.Add(x, metric);
-  EventFile::Scalars scalars = {{"train/loss", loss}, {"train/learning_rate", learning_rate}};
-  if (!job_.metric.empty()) scalars.emplace_back("train/" + job_.metric, metric);
-  if (speed_seconds_ > 0) {
-    const auto samples = static_cast<double>(speed_steps_ * job_.samples_per_step);
-    speed_curve_.Add(x, samples / speed_seconds_);
-    scalars.emplace_back("train/samples_per_second", samples / speed_seconds_);
-  }
-  if (events_ != nullptr) events_->Add(DisplayStep(step), scalars);
-  speed_seconds_ = 0;
-  speed_steps_ = 0;
+  metrics_.loss.Set(loss);
+  const std::optional<double> speed = curves_.AddLoss(x, loss, metric, job_.samples_per_step);
+  if (events_ == nullptr) return;
+  std::vector<EventFile::Scalar> scalars = {{"train/loss", loss},
+                                            {"train/learning_rate", learning_rate}};
+  if (!job_.metric.empty()) scalars.push_back({"train/" + job_.metric, metric});
+  if (speed) scalars.push_back({"train/samples_per_second", *speed});
+  events_->Add(DisplayStep(step), scalars);
 }
 
 void StatusReporter::Evaluation(int64_t step, double loss, double metric) {
   MutexLock lock(mu_);
-  eval_loss_.Set(loss);
-  eval_metric_.Set(metric);
-  eval_curve_.Add(static_cast<double>(step), metric);
+  metrics_.eval_loss.Set(loss);
+  metrics_.eval_metric.Set(metric);
+  curves_.AddEvaluation(static_cast<double>(step), metric);
   if (events_ == nullptr) return;
-  EventFile::Scalars scalars = {{"test/loss", loss}};
-  if (!job_.metric.empty()) scalars.emplace_back("test/" + job_.metric, metric);
+  std::vector<EventFile::Scalar> scalars = {{"test/loss", loss}};
+  if (!job_.metric.empty()) scalars.push_back({"test/" + job_.metric, metric});
   events_->Add(step, scalars);
 }
 
@@ -162,25 +86,13 @@ void StatusReporter::Parameters(int64_t step, const TensorMap& params) {
 void StatusReporter::Checkpoint(int64_t step) {
   MutexLock lock(mu_);
   saved_step_ = step;
-  checkpoint_step_.Set(static_cast<double>(step));
-  checkpoint_time_.SetToCurrentTime();
+  metrics_.checkpoint_step.Set(static_cast<double>(step));
+  metrics_.checkpoint_time.SetToCurrentTime();
 }
 
 void StatusReporter::End(const std::string& how) {
   MutexLock lock(mu_);
   ended_ = how;
-}
-
-double StatusReporter::SamplesPerSecond() const {
-  return seconds_ > 0 ? static_cast<double>(steps_here_ * job_.samples_per_step) / seconds_ : 0;
-}
-
-std::string StatusReporter::Remaining() const {
-  if (steps_here_ == 0) return "unknown";
-  const double per_step = Seconds(clock_.Now() - begin_) / static_cast<double>(steps_here_);
-  const auto left =
-      static_cast<int64_t>(per_step * static_cast<double>(job_.steps_total - steps_done_));
-  return absl::StrFormat("%d:%02d:%02d", left / 3600, left / 60 % 60, left % 60);
 }
 
 http::StatusDocument StatusReporter::Document() const {
@@ -194,39 +106,30 @@ http::StatusDocument StatusReporter::Document() const {
     return document;
   }
   if (job_.steps_total > 0) {
-    document.progress = static_cast<double>(steps_done_) / static_cast<double>(job_.steps_total);
+    document.progress =
+        static_cast<double>(totals_.steps_done()) / static_cast<double>(job_.steps_total);
   }
-  const double busy = seconds_ + data_wait_;
+  const double waiting = totals_.DataWaitShare();
   document.facts = {
       {"state", ended_.empty() ? "training" : ended_},
       {"model", job_.model},
       {"mode", job_.mode},
       {"rank", absl::StrFormat("%d of %d", job_.rank, job_.ranks)},
-      {"step", absl::StrFormat("%d of %d", steps_done_, job_.steps_total)},
-      {"remaining", Remaining()},
-      {"samples per second", absl::StrFormat("%.0f", SamplesPerSecond())},
-      {"waiting for data", busy > 0 ? Percent(data_wait_ / busy) : "-"},
+      {"step", absl::StrFormat("%d of %d", totals_.steps_done(), job_.steps_total)},
+      {"remaining", totals_.Remaining(clock_.Now())},
+      {"samples per second", absl::StrFormat("%.0f", totals_.SamplesPerSecond())},
+      {"waiting for data", waiting >= 0 ? Percent(waiting) : "-"},
       {"last checkpoint", saved_step_ < 0 ? "none" : absl::StrFormat("step %d", saved_step_)},
   };
   if (job_.ranks > 1) {
     document.facts.emplace_back("training loss is of", "this rank's share of each batch");
   }
-  if (!waited_by_rank_.empty()) {
-    std::vector<std::pair<int, double>> waited;
-    for (const RecentSum& s : recent_waits_) {
-      waited.emplace_back(static_cast<int>(waited.size()), s.Sum(clock_.Now()));
-    }
-    document.facts.emplace_back(
-        "waited for others",
-        absl::StrFormat("%.1f s", waited_by_rank_[static_cast<size_t>(job_.rank)]));
-    document.facts.emplace_back("slowest", http::SlowestText("rank", waited, "in the last minute"));
+  if (!waits_.empty()) {
+    document.facts.emplace_back("waited for others",
+                                absl::StrFormat("%.1f s", waits_.waited(job_.rank)));
+    document.facts.emplace_back("slowest", waits_.Slowest());
   }
-  document.series = {{"training loss", "step", loss_curve_.Points()},
-                     {"samples per second", "step", speed_curve_.Points()}};
-  if (!job_.metric.empty()) {
-    document.series.push_back({"training " + job_.metric, "step", metric_curve_.Points()});
-    document.series.push_back({"test " + job_.metric, "step", eval_curve_.Points()});
-  }
+  document.series = curves_.Series(job_.metric);
   return document;
 }
 

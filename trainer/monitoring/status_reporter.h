@@ -4,16 +4,18 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/recent_sum.h"
 #include "common/http/status_page.h"
 #include "kernels/exec/comm.h"
 #include "trainer/monitoring/event_file.h"
+#include "trainer/monitoring/rank_wait_status.h"
+#include "trainer/monitoring/run_totals.h"
+#include "trainer/monitoring/trainer_metrics.h"
+#include "trainer/monitoring/training_curves.h"
 
 namespace tandem::trainer {
 
@@ -35,20 +37,6 @@ struct StatusSteps {
   uint32_t batches_ready = 0;          // batches ready in the reader
   CommTimes comm = {};                 // since the session began
   int64_t repeated = 0;  // the first of `steps`, which the job had done before its loss
-};
-
-// A curve of bounded size. If it is full, it drops every second point, and from then on keeps every
-// second new point. It always has the newest point.
-class Curve {
- public:
-  static constexpr size_t kPointsMax = 1024;
-  void Add(double x, double y);
-  std::vector<std::pair<double, double>> Points() const;
-
- private:
-  std::vector<std::pair<double, double>> points_;
-  std::pair<double, double> newest_;
-  uint64_t added_ = 0, stride_ = 1;
 };
 
 // Thread-safe.
@@ -77,36 +65,18 @@ class StatusReporter {
   http::StatusDocument Document() const;
 
  private:
-  void CountRankWaits(std::vector<double> waited_by_rank) TD_REQUIRES(mu_);
-  double SamplesPerSecond() const TD_REQUIRES(mu_);
-  std::string Remaining() const TD_REQUIRES(mu_);
-
   const Clock& clock_;
-  Metrics& metrics_;
-  Counter &steps_total_, &repeated_total_, &samples_total_, &data_wait_total_, &comm_total_,
-      &comm_exposed_total_;
-  Gauge &ranks_, &step_, &steps_wanted_, &loss_, &eval_loss_, &eval_metric_, &checkpoint_step_;
-  Gauge &checkpoint_time_, &batches_ready_;
-  Histogram& step_seconds_;
+  TrainerMetrics metrics_;
 
   mutable Mutex mu_;
   EventFile* events_ TD_GUARDED_BY(mu_);
   StatusJob job_ TD_GUARDED_BY(mu_);
   bool begun_ TD_GUARDED_BY(mu_) = false;
   std::string ended_ TD_GUARDED_BY(mu_);
-  int64_t steps_done_ TD_GUARDED_BY(mu_) = 0;  // by the whole job
-  int64_t steps_here_ TD_GUARDED_BY(mu_) = 0;
-  double seconds_ TD_GUARDED_BY(mu_) = 0, data_wait_ TD_GUARDED_BY(mu_) = 0;
-  CommTimes comm_ TD_GUARDED_BY(mu_);
-  std::vector<double> waited_by_rank_ TD_GUARDED_BY(mu_);
-  std::vector<RecentSum> recent_waits_ TD_GUARDED_BY(mu_);  // by rank
   int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
-  Time begin_ TD_GUARDED_BY(mu_);
-  Curve loss_curve_ TD_GUARDED_BY(mu_), metric_curve_ TD_GUARDED_BY(mu_);
-  Curve speed_curve_ TD_GUARDED_BY(mu_), eval_curve_ TD_GUARDED_BY(mu_);
-  double speed_seconds_ TD_GUARDED_BY(mu_) = 0;  // time of the steps since the last point of the
-                                                 // speed curve
-  int64_t speed_steps_ TD_GUARDED_BY(mu_) = 0;
+  RunTotals totals_ TD_GUARDED_BY(mu_);
+  RankWaitStatus waits_ TD_GUARDED_BY(mu_);
+  TrainingCurves curves_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::trainer

@@ -8,7 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
+#include "common/base/require.h"
 #include "proto/job.pb.h"
 #include "trainer/monitoring/server_trace.h"
 #include "trainer/ps/rpc_log.h"
@@ -18,8 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-const char* NameOf(TraceTrack lane) {
-  switch (lane) {
+const char* NameOf(TraceTrack track) {
+  switch (track) {
     case TraceTrack::kCompute:
       return "compute";
     case TraceTrack::kComm:
@@ -49,11 +51,11 @@ const char* NameOf(OpRole role) {
   return "";
 }
 
-constexpr int kServerLane = 16;  // track of the first server, after those of the trainer
+constexpr int kServerTrack = 16;  // track of the first server, after those of the trainer
 
 // Each stream of a device has its own thread in the trace.
 int ThreadOf(const Span& span) {
-  return std::min(static_cast<int>(span.lane) + span.stream, kServerLane - 1);
+  return std::min(static_cast<int>(span.lane) + span.stream, kServerTrack - 1);
 }
 
 // The event without its phase and times.
@@ -90,13 +92,13 @@ class TraceEvents {
 
   static double Microseconds(Time t) { return Seconds(t.time_since_epoch()) * 1e6; }
 
-  void Name(const char* what, int lane, const std::string& value) {
-    Name(rank_, what, lane, value);
+  void Name(const char* what, int track, const std::string& value) {
+    Name(rank_, what, track, value);
   }
-  void Name(int process, const char* what, int lane, const std::string& value) {
+  void Name(int process, const char* what, int track, const std::string& value) {
     events_.push_back({{"ph", "M"},
                        {"pid", process},
-                       {"tid", lane},
+                       {"tid", track},
                        {"name", what},
                        {"args", {{"name", value}}}});
   }
@@ -140,20 +142,22 @@ class TraceEvents {
   json events_ = json::array();
 };
 
-constexpr int kLanesOfServer = 1000;
+constexpr int kTracksOfServer = 1000;
 
-int LaneOf(const ps::PsCall& call, int lane) {
-  return kServerLane + kLanesOfServer * call.server + std::min(lane, kLanesOfServer - 1);
+int TrackOf(const ps::PsCall& call, int track) {
+  TD_REQUIRE(call.server >= 0 && track >= 0);
+  return kServerTrack + kTracksOfServer * call.server + std::min(track, kTracksOfServer - 1);
 }
 
-void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& lanes, int rank,
+void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& tracks, int rank,
               TraceEvents* events) {
+  TD_REQUIRE(tracks.size() == calls.size());
   std::set<int> named;
   for (size_t i = 0; i < calls.size(); ++i) {
     const ps::PsCall& call = calls[i];
-    const int lane = LaneOf(call, lanes[i]);
-    if (named.insert(lane).second) {
-      events->Name("thread_name", lane, absl::StrFormat("calls to pserver %d", call.server));
+    const int track = TrackOf(call, tracks[i]);
+    if (named.insert(track).second) {
+      events->Name("thread_name", track, absl::StrFormat("calls to pserver %d", call.server));
     }
     const json args = {{"server", call.server},
                        {"sent", call.sent},
@@ -161,13 +165,13 @@ void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& lane
                        {"version", call.at_server.version},
                        {"ok", call.ok}};
     events->AddSpan(
-        {{"pid", rank}, {"tid", lane}, {"name", call.method()}, {"cat", "rpc"}, {"args", args}},
+        {{"pid", rank}, {"tid", track}, {"name", call.method()}, {"cat", "rpc"}, {"args", args}},
         call.begin, call.end);
   }
 }
 
 // Adds each update of the servers once, by this process's clock, and the paths of the gradients.
-void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& lanes, int rank,
+void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& tracks, int rank,
                 TraceEvents* events) {
   const std::map<int, ClockBounds> clocks = ServerClocks(calls);
   for (const auto& [server, clock] : clocks) {
@@ -179,6 +183,7 @@ void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& la
   for (const GradientFlow& way : GradientWays(calls)) {
     const ps::PsCall &push = calls[way.push], &told = calls[way.update], &pull = calls[way.pull];
     const ps::PsCall::Server& at = told.at_server;
+    DCHECK_EQ(push.server, pull.server);
     const double clock = clocks.at(push.server).middle();
     const double begin = static_cast<double>(at.update_begin_us) + clock;
     const double end = std::max(begin + 1, static_cast<double>(at.update_end_us) + clock);
@@ -192,10 +197,10 @@ void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& la
       events->AddSpan(std::move(span), begin, end);
     }
     const int64_t id = arrows++;
-    events->AddArrow("s", id, {{"pid", rank}, {"tid", LaneOf(push, lanes[way.push])}},
+    events->AddArrow("s", id, {{"pid", rank}, {"tid", TrackOf(push, tracks[way.push])}},
                      TraceEvents::Microseconds(push.begin));
     events->AddArrow("t", id, update, (begin + end) / 2);
-    events->AddArrow("f", id, {{"pid", rank}, {"tid", LaneOf(pull, lanes[way.pull])}},
+    events->AddArrow("f", id, {{"pid", rank}, {"tid", TrackOf(pull, tracks[way.pull])}},
                      TraceEvents::Microseconds(pull.end) - 0.5);
   }
 }
@@ -234,8 +239,8 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>&
                         const std::string& job, int rank) {
   TraceEvents events(Extent(profiler).first, rank);
   events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
-  for (const TraceTrack lane : {TraceTrack::kCompute, TraceTrack::kComm, TraceTrack::kFeed}) {
-    events.Name("thread_name", static_cast<int>(lane), NameOf(lane));
+  for (const TraceTrack track : {TraceTrack::kCompute, TraceTrack::kComm, TraceTrack::kFeed}) {
+    events.Name("thread_name", static_cast<int>(track), NameOf(track));
   }
   std::set<int> streams;
   for (const Span& span : profiler.spans()) {
@@ -250,9 +255,9 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>&
       events.AddSpan(std::move(event), span.begin, span.end);
     }
   }
-  const std::vector<int> lanes = CallLanes(calls);
-  AddCalls(calls, lanes, rank, &events);
-  AddUpdates(calls, lanes, rank, &events);
+  const std::vector<int> tracks = CallTracks(calls);
+  AddCalls(calls, tracks, rank, &events);
+  AddUpdates(calls, tracks, rank, &events);
   const json trace = {{"traceEvents", events.Take()},
                       {"displayTimeUnit", "ms"},
                       {"otherData", ClocksOf(calls, events.first_us(), job, rank)}};
@@ -287,6 +292,7 @@ StatusOr<std::string> StepProfile::After(int64_t step, bool last) {
 }
 
 StatusOr<std::string> StepProfile::Write() {
+  TD_REQUIRE(!written_);
   written_ = true;
   if (traced_.ok()) traced_ = profiler_.EndTrace();
   std::error_code error;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 #include "common/base/step_number.h"
 
@@ -10,6 +12,7 @@ namespace tandem::trainer {
 namespace {
 
 void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
+  TD_REQUIRE(more.size() == sum.size());
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
@@ -27,6 +30,7 @@ GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet
 }  // namespace
 
 void MergeRows(const RowSet& more, RowSet* sum) {
+  TD_REQUIRE(more.dim == sum->dim && more.counts == sum->counts);
   RowSet merged{{}, {}, sum->dim, sum->counts};
   const auto dim = static_cast<size_t>(sum->dim);
   const auto append = [&](const RowSet& from, size_t i) {
@@ -47,6 +51,7 @@ void MergeRows(const RowSet& more, RowSet* sum) {
       ++b;
     }
   }
+  DCHECK_EQ(merged.values.size(), merged.ids.size() * dim);
   *sum = std::move(merged);
 }
 
@@ -58,6 +63,7 @@ AsyncCommunicator::AsyncCommunicator(AsyncOptions options, std::vector<int64_t> 
       queue_(static_cast<size_t>(options.queue_max)),
       spare_(static_cast<size_t>(options.queue_max)),
       fresh_(Empty()) {
+  TD_REQUIRE(options_.senders > 0 && options_.queue_max > 0 && options_.merge_max > 0);
   for (int i = 0; i < options_.senders; ++i) {
     senders_.emplace_back([this, i] {
       SetThreadName("sender-" + std::to_string(i));
@@ -85,6 +91,7 @@ ValueSets AsyncCommunicator::Empty() const {
 
 Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
                                std::span<const float* const> gradients, std::vector<RowSet> rows) {
+  TD_REQUIRE(gradients.size() == sizes_.size());
   uint64_t version = 0;
   {
     MutexLock lock(mu_);
@@ -116,6 +123,7 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
 }
 
 bool AsyncCommunicator::Receive(std::span<float* const> params) {
+  TD_REQUIRE(params.size() == sizes_.size());
   MutexLock lock(mu_);
   if (!std::exchange(has_fresh_, false)) return false;
   used_ = version_;
@@ -140,6 +148,7 @@ void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes
     if (rows.row_steps++ == 0) {
       rows.rows = std::move(step.rows);
     } else {
+      DCHECK_EQ(rows.rows.size(), step.rows.size());
       for (size_t i = 0; i < rows.rows.size(); ++i) MergeRows(step.rows[i], &rows.rows[i]);
     }
     rows.step = step.step;

@@ -2,10 +2,14 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/require.h"
+
 namespace tandem::trainer {
 
 GeoParameters::GeoParameters(std::vector<ps::PsTensor> local, int trainers)
     : local_(std::move(local)), share_(1.0f / static_cast<float>(trainers)) {
+  TD_REQUIRE(trainers > 0);
   for (const ps::PsTensor& t : local_) base_.emplace_back(t.data, t.data + t.numel);
   delta_ = pulled_ = base_;
 }
@@ -30,6 +34,7 @@ std::vector<ps::PsTensor> GeoParameters::Pulled() {
 }
 
 void GeoParameters::Take() {
+  DCHECK_EQ(pulled_.size(), local_.size());
   for (size_t i = 0; i < local_.size(); ++i) {
     float* const local = local_[i].data;
     for (size_t e = 0; e < base_[i].size(); ++e) local[e] += pulled_[i][e] - base_[i][e];

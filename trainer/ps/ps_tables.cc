@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/ops/rows/lookup_table.h"
 #include "kernels/ops/rows/sparse_rows.h"
@@ -173,6 +174,7 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
       all.push_back(std::move(rows));
       continue;
     }
+    TD_REQUIRE(table.weights != nullptr);  // RegisterPull
     ps::PsRows& rows = all.emplace_back(ps::PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
@@ -197,6 +199,7 @@ void PsTables::Foresee(const NextBatchHint& next) {
 
 void PsTables::AskAhead(ps::PsClient& client, uint64_t version) {
   if (foreseen_.empty()) return;
+  DCHECK_EQ(foreseen_.size(), tables_.size());
   std::vector<int64_t> dims;
   for (const Table& table : tables_) dims.push_back(table.shape[1]);
   ahead_.Ask(client, version, std::exchange(foreseen_, {}), dims);
@@ -210,6 +213,7 @@ bool PsTables::GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows,
 }
 
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
+  TD_REQUIRE(i < tables_.size());
   const Table& table = tables_[i];  // InsertTables keeps the order
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
   const auto height =
@@ -223,12 +227,14 @@ StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   if (table.click) PutInFront(table.prefetch->Counts(*table.click), first, &set);
   for (int64_t& row : set.ids) {
     CHECK_GE(row, first);
+    DCHECK_LT(static_cast<size_t>(row - first), table.batch.size());
     row = table.batch[static_cast<size_t>(row - first)];
   }
   return set;
 }
 
 std::vector<ps::PsConstRows> PsTables::View(const std::vector<RowSet>& rows) const {
+  TD_REQUIRE(rows.size() <= tables_.size());
   std::vector<ps::PsConstRows> views;
   for (size_t i = 0; i < rows.size(); ++i) {
     views.push_back({tables_[i].name, rows[i].ids, rows[i].values.data()});
@@ -332,6 +338,7 @@ Status PsTables::AddState(ps::PsClient& client, Device& device, TensorMap& state
   for (const Table& t : tables_) {
     if (t.distributed) continue;
     TD_ASSIGN_OR_RETURN(const ps::PsTableRows rows, client.PullTable(t.name, true));
+    DCHECK_EQ(rows.slot_start.size(), rows.slots.size());
     const int64_t dim = t.shape[1];
     const auto width = static_cast<int64_t>(1 + rows.slots.size()) * dim;
     for (size_t s = 0; s < rows.slots.size(); ++s) {
@@ -357,17 +364,20 @@ void PsTables::Count(ps::PsClient& client) {
     LOG(WARNING) << "the rows of tables are not counted: " << ToString(servers.status());
     return;
   }
-  counts_.clear();
+  if (servers->empty()) return;
+  counts_.rows = counts_.rows_extended = counts_.row_bytes = 0;
   for (const ps::PsServerInfo& server : *servers) {
-    counts_["ps.rows"] += static_cast<double>(server.rows);
-    counts_["ps.rows_extended"] += static_cast<double>(server.extended);
-    counts_["ps.row_bytes"] += static_cast<double>(server.row_bytes);
+    *counts_.rows += static_cast<double>(server.rows);
+    *counts_.rows_extended += static_cast<double>(server.extended);
+    *counts_.row_bytes += static_cast<double>(server.row_bytes);
   }
 }
 
-void PsTables::AddCounts(std::map<std::string, double>* counts) const {
-  for (const auto& [name, count] : counts_) (*counts)[name] = count;
-  (*counts)["ps.rows_ahead"] = static_cast<double>(given_ahead_);
+void PsTables::AddCounts(PsCounts* counts) const {
+  counts->rows = counts_.rows;
+  counts->rows_extended = counts_.rows_extended;
+  counts->row_bytes = counts_.row_bytes;
+  counts->rows_ahead = static_cast<double>(given_ahead_);
 }
 
 }  // namespace tandem::trainer

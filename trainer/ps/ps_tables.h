@@ -18,6 +18,7 @@
 #include "pserver/client/client.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/ps/async_communicator.h"
+#include "trainer/ps/ps_counts.h"
 #include "trainer/ps/row_prefetch.h"
 #include "trainer/ps/row_prefetcher.h"
 
@@ -73,7 +74,7 @@ class PsTables {
   // Requests the servers' counters of the tables; AddCounts returns them. If a server does not
   // reply, it logs a warning, and there are no counters.
   void Count(ps::PsClient& client);
-  void AddCounts(std::map<std::string, double>* counts) const;
+  void AddCounts(PsCounts* counts) const;
 
  private:
   struct Slot {
@@ -107,7 +108,7 @@ class PsTables {
   std::vector<ps::PsRows> foreseen_;
   RowPrefetcher ahead_;
   int64_t given_ahead_ = 0;  // batches with prefetched rows
-  std::map<std::string, double> counts_;
+  PsCounts counts_;          // rows at the last Count
 };
 
 }  // namespace tandem::trainer

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::trainer {
 namespace {
@@ -35,6 +36,7 @@ void RowIndex::Set(std::span<const std::span<const int64_t>> ids, int64_t paddin
   uint64_t bits_used = 0;
   for (const auto piece : ids) {
     for (const int64_t id : piece) {
+      TD_REQUIRE(id >= 0 || id == padding);
       const auto at = static_cast<uint32_t>(places_.size());
       places_.push_back(-1);
       if (id == padding) continue;
@@ -49,6 +51,7 @@ void RowIndex::Set(std::span<const std::span<const int64_t>> ids, int64_t paddin
     if (rows_.empty() || rows_.back() != id) rows_.push_back(id);
     places_[e.at] = static_cast<int32_t>(rows_.size()) - 1;
   }
+  DCHECK_LE(rows_.size(), entries_.size());
 }
 
 }  // namespace tandem::trainer

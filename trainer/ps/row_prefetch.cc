@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/require.h"
 #include "kernels/ops/rows/lookup_table.h"
 
 namespace tandem::trainer {
@@ -12,6 +14,7 @@ PrefetchNode::PrefetchNode(const CommNode& node)
       height_(node.in[0].desc.shape[0]),
       dim_(node.in[0].desc.shape[1]),
       padding_(std::get<int64_t>(node.op->attrs.at("padding_idx"))) {
+  TD_REQUIRE(node.in.size() == node.out.size());
   for (size_t i = 1; i < node.in.size(); ++i) {
     ids_.emplace_back(static_cast<const int64_t*>(node.in[i].data),
                       static_cast<size_t>(node.in[i].desc.shape.numel()));
@@ -33,9 +36,9 @@ Status PrefetchNode::Index(std::span<const std::span<const int64_t>> ids, RowInd
 std::optional<ps::PsRows> PrefetchNode::Foresee(const NextBatchHint& next) {
   next_ids_.clear();
   for (const auto& ids : ids_) {
-    const auto data = std::ranges::find(next, ids.data(), &NextBatchHint::value_type::first);
+    const auto data = std::ranges::find(next, ids.data(), &NextValues::variable);
     if (data == next.end()) break;
-    const auto* const from = static_cast<const int64_t*>(data->second);
+    const auto* const from = static_cast<const int64_t*>(data->values);
     next_ids_.emplace_back(from, from + ids.size());
   }
   const std::vector<std::span<const int64_t>> ids(next_ids_.begin(), next_ids_.end());
@@ -59,7 +62,10 @@ StatusOr<ps::PsRows> PrefetchNode::Ask() {
       index_[i][k] = *place < 0 ? 0 : first() + *place;
     }
   }
+  DCHECK(place == batch_.places().end());
   ps::PsRows rows{.variable = table_, .ids = batch_.rows(), .to = {}};
+  DCHECK_LE((first() + static_cast<int64_t>(rows.ids.size())) * dim_,
+            static_cast<int64_t>(rows_.size()));
   float* to = rows_.data() + first() * dim_;
   std::fill(rows_.data(), to, 0.0f);
   rows.to.reserve(rows.ids.size());
@@ -97,6 +103,7 @@ StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
 }
 
 void PrefetchHandler::Start(int index, int64_t, CommDone* done) {
+  TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < nodes_.size());
   StatusOr<ps::PsRows> rows = nodes_[static_cast<size_t>(index)].Ask();
   if (!rows.ok()) return done->Complete(rows.status());
   pull_(*std::move(rows), done);

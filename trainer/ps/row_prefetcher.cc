@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 
 namespace tandem::trainer {
 
@@ -29,7 +31,9 @@ struct RowPrefetcher::Pull {
     if (waits) waits(how);
   }
   void CopyTo(const std::vector<std::vector<float*>>& places) const {
+    TD_REQUIRE(places.size() == values.size());
     for (size_t t = 0; t < places.size(); ++t) {
+      DCHECK_EQ(values[t].size(), places[t].size() * static_cast<size_t>(dims[t]));
       const float* from = values[t].data();
       for (float* const to : places[t]) {
         std::copy_n(from, dims[t], to);
@@ -41,6 +45,7 @@ struct RowPrefetcher::Pull {
 
 void RowPrefetcher::Ask(ps::PsClient& client, uint64_t version, std::vector<ps::PsRows> rows,
                         const std::vector<int64_t>& dims) {
+  TD_REQUIRE(rows.size() == dims.size());
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
     MutexLock lock(pull_->mu);

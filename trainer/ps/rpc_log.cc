@@ -4,9 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "common/base/require.h"
+
 namespace tandem::trainer {
 
 void RpcLog::Add(const ps::PsCall& call) {
+  TD_REQUIRE(call.begin <= call.end);
   MutexLock lock(mu_);
   ++made_;
   sent_ += call.sent;
@@ -14,11 +17,11 @@ void RpcLog::Add(const ps::PsCall& call) {
   if (keep_ && calls_.size() < kCallsMax) calls_.push_back(call);
 }
 
-void RpcLog::AddBytes(std::map<std::string, double>* counts) const {
+void RpcLog::AddBytes(PsCounts* counts) const {
   MutexLock lock(mu_);
-  (*counts)["ps.calls"] = static_cast<double>(made_);
-  (*counts)["ps.sent_bytes"] = static_cast<double>(sent_);
-  (*counts)["ps.received_bytes"] = static_cast<double>(received_);
+  counts->calls = static_cast<double>(made_);
+  counts->sent_bytes = static_cast<double>(sent_);
+  counts->received_bytes = static_cast<double>(received_);
 }
 
 std::vector<ps::PsCall> RpcLog::Between(Time begin, Time end) const {

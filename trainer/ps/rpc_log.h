@@ -2,12 +2,12 @@
 // (enable_rpc_profiler).
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "pserver/client/client.h"
+#include "trainer/ps/ps_counts.h"
 
 namespace tandem::trainer {
 
@@ -17,8 +17,8 @@ class RpcLog {
   explicit RpcLog(bool keep) : keep_(keep) {}
   // Keeps the call if `keep` is set, up to kCallsMax calls.
   void Add(const ps::PsCall& call);
-  // ps.calls, ps.sent_bytes and ps.received_bytes (trainer/session/run_counts.h).
-  void AddBytes(std::map<std::string, double>* counts) const;
+  // Sets the number of calls and their bytes.
+  void AddBytes(PsCounts* counts) const;
   // The calls that began in [begin, end), in the order in which they ended.
   std::vector<ps::PsCall> Between(Time begin, Time end) const;
 

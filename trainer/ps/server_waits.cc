@@ -1,5 +1,7 @@
 #include "trainer/ps/server_waits.h"
 
+#include "common/base/check.h"
+
 namespace tandem::trainer {
 
 void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
@@ -11,6 +13,7 @@ void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
   }
   client.AskWaits([this](const StatusOr<std::vector<double>>& seconds) {
     MutexLock lock(mu_);
+    DCHECK(asking_);
     asking_ = false;
     if (seconds.ok()) seconds_ = *seconds;  // on an error the step's own calls report the cause
   });

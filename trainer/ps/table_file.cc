@@ -58,6 +58,7 @@ Status TableFileWriter::Add(const ps::PsTableRows& rows, const ps::PsTable& tabl
       to.add_waiting_seen(rows.waiting[waiting].seen);
       to.add_waiting_age(rows.waiting[waiting].age);
     }
+    DCHECK(IsWhole(record));
     const std::string text = record.SerializeAsString();
     const uint64_t bytes = text.size();
     TD_RETURN_IF_ERROR(file_.Write(&bytes, sizeof(bytes)));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "proto/job.pb.h"
 #include "trainer/session/evaluator.h"
@@ -113,9 +114,10 @@ NextBatchHint BatchFeed::LookAhead() {
   if (parts_ > 1) return {};
   if (!next_ && reader_.queue_size() > 0) next_ = reader_.Next(SteadyNow() + kCopyTimeout);
   if (!next_ || !next_->ok() || **next_ == nullptr) return {};
+  DCHECK_EQ(inputs_.size(), (**next_)->fields.size());
   NextBatchHint next;
   for (size_t f = 0; f < inputs_.size(); ++f) {
-    next.emplace_back(inputs_[f].data(), (**next_)->fields[f].data());
+    next.push_back({.variable = inputs_[f].data(), .values = (**next_)->fields[f].data()});
   }
   return next;
 }

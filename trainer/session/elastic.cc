@@ -65,7 +65,7 @@ std::vector<int> Without(const std::vector<int>& members, const std::vector<int>
 }
 
 // A message for the user about the change of the world.
-std::string News(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
+std::string ChangeText(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
   const std::vector<int> lost = Without(before, world.members);
   const std::vector<int> came = Without(world.members, before);
   const std::vector<int> train(world.members.begin(), world.members.begin() + ranks);
@@ -112,7 +112,7 @@ class ElasticRun {
   std::unique_ptr<EventFile> events_;  // set once this process has been rank 0
   std::shared_ptr<const ElasticState> kept_;
   std::vector<int> members_;  // members of the last world that this process knew
-  std::string news_;          // changes of that world
+  std::string message_;       // for the user, about changes of that world
 };
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {
@@ -147,7 +147,7 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   options.test = data_.test.get();
   options.kept = kept_;
   options.superseded = [this, version = world.version] { return Superseded(version); };
-  options.news = news_;
+  options.message = message_;
   TD_ASSIGN_OR_RETURN(
       const auto places,
       LocalReplicas::Make(*division.job.config, std::move(options), job_.secrets, clock_));
@@ -176,7 +176,7 @@ StatusOr<ElasticResult> ElasticRun::Run() {
     TD_RETURN_IF_ERROR(OpenOnce(*division.job.config));
     const auto rank = RankIn(world, division.ranks, job_.options.rank);
     if (world.over && !(rank && trained)) return ElasticResult();
-    news_ = members_.empty() ? "" : News(members_, world, division.ranks);
+    message_ = members_.empty() ? "" : ChangeText(members_, world, division.ranks);
     members_ = world.members;
     trained = rank.has_value();
     if (!rank) {

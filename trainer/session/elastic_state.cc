@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "trainer/modes/mode.h"
+#include "trainer/modes/scope_state.h"
 
 namespace tandem::trainer {
 

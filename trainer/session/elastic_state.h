@@ -12,7 +12,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/modes/step_rollback.h"
-#include "trainer/session/run_counts.h"
+#include "trainer/session/run_history.h"
 
 namespace tandem::trainer {
 

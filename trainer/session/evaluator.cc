@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/scope_state.h"
 
 namespace tandem::trainer {
 namespace {

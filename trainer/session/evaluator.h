@@ -37,8 +37,8 @@ class Evaluator {
   // communication, on one replica then; nullptr: the program has none. `dataset` may be null if
   // only Serve is called. All arguments but `forward` and `options` must outlive the evaluator.
   // `places`: replicas, at least 1. `part` selects the part of the program to run, once the program
-  // is bound to its batch (ModeDriver::Evaluated). If that part has no loss, the evaluation is
-  // empty.
+  // is bound to its batch (ProgramShaper::EvaluatedPart); empty: all of it. If that part has no
+  // loss, the evaluation is empty.
   Evaluator(Program forward, const Backend& backend, Scope& scope, const reader::Dataset* dataset,
             PlanOptions options, CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
       : forward_(ForTest(std::move(forward))),

@@ -1,14 +1,18 @@
 #include "trainer/session/local_replicas.h"
 
+#include <optional>
 #include <thread>
 
 #include "collective/host/inproc.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/job_agreement.h"
 #include "trainer/job/sample_images.h"
-#include "trainer/modes/mode_options.h"
+#include "trainer/modes/collective_mode.h"
+#include "trainer/modes/make_mode.h"
+#include "trainer/modes/thread_barrier_mode.h"
 
 namespace tandem::trainer {
 namespace {
@@ -31,30 +35,28 @@ bool Meet(const JobConfig& config) {
   return config.mode() == LOCAL || (config.mode() == PSERVER && before_push);
 }
 
-StatusOr<std::unique_ptr<ModeDriver>> PlaceMode(
-    const JobConfig& config, const RankInfo& place, const RankInfo& worker,
-    const ModeSecrets& secrets, Agreement agreement,
-    std::unique_ptr<collective::Communicator> communicator) {
-  TD_ASSIGN_OR_RETURN(ModeOptions options, ModeOptionsOf(config, place, secrets.job));
-  options.agreement = std::move(agreement);
-  options.tls = secrets.tls;
-  options.insecure_allow_network = secrets.insecure_allow_network;
-  if (communicator == nullptr) return MakeMode(config, options);
+// Makes the mode of replica `place` of `worker`.
+StatusOr<TrainingMode> PlaceMode(const JobConfig& config, const RankInfo& place,
+                                 const RankInfo& worker, const CommonOptions& common,
+                                 std::unique_ptr<collective::Communicator> communicator) {
+  if (communicator == nullptr) return MakeMode(config, place, common);
   // A separate world: the replicas of this worker.
-  ModeOptions within = options;
-  within.ranks = PlacesOf(config);
-  within.rank = place.rank - worker.rank * within.ranks;
+  CollectiveOptions within = CollectiveOptionsOf(config, place, common);
+  within.common.ranks = PlacesOf(config);
+  within.common.rank = place.rank - worker.rank * within.common.ranks;
+  TD_REQUIRE(within.common.rank >= 0 && within.common.rank < within.common.ranks);
   std::vector<std::unique_ptr<collective::Communicator>> communicators;
   communicators.push_back(std::move(communicator));
-  std::unique_ptr<ModeDriver> places = MakeCollectiveMode(within, std::move(communicators));
+  TrainingMode places = MakeCollectiveMode(within, std::move(communicators));
   if (config.mode() == LOCAL) return places;
-  std::unique_ptr<ModeDriver> servers;
-  if (within.rank == 0) {
-    options.rank = worker.rank;
-    options.ranks = worker.size;
-    TD_ASSIGN_OR_RETURN(servers, MakeMode(config, options));
+  std::optional<TrainingMode> servers;
+  if (within.common.leader()) {
+    CommonOptions as_worker = common;
+    as_worker.rank = worker.rank;
+    as_worker.ranks = worker.size;
+    TD_ASSIGN_OR_RETURN(servers, MakeMode(config, place, as_worker));
   }
-  return MakeThreadBarrierMode(within, std::move(places), std::move(servers));
+  return MakeThreadBarrierMode(within.common, std::move(places), std::move(servers));
 }
 
 // Keeps the first failure. If one replica fails, the others fail because of it.
@@ -130,23 +132,24 @@ Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
                                const ModeSecrets& secrets, const RankInfo& worker,
                                std::unique_ptr<collective::Communicator> communicator,
                                const Clock& clock) {
-  Place place;
-  TD_ASSIGN_OR_RETURN(place.mode, PlaceMode(config, options.rank, worker, secrets, agreement_,
-                                            std::move(communicator)));
-  TD_ASSIGN_OR_RETURN(place.session, Session::Make(config, std::move(options), *place.mode, clock));
-  places_.push_back(std::move(place));
+  const CommonOptions common = CommonOptionsOf(config, options.rank, secrets, agreement_);
+  TD_ASSIGN_OR_RETURN(TrainingMode mode,
+                      PlaceMode(config, options.rank, worker, common, std::move(communicator)));
+  TD_ASSIGN_OR_RETURN(auto session,
+                      Session::Make(config, std::move(options), std::move(mode), clock));
+  places_.push_back(std::move(session));
   return OkStatus();
 }
 
 StatusOr<SessionResult> LocalReplicas::Run() {
-  if (places_.size() == 1) return places_[0].session->Run();
+  if (places_.size() == 1) return places_[0]->Run();
   FirstFailure failure;
   StatusOr<SessionResult> first = Internal("the first place did not run");
   std::vector<std::thread> threads;
   for (size_t i = 0; i < places_.size(); ++i) {
     threads.emplace_back([this, i, &failure, &first] {
       SetThreadName(absl::StrFormat("place %d", i));
-      StatusOr<SessionResult> result = places_[i].session->Run();
+      StatusOr<SessionResult> result = places_[i]->Run();
       if (!result.ok()) failure.Add(Annotate(result.status(), absl::StrFormat("place %d", i)));
       if (i == 0) first = std::move(result);
     });
@@ -157,7 +160,7 @@ StatusOr<SessionResult> LocalReplicas::Run() {
 }
 
 void LocalReplicas::RequestStop() {
-  for (Place& place : places_) place.session->RequestStop();
+  for (const auto& place : places_) place->RequestStop();
 }
 
 StatusOr<SessionResult> StopSwitch::Run(LocalReplicas& places) {

@@ -12,18 +12,15 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
-#include "common/rpc/channel.h"
+#include "trainer/modes/common_options.h"
 #include "trainer/reader/open.h"
 #include "trainer/session/session.h"
 
-namespace tandem::trainer {
+namespace tandem::collective {
+class Communicator;
+}  // namespace tandem::collective
 
-// The credentials that a worker presents to its peers.
-struct ModeSecrets {
-  std::string job;                      // the job's secret; empty: none
-  rpc::TlsFiles tls;                    // for connections to pservers
-  bool insecure_allow_network = false;  // allow pservers at network addresses without TLS
-};
+namespace tandem::trainer {
 
 // Not thread-safe, except RequestStop.
 class LocalReplicas {
@@ -42,13 +39,9 @@ class LocalReplicas {
   // Calls Session::RequestStop on each replica.
   void RequestStop();
   // Session::TakeKept of the first replica.
-  std::shared_ptr<const ElasticState> TakeKept() { return places_[0].session->TakeKept(); }
+  std::shared_ptr<const ElasticState> TakeKept() { return places_[0]->TakeKept(); }
 
  private:
-  struct Place {
-    std::unique_ptr<ModeDriver> mode;
-    std::unique_ptr<Session> session;
-  };
   LocalReplicas() = default;
   // Adds replica `index` of `worker`. `communicator` connects replicas that reduce in memory;
   // nullptr: they do not.
@@ -58,7 +51,7 @@ class LocalReplicas {
 
   reader::TrainAndTest data_;
   Agreement agreement_;  // for jobs with processes as ranks
-  std::vector<Place> places_;
+  std::vector<std::unique_ptr<Session>> places_;
 };
 
 // Runs replicas one after another. Stop, from any thread, stops the running replicas: these and all

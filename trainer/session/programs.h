@@ -2,14 +2,11 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "kernels/exec/plan.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "kernels/graph/program.h"
-#include "trainer/job/rank_env.h"
 #include "trainer/modes/mode.h"
 
 namespace tandem {
-class DistributedStrategy;
 class JobConfig;
 }  // namespace tandem
 
@@ -25,31 +22,8 @@ struct JobPrograms {
 // and micro_batch the programs are bound to the corresponding part. `job_dir`: base of the job's
 // relative paths. `observer` sees `train` after each stage of the build.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
-                                    int64_t batch, int64_t global_batch, ModeDriver& mode,
+                                    int64_t batch, int64_t global_batch, const TrainingMode& mode,
                                     const ProgramObserver& observer = nullptr);
-
-// Kernel threads of one rank: the job's setting, else the rank's share of this host's cores.
-int ThreadsOf(const JobConfig& config, const RankInfo& rank);
-// A note for the user if `deterministic`, with its one thread, leaves cores idle: how to use them
-// with cpu_num. `cores`: cores of this host. "": nothing to say.
-std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
-
-// A note for the user: which samples the printed losses cover; "": all samples.
-std::string ShareNote(const JobConfig& config, int workers);
-
-// The plan options of the job: kernel threads, use of oneDNN. NOT_FOUND: mkldnn_enabled_op_types
-// has an unknown operator type; the message names it.
-StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
-
-// The options from enable_inplace, memory_optimize and eager_delete_tensor_gb.
-MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
-// A report about a plan's memory, order and algorithms, with lines only for the knobs that are set.
-std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
-
-// The search of cudnn_exhaustive_search, with the content of its file; nullptr: no search. `place`:
-// the device of the job. Adds notes for the user to `notes`, one per line.
-std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         const Place& place, std::string* notes);
 
 // An observer that writes a drawing of each stage into `dir` and creates `dir`: 00_model.dot,
 // 01_autodiff.dot, ... Empty if `dir` is "".

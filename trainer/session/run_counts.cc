@@ -1,129 +1,116 @@
 #include "trainer/session/run_counts.h"
 
-#include <algorithm>
-#include <fstream>
-#include <sstream>
-
-#include "kernels/graph/passes/amp.h"
-#include "kernels/graph/passes/shard_params.h"
+#include <cstddef>
+#include <iterator>
 
 namespace tandem::trainer {
 namespace {
 
-bool WritesHalf(const Program& program, const Op& op) {
-  for (const auto& slot : op.outputs) {
-    for (const std::string& name : slot) {
-      const Var* var = program.FindVar(name);
-      if (var != nullptr && (var->desc.dtype == DType::kBF16 || var->desc.dtype == DType::kF16)) {
-        return true;
-      }
-    }
+template <class T>
+struct NamedCount {
+  const char* name;
+  Count T::*field;
+};
+
+constexpr NamedCount<ProgramCounts> kProgramCounts[] = {
+    {"ops", &ProgramCounts::ops},
+    {"ops.16bit", &ProgramCounts::ops_16bit},
+    {"ops.conditional", &ProgramCounts::ops_conditional},
+    {"plan.threads", &ProgramCounts::plan_threads},
+    {"plan.inplace", &ProgramCounts::plan_inplace},
+    {"held_bytes", &ProgramCounts::held_bytes},
+    {"passing_bytes", &ProgramCounts::passing_bytes},
+    {"arena_bytes", &ProgramCounts::arena_bytes},
+    {"arena_bytes_min", &ProgramCounts::arena_bytes_min},
+};
+
+constexpr NamedCount<DeviceCounts> kDeviceCounts[] = {
+    {"device.launches", &DeviceCounts::launches},
+    {"device.limit_ms", &DeviceCounts::limit_ms},
+    {"device.driver_calls", &DeviceCounts::driver_calls},
+    {"device.driver_bytes", &DeviceCounts::driver_bytes},
+    {"device.used_bytes", &DeviceCounts::used_bytes},
+};
+
+constexpr NamedCount<PsCounts> kPsCounts[] = {
+    {"ps.pushes", &PsCounts::pushes},
+    {"ps.pulls", &PsCounts::pulls},
+    {"ps.calls", &PsCounts::calls},
+    {"ps.sent_bytes", &PsCounts::sent_bytes},
+    {"ps.received_bytes", &PsCounts::received_bytes},
+    {"ps.lane_calls", &PsCounts::shm_calls},
+    {"ps.rows_ahead", &PsCounts::rows_ahead},
+    {"ps.row_cache_hits", &PsCounts::row_cache_hits},
+    {"ps.row_cache_misses", &PsCounts::row_cache_misses},
+    {"ps.slices", &PsCounts::slices},
+    {"ps.largest_share", &PsCounts::largest_share},
+    {"ps.rows", &PsCounts::rows},
+    {"ps.rows_extended", &PsCounts::rows_extended},
+    {"ps.row_bytes", &PsCounts::row_bytes},
+};
+
+constexpr NamedCount<ModeCounts> kModeCounts[] = {
+    {"comm_bytes", &ModeCounts::comm_bytes},
+    {"comm_flat_bytes", &ModeCounts::comm_flat_bytes},
+    {"comm_at_once", &ModeCounts::comm_at_once},
+    {"communicators", &ModeCounts::communicators},
+    {"recoveries", &ModeCounts::recoveries},
+    {"localsgd.k_steps", &ModeCounts::localsgd_k_steps},
+    {"pipeline.sections", &ModeCounts::pipeline_sections},
+    {"pipeline.micro_batches", &ModeCounts::pipeline_micro_batches},
+    {"pipeline.bubble", &ModeCounts::pipeline_bubble},
+    {"heter_workers", &ModeCounts::heter_workers},
+};
+
+constexpr NamedCount<RunCounts> kRunCounts[] = {
+    {"runs", &RunCounts::runs},
+    {"drops", &RunCounts::drops},
+    {"repeated_steps", &RunCounts::repeated_steps},
+    {"feed_bytes", &RunCounts::feed_bytes},
+    {"loss_scaling", &RunCounts::loss_scaling},
+    {"peak_bytes", &RunCounts::peak_bytes},
+};
+
+// Every counter has a name.
+using Names = std::map<std::string, double>;
+static_assert(sizeof(ProgramCounts) ==
+              std::size(kProgramCounts) * sizeof(Count) + 3 * sizeof(Names));
+static_assert(sizeof(DeviceCounts) == std::size(kDeviceCounts) * sizeof(Count));
+static_assert(sizeof(PsCounts) == std::size(kPsCounts) * sizeof(Count));
+static_assert(sizeof(ModeCounts) == std::size(kModeCounts) * sizeof(Count) + sizeof(PsCounts));
+static_assert(sizeof(RunCounts) == std::size(kRunCounts) * sizeof(Count) + sizeof(ProgramCounts) +
+                                       sizeof(ModeCounts) + sizeof(DeviceCounts) +
+                                       sizeof(std::map<std::string, CommTypeCounts>));
+
+template <class T, size_t kCount>
+void AddNamed(const T& counts, const NamedCount<T> (&table)[kCount], Names* all) {
+  for (const NamedCount<T>& row : table) {
+    if (const Count& value = counts.*row.field) (*all)[row.name] = *value;
   }
-  return false;
 }
 
-// Counts parameters and state: the held bytes, and the peak of the passing bytes.
-void CountHeld(const Program& program, const Scope& scope, RunCounts* counts) {
-  double held = 0;
-  for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
-    for (const Var* var : program.VarsOf(kind)) {
-      const Tensor* tensor = scope.Find(var->name);
-      if (tensor != nullptr) held += static_cast<double>(tensor->bytes());
-    }
-  }
-  (*counts)["held_bytes"] = held;
-  (*counts)["passing_bytes"] =
-      static_cast<double>(LargestLive(program, FindCommIntervals(program), PassingParams(program)));
-}
-
-// Largest resident memory of this process so far, in bytes; 0: the system does not report it.
-double PeakBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("VmHWM:")) continue;
-    double kilobytes = 0;
-    std::istringstream(line.substr(6)) >> kilobytes;
-    return kilobytes * 1024;
-  }
-  return 0;
-}
-
-void CountProgram(const JobPrograms& programs, const Plan& plan, RunCounts* counts) {
-  RunCounts& c = *counts;
-  for (const Op& op : programs.train.ops) {
-    ++c["ops"];
-    ++c["ops." + op.type];
-    if (WritesHalf(programs.train, op)) ++c["ops.16bit"];
-    if (!op.run_if.empty()) ++c["ops.conditional"];
-  }
-  for (const PassReport& pass : programs.passes) {
-    c["passes." + pass.name] += static_cast<double>(pass.outcome.matched);
-  }
-  for (const std::string& choice : plan.choices()) {
-    ++c["plan." + choice.substr(choice.find(": ") + 2)];
-  }
-  c["plan.threads"] = plan.num_threads();
-  c["plan.inplace"] = static_cast<double>(plan.memory().inplace.size());
-  c["arena_bytes"] = static_cast<double>(plan.memory().bytes);
-  c["arena_bytes_min"] = static_cast<double>(plan.memory().bytes_min);
+void AddPrefixed(const char* prefix, const Names& counts, Names* all) {
+  for (const auto& [name, value] : counts) (*all)[prefix + name] = value;
 }
 
 }  // namespace
 
-StatusOr<int> CountingComm::Register(const CommNode& node) {
-  TD_ASSIGN_OR_RETURN(const int index, inner_.Register(node));
-  nodes_.resize(std::max(nodes_.size(), static_cast<size_t>(index) + 1));
-  Node& own = nodes_[static_cast<size_t>(index)];
-  own.type = node.op->type;
-  for (const CommTensor& tensor : node.out) own.bytes += static_cast<double>(tensor.desc.bytes());
-  return index;
-}
-
-void CountingComm::Start(int index, int64_t step, CommDone* done) {
-  ++nodes_[static_cast<size_t>(index)].started;
-  inner_.Start(index, step, done);
-}
-
-void CountingComm::AddTo(RunCounts* counts) const {
-  for (const Node& node : nodes_) {
-    const auto started = static_cast<double>(node.started);
-    (*counts)["comm"] += started;
-    (*counts)["comm." + node.type] += started;
-    (*counts)["comm_out_bytes." + node.type] += started * node.bytes;
+std::map<std::string, double> CountsByName(const RunCounts& counts) {
+  Names all;
+  AddPrefixed("ops.", counts.program.ops_by_type, &all);
+  AddPrefixed("passes.", counts.program.passes, &all);
+  AddPrefixed("plan.", counts.program.by_impl, &all);
+  for (const auto& [type, of_type] : counts.comm) {
+    all["comm"] += of_type.started;
+    all["comm." + type] = of_type.started;
+    all["comm_out_bytes." + type] = of_type.out_bytes;
   }
-}
-
-RunCounts CountsOf(const RunParts& parts) {
-  RunCounts counts;
-  CountProgram(parts.programs, parts.plan, &counts);
-  CountHeld(parts.programs.train, parts.scope, &counts);
-  if (parts.comm != nullptr) parts.comm->AddTo(&counts);
-  parts.mode.AddCounts(&counts);
-  counts["runs"] = static_cast<double>(parts.history.runs());
-  if (parts.executor.launches() > 0) {
-    counts["device.launches"] = static_cast<double>(parts.executor.launches());
-  }
-  const auto card = parts.backend.Properties(parts.scope.device().place().index);
-  const auto peak = card.ok() ? PeakOf(*card) : card.status();
-  if (peak.ok()) {
-    counts["device.limit_ms"] =
-        1e3 * LeastSeconds(parts.plan.program(), *peak, parts.tensor_op_math);
-  }
-  counts["feed_bytes"] = static_cast<double>(parts.feed_bytes);
-  counts["drops"] = static_cast<double>(parts.executor.drops());
-  const Tensor* scale = parts.scope.Find(kLossScalingVar);
-  if (scale != nullptr) {
-    const auto value = ReadScalar(parts.scope, *scale);
-    if (value.ok()) counts["loss_scaling"] = *value;
-  }
-  counts["peak_bytes"] = PeakBytes();
-  const DeviceMemoryCounts memory = parts.scope.device().memory_counts();
-  if (memory.driver_calls > 0) {
-    counts["device.driver_calls"] = static_cast<double>(memory.driver_calls);
-    counts["device.driver_bytes"] = static_cast<double>(memory.driver_bytes);
-    counts["device.used_bytes"] = static_cast<double>(memory.used_bytes);
-  }
-  return counts;
+  AddNamed(counts.program, kProgramCounts, &all);
+  AddNamed(counts.device, kDeviceCounts, &all);
+  AddNamed(counts.mode, kModeCounts, &all);
+  AddNamed(counts.mode.ps, kPsCounts, &all);
+  AddNamed(counts, kRunCounts, &all);
+  return all;
 }
 
 }  // namespace tandem::trainer

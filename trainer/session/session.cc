@@ -6,24 +6,60 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "common/base/require.h"
 #include "common/base/step_number.h"
 #include "proto/job.pb.h"
 #include "trainer/files/step_high_water_mark.h"
 #include "trainer/job/job.h"
+#include "trainer/modes/scope_state.h"
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/elastic_state.h"
+#include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
 #include "trainer/session/session_checkpoints.h"
-#include "trainer/session/session_parts.h"
 #include "trainer/session/step_runner.h"
 
 namespace tandem::trainer {
+namespace {
+
+// The number of steps of one run from `step` on: num_iteration_per_run, or fewer. A run ends after
+// a step that something else must follow, such as an evaluation.
+int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
+                    int64_t steps_per_epoch) {
+  TD_REQUIRE(step < steps_total && steps_per_epoch > 0);
+  const int64_t save_every = config.checkpoint().every_steps();
+  int64_t length = config.strategy().execution_strategy().num_iteration_per_run();
+  length = std::min({length, steps_total - step, steps_per_epoch - step % steps_per_epoch});
+  return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
+}
+
+// The status page's description of the session from step `next` on.
+StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
+                      const Program& program, const std::string& metric, int64_t next,
+                      int64_t steps_total) {
+  return {.name = config.name(),
+          .mode = Mode_Name(config.mode()),
+          .model = config.model().has_zoo() ? config.model().zoo() : config.model().program(),
+          .metric = metric,
+          .rank = options.rank.rank,
+          .ranks = options.rank.size,
+          .first_step = next,
+          .steps_total = steps_total,
+          .samples_per_step = options.global_batch,
+          .program = &program};
+}
+
+}  // namespace
 
 class Session::Impl {
  public:
-  Impl(const JobConfig& config, SessionOptions options, ModeDriver& mode, const Clock& clock,
+  Impl(const JobConfig& config, SessionOptions options, TrainingMode mode, const Clock& clock,
        const std::atomic<bool>& stop)
-      : config_(config), options_(std::move(options)), mode_(mode), clock_(clock), stop_(stop) {}
+      : config_(config),
+        options_(std::move(options)),
+        mode_(std::move(mode)),
+        clock_(clock),
+        stop_(stop) {}
 
   Status Open();
   StatusOr<SessionResult> Run();
@@ -73,7 +109,7 @@ class Session::Impl {
 
   const JobConfig& config_;
   const SessionOptions options_;
-  ModeDriver& mode_;
+  const TrainingMode mode_;
   const Clock& clock_;
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
@@ -138,9 +174,10 @@ Status Session::Impl::Open() {
 
 Status Session::Impl::StartMode() {
   const ElasticState* kept = options_.kept.get();
-  TD_ASSIGN_OR_RETURN(const int64_t next,
-                      mode_.Start(program(), runner_->scope(), std::exchange(restored_state_, {}),
-                                  kept != nullptr ? kept->step : first_step_, told_));
+  TD_ASSIGN_OR_RETURN(
+      const int64_t next,
+      mode_.membership->Join(program(), runner_->scope(), std::exchange(restored_state_, {}),
+                             kept != nullptr ? kept->step : first_step_, told_));
   first_step_ = next;
   if (kept != nullptr) {
     first_step_ = std::min(kept->done.first_step, next);
@@ -157,17 +194,19 @@ Status Session::Impl::StartMode() {
   if (leader()) {
     Tell(ReportText(runner_->programs().passes) + PlanReport(config_.strategy(), runner_->plan()) +
          runner_->TakeNotes());
-    if (speed_test())
+    if (speed_test()) {
       Tell(
           "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
           "training, and loss and metric mean nothing");
+    }
   }
   const Time begin = kept != nullptr ? kept->done.until : begin_;
-  if (!options_.news.empty())
-    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.news,
+  if (!options_.message.empty()) {
+    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.message,
                                        DisplayStep(next), Seconds(clock_.Now() - begin)));
-  else if (next > 0)
+  } else if (next > 0) {
     progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
+  }
   return OkStatus();
 }
 
@@ -181,10 +220,16 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   if (leader() && furthest_) furthest_->Note(last + 1);
   const int64_t repeated = std::clamp<int64_t>(done_before_ - first, 0, steps);
   repeated_ += repeated;
-  if (options_.board)
-    options_.board->Steps({last, steps, ran_.seconds, mode_.WaitedSeconds(),
-                           runner_->reader().stats().wait_seconds, runner_->reader().queue_size(),
-                           runner_->executor().comm_times(), repeated});
+  if (options_.board != nullptr) {
+    options_.board->Steps({.last = last,
+                           .steps = steps,
+                           .seconds = ran_.seconds,
+                           .waited_by_rank = mode_.membership->WaitedSeconds(),
+                           .data_wait_seconds = runner_->reader().stats().wait_seconds,
+                           .batches_ready = runner_->reader().queue_size(),
+                           .comm = runner_->executor().comm_times(),
+                           .repeated = repeated});
+  }
   return OkStatus();
 }
 
@@ -197,9 +242,10 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .metric_name = runner_->metric_name(),
                      .metric = ran_.metric,
                      .data_wait_seconds = runner_->reader().stats().wait_seconds,
-                     .waited_by_rank = mode_.WaitedSeconds()});
-  if (options_.board != nullptr)
+                     .waited_by_rank = mode_.membership->WaitedSeconds()});
+  if (options_.board != nullptr) {
     options_.board->Loss(step, ran_.loss, ran_.metric, runner_->learning_rate(step));
+  }
 }
 
 Status Session::Impl::AfterWatched(bool last) {
@@ -215,7 +261,8 @@ void Session::Impl::Tell(const std::string& lines) {
 }
 
 Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
-  Tell(runner_->executor().TakeNews() + (leader() ? mode_.News(step) : std::string()));
+  Tell(runner_->executor().TakeNews() +
+       (leader() ? mode_.steps->TakeMessage(step) : std::string()));
   if (reports_) Report(step, steps);
   return AfterStep(step, stopping);
 }
@@ -248,8 +295,9 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   Tell(runner_->TakeNotes());
   if (!leader()) return OkStatus();
   std::vector<NamedValue> values = {{"loss", evaluation_.loss}};
-  if (!runner_->metric_name().empty())
+  if (!runner_->metric_name().empty()) {
     values.push_back({runner_->metric_name(), evaluation_.metric});
+  }
   progress_->Result("eval", epoch, values);
   if (options_.board == nullptr) return OkStatus();
   const int64_t step = first_step_ + steps_done_;
@@ -286,7 +334,8 @@ Status Session::Impl::TrainLoop() {
 // Recovers from an aborted run: all ranks continue from the same step.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
-  TD_ASSIGN_OR_RETURN(const int64_t step, mode_.Recover(why, program(), *runner_->point(), told_));
+  TD_ASSIGN_OR_RETURN(const int64_t step,
+                      mode_.membership->Recover(why, program(), *runner_->point(), told_));
   progress_->Message(absl::StrFormat(
       "%s; all %d ranks are there again after %.1f s, step %d is next", ToString(why),
       options_.rank.size, Seconds(clock_.Now() - begin), DisplayStep(step)));
@@ -303,7 +352,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
   // the ranks agree on one step, rank 0 stops first, after a whole run, and saves its state. The
   // other ranks continue until it has saved: rank 0's last run is at most two after theirs.
-  int runs_left = leader() || mode_.state_is_spread() ? 0 : 2;
+  int runs_left = leader() || mode_.state->state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
     if (superseded()) {
       TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
@@ -316,18 +365,19 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     next += steps;
     if (runner_->watched()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
-    TD_ASSIGN_OR_RETURN(const bool stopping, mode_.Stopping(stop_.load()));
+    TD_ASSIGN_OR_RETURN(const bool stopping, mode_.membership->Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
     if (stopping && runs_left-- == 0) {
       // A rank that leaves ends the job, so it must not leave before the leader has saved.
-      if (mode_.state_is_spread()) TD_RETURN_IF_ERROR(mode_.Finish());
+      if (mode_.state->state_is_spread()) TD_RETURN_IF_ERROR(mode_.membership->Finish());
       return Stopped(next, leader());
     }
   }
-  if (steps_done_ == 0 && runner_->evaluates() && !speed_test() && !options_.rank.restarted)
+  if (steps_done_ == 0 && runner_->evaluates() && !speed_test() && !options_.rank.restarted) {
     TD_RETURN_IF_ERROR(Evaluate(config_.epochs() - 1));
+  }
   if (runner_->point() != nullptr) TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
-  return mode_.Finish();
+  return mode_.membership->Finish();
 }
 
 StatusOr<SessionResult> Session::Impl::Result() {
@@ -343,11 +393,11 @@ StatusOr<SessionResult> Session::Impl::Result() {
   result.data_wait_seconds = runner_->reader().stats().wait_seconds;
   result.batches_ready = static_cast<int64_t>(runner_->reader().stats().ready);
   TD_ASSIGN_OR_RETURN(const TensorMap params,
-                      mode_.Params(program(), runner_->scope(), runner_->host()));
+                      mode_.state->Params(program(), runner_->scope(), runner_->host()));
   TD_ASSIGN_OR_RETURN(result.params_sha256, Sha256Params(params));
   result.history = history_;
   result.counts = runner_->Counts(history_);
-  if (repeated_ > 0) result.counts["repeated_steps"] = static_cast<double>(repeated_);
+  if (repeated_ > 0) result.counts.repeated_steps = static_cast<double>(repeated_);
   return result;
 }
 
@@ -357,7 +407,7 @@ StatusOr<SessionResult> Session::Impl::Run() {
   if (progress_ != nullptr) progress_->Finish();
   if (options_.board != nullptr) options_.board->End(status.ok() ? "done" : ToString(status));
   if (!status.ok()) {
-    mode_.Abort(status);
+    mode_.membership->Abort(status);
     return status;
   }
   return Result();
@@ -367,9 +417,10 @@ Session::Session() = default;
 Session::~Session() = default;
 
 StatusOr<std::unique_ptr<Session>> Session::Make(const JobConfig& config, SessionOptions options,
-                                                 ModeDriver& mode, const Clock& clock) {
+                                                 TrainingMode mode, const Clock& clock) {
   std::unique_ptr<Session> session(new Session());
-  session->impl_ = std::make_unique<Impl>(config, std::move(options), mode, clock, session->stop_);
+  session->impl_ =
+      std::make_unique<Impl>(config, std::move(options), std::move(mode), clock, session->stop_);
   TD_RETURN_IF_ERROR(session->impl_->Open());
   return session;
 }

@@ -11,40 +11,18 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "trainer/job/rank_env.h"
 #include "trainer/modes/mode.h"
-#include "trainer/monitoring/progress.h"
 #include "trainer/session/run_counts.h"
+#include "trainer/session/run_history.h"
+#include "trainer/session/session_options.h"
 
 namespace tandem {
 class JobConfig;
 }  // namespace tandem
 
-namespace tandem::reader {
-class Dataset;
-}  // namespace tandem::reader
-
 namespace tandem::trainer {
 
-class StatusReporter;
 struct ElasticState;
-
-struct SessionOptions {
-  std::string job_dir;   // base of the job's relative paths; "" or ends with a slash
-  std::string job_text;  // the effective job, stored with checkpoints
-  RankInfo rank;
-  int64_t global_batch = 0;                // samples of a step over all ranks
-  const reader::Dataset* train = nullptr;  // not owned
-  const reader::Dataset* test = nullptr;   // not owned; the data that rank 0 evaluates; may be null
-                                           // on others
-  ProgressOptions progress;                // the session fills in steps and worker
-  Progress::Sink sink;
-  StatusReporter* board = nullptr;  // not owned; nullptr: no status page
-  // For an elastic job (trainer/session/elastic.h):
-  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: none
-  std::function<bool()> superseded;          // whether there is a newer world; empty: never
-  std::string news;                          // a message for the user about this world
-};
 
 struct SessionResult {
   std::string metric_name;   // the first metric ("accuracy", "auc"); empty: none
@@ -65,10 +43,10 @@ struct SessionResult {
 // Not thread-safe, except RequestStop.
 class Session {
  public:
-  // Builds programs and plans. `config`, `mode`, `clock` and the objects that the options point to
-  // must outlive the session.
+  // Builds programs and plans. `config`, `clock` and the objects that the options point to must
+  // outlive the session.
   static StatusOr<std::unique_ptr<Session>> Make(const JobConfig& config, SessionOptions options,
-                                                 ModeDriver& mode, const Clock& clock);
+                                                 TrainingMode mode, const Clock& clock);
   ~Session();
 
   // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: there is a newer

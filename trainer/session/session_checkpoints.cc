@@ -2,49 +2,28 @@
 
 #include <utility>
 
+#include "common/base/require.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/job_changes.h"
+#include "trainer/modes/scope_state.h"
+#include "trainer/modes/table_checks.h"
 #include "trainer/monitoring/status_reporter.h"
 
 namespace tandem::trainer {
 
-Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
-                      const Program& program, Scope& scope, Device& host, std::string* notes) {
-  TD_RETURN_IF_ERROR(Initialize(program, config.seed(), scope));
-  if (config.model().parameters().empty()) return OkStatus();
-  const std::string path = InJobDir(options.job_dir, config.model().parameters());
-  TD_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors(path, host));
-  TD_RETURN_IF_ERROR(PutInto(file.tensors, path, scope));
-  for (const Op& op : program.ops) {
-    if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
-    return Unimplemented(
-        "%s: pservers make the rows of table \"%s\" themselves, when they are first asked for; "
-        "hint: a dense table (model argument sparse=0) takes values of a file",
-        path, op.inputs[0][0]);
-  }
-  size_t taken = 0;
-  for (const auto& [name, tensor] : file.tensors) taken += program.FindVar(name) != nullptr ? 1 : 0;
-  if (taken == 0)
-    return NotFound("%s: none of its tensors is a variable of the model [TD2105]", path);
-  std::string others;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
-    if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
-  }
-  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are taken%s\n", taken,
-                            file.tensors.size(), path,
-                            others.empty() ? "" : "; as the program says: " + others);
-  return OkStatus();
-}
-
-Status SendStateToRank0(ModeDriver& mode, const Program& program, Scope& scope, Device& host) {
-  if (!mode.state_is_spread()) return OkStatus();
-  TD_RETURN_IF_ERROR(mode.State(program, scope, host).status());
-  return mode.params_are_spread() ? mode.Params(program, scope, host).status() : OkStatus();
+Status SendStateToRank0(const TrainingMode& mode, const Program& program, Scope& scope,
+                        Device& host) {
+  const StateKeeper& state = *mode.state;
+  TD_REQUIRE(state.state_is_spread() || !state.params_are_spread());
+  if (!state.state_is_spread()) return OkStatus();
+  TD_RETURN_IF_ERROR(mode.state->State(program, scope, host).status());
+  if (!state.params_are_spread()) return OkStatus();
+  return mode.state->Params(program, scope, host).status();
 }
 
 SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
-                                       ModeDriver& mode, Device& host)
+                                       const TrainingMode& mode, Device& host)
     : config_(config),
       options_(options),
       mode_(mode),
@@ -72,8 +51,9 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   }
   TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
-  TD_RETURN_IF_ERROR(mode_.TakeTables(checkpoint.tables));
-  if (mode_.params_are_spread()) checkpoint.state.merge(checkpoint.params);
+  TD_RETURN_IF_ERROR(mode_.tables != nullptr ? mode_.tables->ReadFrom(checkpoint.tables)
+                                             : RefuseTableFile(checkpoint.tables));
+  if (mode_.state->params_are_spread()) checkpoint.state.merge(checkpoint.params);
   std::string changes = ChangesOfJob(checkpoint.job_config, options_.job_text);
   const auto steps_before = static_cast<int64_t>(checkpoint.epoch_steps);
   if (steps_before != 0 && steps_before != steps_per_epoch) {
@@ -90,8 +70,10 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
 // In gradient_merge the state is that of the last update; the steps since then run again.
 Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
                                 Scope& scope, const Warn& warn) {
-  if (const auto& strategy = config_.strategy(); strategy.gradient_merge())
+  TD_REQUIRE(steps_done >= 0 && steps_per_epoch > 0);
+  if (const auto& strategy = config_.strategy(); strategy.gradient_merge()) {
     steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();
+  }
   Checkpoint checkpoint;
   checkpoint.job = config_.name();
   checkpoint.step = static_cast<uint64_t>(steps_done);
@@ -100,9 +82,9 @@ Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, con
   checkpoint.epoch_steps = static_cast<uint64_t>(steps_per_epoch);
   checkpoint.seed = config_.seed();
   checkpoint.job_config = options_.job_text;
-  TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.State(program, scope, host_));
-  TD_ASSIGN_OR_RETURN(checkpoint.params, mode_.Params(program, scope, host_));
-  checkpoint.write_tables = mode_.table_writer();
+  TD_ASSIGN_OR_RETURN(checkpoint.state, mode_.state->State(program, scope, host_));
+  TD_ASSIGN_OR_RETURN(checkpoint.params, mode_.state->Params(program, scope, host_));
+  if (mode_.tables != nullptr) checkpoint.write_tables = mode_.tables->Writer();
   std::vector<std::string> warnings;
   TD_RETURN_IF_ERROR(store_.Save(checkpoint, &warnings));
   for (const std::string& warning : warnings) warn(warning);

@@ -9,19 +9,17 @@
 #include "kernels/graph/program.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/modes/mode.h"
-#include "trainer/session/session.h"
+#include "trainer/session/session_options.h"
+
+namespace tandem {
+class JobConfig;
+}  // namespace tandem
 
 namespace tandem::trainer {
 
-// Sets every parameter and state to its first value. The value is the tensor of the same name in
-// the file that model.parameters names; else the program's initial value. Adds notes for the user
-// to `notes`. NOT_FOUND: the file has no variable of the program. FAILED_PRECONDITION: a type or
-// shape differs. UNIMPLEMENTED: a table with rows that pservers make.
-Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
-                      const Program& program, Scope& scope, Device& host, std::string* notes);
-
 // The other ranks' part of a Save: sends rank 0 their shards of the state.
-Status SendStateToRank0(ModeDriver& mode, const Program& program, Scope& scope, Device& host);
+Status SendStateToRank0(const TrainingMode& mode, const Program& program, Scope& scope,
+                        Device& host);
 
 // Used on rank 0 only. Not thread-safe.
 class SessionCheckpoints {
@@ -35,8 +33,8 @@ class SessionCheckpoints {
 
   // Uses the directory that the job `config` names. All arguments must outlive this object; tensors
   // are read into memory of `host`.
-  SessionCheckpoints(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
-                     Device& host);
+  SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
+                     const TrainingMode& mode, Device& host);
 
   // Loads the newest checkpoint into `scope` and the mode. Step 0: there is no checkpoint; the
   // directory exists after the call. PERMISSION_DENIED: the directory is not writable.
@@ -51,7 +49,7 @@ class SessionCheckpoints {
  private:
   const JobConfig& config_;
   const SessionOptions& options_;
-  ModeDriver& mode_;
+  const TrainingMode& mode_;
   Device& host_;
   CheckpointStore store_;
 };

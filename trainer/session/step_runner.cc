@@ -2,19 +2,36 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "common/base/step_number.h"
+#include "kernels/graph/passes/distribute.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
+#include "trainer/modes/scope_state.h"
 #include "trainer/reader/dataset.h"
+#include "trainer/session/count_run.h"
 #include "trainer/session/dropout_offset.h"
-#include "trainer/session/session_checkpoints.h"
-#include "trainer/session/session_parts.h"
+#include "trainer/session/first_values.h"
+#include "trainer/session/plan_options.h"
 
 namespace tandem::trainer {
+namespace {
+
+// The point to which a failed step is rolled back. As StepRollback::Make.
+StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
+                                     Device& host) {
+  const DistributedStrategy& strategy = config.strategy();
+  const int64_t period =
+      strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
+  return StepRollback::Make(program, scope, period, period * strategy.batch_merge_repeats(), host);
+}
+
+}  // namespace
 
 StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
                                                        const SessionOptions& options,
-                                                       ModeDriver& mode, const Clock& clock) {
+                                                       const TrainingMode& mode,
+                                                       const Clock& clock) {
   std::unique_ptr<StepRunner> runner(new StepRunner(config, options, mode, clock));
   TD_RETURN_IF_ERROR(runner->OpenData());
   TD_ASSIGN_OR_RETURN(runner->schedule_,
@@ -25,7 +42,8 @@ StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
 }
 
 reader::ReadShare StepRunner::share() const {
-  const int each = mode_.sections();
+  const int each = mode_.sections;
+  TD_REQUIRE(each > 0);
   return {options_.global_batch, options_.rank.kind_size() / each,
           options_.rank.kind_rank() / each};
 }
@@ -60,7 +78,7 @@ Status StepRunner::BuildPlan() {
   plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
   if (!programs_.train.loss.empty()) plan_options.fetch.push_back(programs_.train.loss);
-  if (CommHandler* comm = mode_.comm()) comm_ = std::make_unique<CountingComm>(*comm);
+  if (mode_.training != nullptr) comm_ = std::make_unique<CountingComm>(*mode_.training);
   TD_ASSIGN_OR_RETURN(
       plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
   notes_ += plan_->notes();
@@ -70,11 +88,14 @@ Status StepRunner::BuildPlan() {
   NoteKernels();
   executor_ = std::make_unique<Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(feed_, BatchFeed::Make(config_, *plan_, *options_.train, *reader_, *place_));
-  if (leader() || mode_.evaluates()) {
-    evaluator_ = std::make_unique<Evaluator>(
-        programs_.forward, place_->backend, *scope_, options_.test, evaluation,
-        mode_.evaluation_comm(), PlacesOf(config_),
-        [this](const Program& bound) { return mode_.Evaluated(bound); });
+  if (mode_.evaluation_part != EvaluationPart::kNone) {
+    Evaluator::Part part;
+    if (mode_.evaluation_part == EvaluationPart::kSection) {
+      part = [this](const Program& bound) { return mode_.programs->EvaluatedPart(bound); };
+    }
+    evaluator_ =
+        std::make_unique<Evaluator>(programs_.forward, place_->backend, *scope_, options_.test,
+                                    evaluation, mode_.evaluation, PlacesOf(config_), part);
   }
   const std::string& profiles = config_.profile().dir();
   TD_ASSIGN_OR_RETURN(watch_,
@@ -83,13 +104,13 @@ Status StepRunner::BuildPlan() {
                                                  .job = config_.name(),
                                                  .rank = options_.rank.rank,
                                                  .threads = threads,
-                                                 .calls = mode_.rpc_log()},
+                                                 .calls = mode_.calls},
                                                 *plan_, place_->backend));
   return OkStatus();
 }
 
 void StepRunner::NoteKernels() {
-  if (conv_search_ != nullptr) notes_ += KeepSearched(*conv_search_, &searched_);
+  if (conv_search_ != nullptr) notes_ += SaveSearched(*conv_search_, &searched_);
   notes_ += code_->TakeNotes();
 }
 
@@ -102,8 +123,9 @@ Status StepRunner::Reset(int64_t step) {
 Status StepRunner::Feed(int part) {
   const Time begin = clock_.Now();
   TD_RETURN_IF_ERROR(feed_->Bring(part));
-  if (watch_.profiler())
+  if (watch_.profiler() != nullptr) {
     watch_.profiler()->Add("feed", executor_->steps_run(), begin, clock_.Now());
+  }
   return OkStatus();
 }
 
@@ -112,17 +134,20 @@ Status StepRunner::NextBatch(int64_t step) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const reader::Batch* const data,
                       feed_->Next(begin + std::chrono::minutes(10)));
-  if (data == nullptr)
+  if (data == nullptr) {
     return Internal("the data ended at step %d of %d", DisplayStep(step), steps_total_);
+  }
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);
-  if (watch_.profiler())
+  if (watch_.profiler() != nullptr) {
     watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
+  }
   TD_RETURN_IF_ERROR(SetScalar(*scope_, kStepWeightVar, static_cast<float>(data->weight)));
-  return mode_.BeginStep(step, schedule_->At(step));
+  return mode_.steps->BeginStep(step, schedule_->At(step));
 }
 
 StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
+  TD_REQUIRE(run.steps > 0 && run.first >= 0 && run.first + run.steps <= steps_total_);
   watch_.Observe(run.done, *executor_);
   const int parts = config_.strategy().batch_merge_repeats();
   const int64_t last = run.first + run.steps - 1;
@@ -134,9 +159,8 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
     if (part == 0) TD_RETURN_IF_ERROR(NextBatch(step));
     if (part > 0 && run.results && step == last) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
     TD_RETURN_IF_ERROR(Feed(part));
-    if (mode_.looks_ahead()) mode_.Foresee(feed_->LookAhead());
-    return PlaceDropout(*scope_, share(),
-                        {config_.seed(), step, part, parts, mode_.micro_batches()});
+    if (mode_.steps->looks_ahead()) mode_.steps->Foresee(feed_->LookAhead());
+    return PlaceDropout(*scope_, share(), {config_.seed(), step, part, parts, mode_.micro_batches});
   };
   wait_seconds_ = 0;
   const Time begin = clock_.Now();
@@ -159,10 +183,12 @@ Status StepRunner::AddResults(int parts, Ran* ran) {
 }
 
 StatusOr<std::optional<Evaluation>> StepRunner::Evaluate() {
+  TD_REQUIRE(evaluates());
   plan_->DropTemporaries();  // the evaluator has its own
-  TD_RETURN_IF_ERROR(mode_.Gather());
-  TD_ASSIGN_OR_RETURN(const int64_t batches, mode_.Tell(leader() ? evaluator_->batches() : 0));
-  if (!leader() && mode_.serves()) {
+  if (mode_.tables != nullptr) TD_RETURN_IF_ERROR(mode_.tables->Gather());
+  TD_ASSIGN_OR_RETURN(const int64_t batches,
+                      mode_.membership->ValueOfRank0(leader() ? evaluator_->batches() : 0));
+  if (mode_.evaluation_part == EvaluationPart::kServesCommunication) {
     TD_RETURN_IF_ERROR(evaluator_->Serve(batches));
     return std::optional<Evaluation>();
   }

@@ -20,10 +20,12 @@
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/session/batch_feed.h"
+#include "trainer/session/counting_comm.h"
 #include "trainer/session/evaluator.h"
 #include "trainer/session/programs.h"
 #include "trainer/session/run_counts.h"
-#include "trainer/session/session.h"
+#include "trainer/session/run_history.h"
+#include "trainer/session/session_options.h"
 #include "trainer/session/step_instrumentation.h"
 
 namespace tandem::trainer {
@@ -45,10 +47,10 @@ class StepRunner {
   // Opens the device and the data, builds programs and plan, and sets the first values of the
   // parameters. All arguments must outlive the runner.
   static StatusOr<std::unique_ptr<StepRunner>> Make(const JobConfig& config,
-                                                    const SessionOptions& options, ModeDriver& mode,
-                                                    const Clock& clock);
+                                                    const SessionOptions& options,
+                                                    const TrainingMode& mode, const Clock& clock);
   // The mode must release its device resources first.
-  ~StepRunner() { mode_.ReleaseDeviceResources(); }
+  ~StepRunner() { mode_.membership->ReleaseDeviceResources(); }
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
@@ -82,7 +84,7 @@ class StepRunner {
   StatusOr<std::optional<Evaluation>> Evaluate();
 
  private:
-  StepRunner(const JobConfig& config, const SessionOptions& options, ModeDriver& mode,
+  StepRunner(const JobConfig& config, const SessionOptions& options, const TrainingMode& mode,
              const Clock& clock)
       : config_(config), options_(options), mode_(mode), clock_(clock) {}
   Status OpenData();
@@ -96,7 +98,7 @@ class StepRunner {
 
   const JobConfig& config_;
   const SessionOptions& options_;
-  ModeDriver& mode_;
+  const TrainingMode& mode_;
   const Clock& clock_;
   CpuDevice host_;
   std::optional<JobDevice> place_;

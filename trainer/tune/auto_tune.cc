@@ -13,8 +13,8 @@
 #include "common/base/files.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
-#include "trainer/modes/mode_options.h"
-#include "trainer/session/programs.h"
+#include "trainer/modes/rank_world.h"
+#include "trainer/session/plan_options.h"
 #include "trainer/tune/tuner.h"
 
 namespace tandem::trainer {
@@ -80,23 +80,15 @@ Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable
 
 class TrialBarrier {
  public:
-  // Needs no communication if `world` has one rank.
-  static StatusOr<TrialBarrier> Meet(const ModeOptions& world) {
+  // Needs no communication if `common` has one rank.
+  static StatusOr<TrialBarrier> Meet(const CommonOptions& common, const WorldOptions& options) {
     TrialBarrier council;
-    if (world.ranks == 1) return council;
-    collective::WorldConfig config;
-    config.job = world.job;
-    config.rank = world.rank;
-    config.size = world.ranks;
-    config.secret = world.secret;
-    config.rendezvous = world.rendezvous;
-    config.listen_host = world.listen_host;
-    config.network_allowed = world.network_allowed;
-    config.timeout = world.start_timeout;
+    if (common.ranks == 1) return council;
     collective::HostCommunicatorConfig calls;
-    calls.operation_timeout = world.start_timeout + world.step_timeout;
+    calls.operation_timeout = common.start_timeout + common.step_timeout;
     TD_ASSIGN_OR_RETURN(council.ranks_,
-                        collective::Connect(config, calls, {collective::TransportKind::kTcp}));
+                        collective::Connect(WorldOf(common, options, nullptr), calls,
+                                            {collective::TransportKind::kTcp}));
     // No rank requests the trial's communicator before rank 0 has closed this one's listener.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
@@ -265,11 +257,11 @@ std::string ChoicePath(const AutoTuneContext& context, const JobConfig& job) {
 StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job, StopSwitch& stop,
                             const Clock& clock) {
   const RankInfo& rank = context.session.rank;
-  ModeOptions world;
+  TrialBarrier council;
   if (job.mode() == COLLECTIVE) {
-    TD_ASSIGN_OR_RETURN(world, ModeOptionsOf(job, rank, context.secrets.job));
+    TD_ASSIGN_OR_RETURN(council, TrialBarrier::Meet(CommonOptionsOf(job, rank, context.secrets),
+                                                    WorldOptionsOf(job, rank)));
   }
-  TD_ASSIGN_OR_RETURN(TrialBarrier council, TrialBarrier::Meet(world));
   const bool leader = rank.rank == 0;
   const std::string path = ChoicePath(context, job);
   if (!path.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "common/base/require.h"
 
 namespace tandem::trainer {
 namespace {
@@ -16,6 +17,7 @@ struct Candidate {
 };
 
 double Median(std::vector<double> values) {
+  TD_REQUIRE(!values.empty());
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
@@ -110,6 +112,7 @@ class Search {
 
 StatusOr<Settings> Tune(std::span<const Tunable> tunables, const Trial& trial,
                         const TunerOptions& options) {
+  TD_REQUIRE(options.rounds > 0 && options.tell != nullptr);
   return Search(trial, options).Run(tunables);
 }
 

@@ -24,8 +24,8 @@ enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };  // loopback
 struct KnobBench {
   const char* knob;     // its path from DistributedStrategy
   const char* changed;  // the value to compare with the default
-  // The value that must change: a name in RunCounts (trainer/session/run_counts.h), "loss" (of the
-  // last step), or "": only the time.
+  // The value that must change: a name of CountsByName (trainer/session/run_counts.h), "loss" (of
+  // the last step), or "": only the time.
   const char* counter;
   const char* network = "lenet";  // a name in BenchNetworks(); the user may choose another
   BenchLaunch launch = BenchLaunch::kLocal;

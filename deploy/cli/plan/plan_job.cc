@@ -1,7 +1,7 @@
 #include "deploy/cli/plan/plan_job.h"
 
 #include "deploy/cli/tools/program_stages.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/collective_mode.h"
 
 namespace tandem::deploy {
 namespace {
@@ -28,16 +28,16 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   const Program& program = history.points.back().second;
   PlanJob job;
   job.name = history.job;
-  job.carrier = history.mode.carrier;
-  job.by_model = history.mode.choose_by_model;
-  job.rule.tree_order = history.mode.tree_order;
-  job.rule.group = history.mode.group;
-  job.rule.form = history.mode.group_by_leaders ? collective::HierarchyForm::kLeaders
-                                                : collective::HierarchyForm::kShards;
+  const trainer::CollectiveOptions& options = history.collective;
+  job.carrier = options.world.transport;
+  job.by_model = options.choose_by_model;
+  job.rule.tree_order = options.tree_order;
+  job.rule.group = options.group;
+  job.rule.form = options.form;
   size_t computing = 0;
   for (const Op& op : program.ops) {
     if (op.type == "c_allreduce_sum") {
-      job.buckets.push_back(BucketOf(program, op, history.mode.half_communication));
+      job.buckets.push_back(BucketOf(program, op, options.common.half_communication));
       job.buckets.back().ready = static_cast<double>(computing);
     } else if (op.role != OpRole::kOptimize) {
       ++computing;

@@ -1,8 +1,9 @@
 #include "deploy/cli/tools/program_stages.h"
 
 #include "proto/job.pb.h"
-#include "trainer/modes/mode_options.h"
+#include "trainer/modes/make_mode.h"
 #include "trainer/reader/sampler.h"
+#include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
 
 namespace tandem::deploy {
@@ -24,9 +25,11 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   ProgramStages history;
-  TD_ASSIGN_OR_RETURN(history.mode, trainer::ModeOptionsOf(*job.config, rank, ""));
-  TD_ASSIGN_OR_RETURN(const auto mode, trainer::MakeMode(*job.config, history.mode));
-  const int each = mode->sections();
+  const trainer::CommonOptions common = trainer::CommonOptionsOf(*job.config, rank, {});
+  history.collective = trainer::CollectiveOptionsOf(*job.config, rank, common);
+  TD_ASSIGN_OR_RETURN(const trainer::TrainingMode mode,
+                      trainer::MakeMode(*job.config, rank, common));
+  const int each = mode.sections;
   const reader::BatchShare share =
       reader::ShareOf(static_cast<uint32_t>(global), static_cast<uint32_t>(rank.kind_rank() / each),
                       static_cast<uint32_t>(rank.kind_size() / each));
@@ -38,7 +41,7 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   };
   TD_ASSIGN_OR_RETURN(trainer::JobPrograms programs,
                       trainer::BuildPrograms(*job.config, trainer::JobDir(job_path), share.size,
-                                             global, *mode, keep));
+                                             global, mode, keep));
   history.passes = std::move(programs.passes);
   history.memory = trainer::MemoryOptionsOf(job.config->strategy());
   return history;

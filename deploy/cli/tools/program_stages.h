@@ -10,7 +10,7 @@
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/program.h"
 #include "trainer/job/job.h"
-#include "trainer/modes/mode.h"
+#include "trainer/modes/collective_mode.h"
 
 namespace tandem::deploy {
 
@@ -20,8 +20,8 @@ struct ProgramStages {
   // In order: "model", the passes, "autodiff", "distribute".
   std::vector<std::pair<std::string, Program>> points;
   std::vector<PassReport> passes;
-  MemoryOptions memory;  // the strategy's settings
-  trainer::ModeOptions mode;
+  MemoryOptions memory;                   // the strategy's settings
+  trainer::CollectiveOptions collective;  // for a job in collective mode
 };
 
 // Builds the programs of rank `rank` in the job's mode. There are `workers` workers, then

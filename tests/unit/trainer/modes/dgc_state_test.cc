@@ -62,13 +62,13 @@ TEST(DgcStateTest, TellsTheProgramWhatTheStepIs) {
     return values;
   };
   EXPECT_THAT(at(4), ElementsAre(1, 0, 0));
-  EXPECT_EQ(state.News(), "");
+  EXPECT_EQ(state.TakeMessage(), "");
   EXPECT_THAT(at(5), ElementsAre(0, 1, 1));
-  EXPECT_EQ(state.News(), "dgc: sparsity=0.5 at step 6");
+  EXPECT_EQ(state.TakeMessage(), "dgc: sparsity=0.5 at step 6");
   EXPECT_THAT(at(6), ElementsAre(0, 0, 1));
-  EXPECT_EQ(state.News(), "");
+  EXPECT_EQ(state.TakeMessage(), "");
   EXPECT_THAT(at(7), ElementsAre(0, 0, 1));
-  EXPECT_EQ(state.News(), "dgc: sparsity=0.75 at step 8");
+  EXPECT_EQ(state.TakeMessage(), "dgc: sparsity=0.75 at step 8");
   EXPECT_THAT(rank.Values(kDgcSparsityVar), ElementsAre(0.75f));
 }
 

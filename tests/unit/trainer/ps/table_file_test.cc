@@ -93,10 +93,10 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
   ASSERT_TRUE(read(whole).ok());
   uint64_t first = 0;
   std::copy_n(whole.data(), sizeof(first), reinterpret_cast<char*>(&first));
-  for (size_t cut = 1; cut < whole.size(); ++cut) {
-    const Status status = read(whole.substr(0, cut));
+  for (size_t length = 1; length < whole.size(); ++length) {
+    const Status status = read(whole.substr(0, length));
     // A file truncated between two records looks complete; only the manifest's SHA-256 reveals it.
-    EXPECT_TRUE(!status.ok() || cut >= first + sizeof(first)) << cut;
+    EXPECT_TRUE(!status.ok() || length >= first + sizeof(first)) << length;
   }
   EXPECT_FALSE(read(whole.substr(0, 20)).ok());
   EXPECT_FALSE(read("\xff\xff\xff\xff\xff\xff\xff\xff" + whole).ok());

@@ -1,0 +1,125 @@
+#include "trainer/modes/collective_comm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/base/require.h"
+#include "common/base/step_number.h"
+#include "trainer/modes/rank_world.h"
+
+namespace tandem::trainer {
+
+// A completed flight may launch the next one on any communicator. So all communicators must exist
+// until none does.
+void CollectiveComm::EndFlights() {
+  MutexLock lock(mu_);
+  if (busy_) communicators_.Abort(Cancelled("the mode was closed with communications pending"));
+  while (busy_) idle_.WaitUntil(mu_, Time::max());
+  DCHECK(waiting_.empty());
+}
+
+Status CollectiveComm::GiveMemory(CommBucket& bucket) {
+  if (!bucket.is_flat) return OkStatus();
+  const size_t bytes = bucket.count * SizeOf(bucket.dtype);
+  if (bucket.borrows) {
+    flats_.Reserve(bytes);
+    return OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(bucket.flat, CommunicatorOf(bucket).Allocate(bytes));
+  return OkStatus();
+}
+
+Status CollectiveComm::AllocateBuckets() {
+  for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
+  return OkStatus();
+}
+
+std::vector<ReducedBucket> CollectiveComm::Reduced() const {
+  std::vector<ReducedBucket> reduced;
+  for (const auto& bucket : buckets_) {
+    if (bucket->op != collective::CollectiveOp::kAllReduce) continue;
+    reduced.push_back({bucket->name, bucket->count * SizeOf(bucket->dtype)});
+  }
+  return reduced;
+}
+
+StatusOr<int> CollectiveComm::Register(const CommNode& node) {
+  TD_ASSIGN_OR_RETURN(auto bucket,
+                      CommBucket::Make(node, options_.common.rank, options_.common.ranks,
+                                       options_.common.half_communication));
+  bucket->index = buckets_.size();
+  if (!communicators_.empty()) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
+  buckets_.push_back(std::move(bucket));
+  return static_cast<int>(buckets_.size()) - 1;
+}
+
+void CollectiveComm::Start(int index, int64_t step, CommDone* done) {
+  TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
+  const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
+  // NCCL connects in the first operations, and CUDA loads code. Work that waits for the device then
+  // must not find kernels of different communicators on different ranks.
+  const bool first_of_devices = communicators_.between_devices() && step == first_step_;
+  const bool in_turn = options_.one_comm_at_a_time || first_of_devices;
+  // A single communicator runs its operations in sequence anyway.
+  if (!in_turn || communicators_.size() == 1) return Launch(flight, nullptr);
+  {
+    MutexLock lock(mu_);
+    waiting_.push_back(flight);
+    if (busy_) return;
+    busy_ = true;
+  }
+  LaunchNext();
+}
+
+void CollectiveComm::LaunchNext() {
+  Flight next;
+  {
+    MutexLock lock(mu_);
+    busy_ = !waiting_.empty();
+    if (!busy_) {
+      idle_.NotifyAll();
+      return;
+    }
+    next = waiting_.front();
+    waiting_.pop_front();
+  }
+  Launch(next, [this] { LaunchNext(); });
+}
+
+void CollectiveComm::Launch(const Flight& flight, std::function<void()> then) {
+  TD_REQUIRE(flight.bucket != nullptr && flight.done != nullptr);
+  CommBucket* bucket = flight.bucket;
+  const auto end = [this, bucket, flight, then = std::move(then)](const Status& status) {
+    if (bucket->borrows && bucket->flat != nullptr) flats_.Give(std::move(bucket->flat));
+    flight.done->Complete(
+        AsLostPeer(Annotate(status, absl::StrFormat("step %d", DisplayStep(flight.step)))));
+    if (then != nullptr) then();
+  };
+  if (bucket->is_flat && bucket->borrows) {
+    StatusOr<Buffer> flat = flats_.Take(CommunicatorOf(*bucket));
+    if (!flat.ok()) return end(flat.status());
+    bucket->flat = *std::move(flat);
+  }
+  const StatusOr<size_t> given = bucket->Gather();
+  if (!given.ok()) return end(given.status());
+  launched_max_ = std::max(launched_max_.load(), ++launched_);
+  waits_.Began();
+  bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
+  CommunicatorOf(*bucket)
+      .Start(bucket->Call(*given))
+      ->OnDone([this, bucket, count = *given, end](const Status& status) {
+        --launched_;
+        waits_.Ended();
+        end(status.ok() ? bucket->Scatter(count) : status);
+      });
+}
+
+void CollectiveComm::AddCounts(ModeCounts* counts) const {
+  counts->comm_at_once = static_cast<double>(launched_max_.load());
+  counts->comm_bytes = static_cast<double>(bytes_.load());
+  counts->comm_flat_bytes = static_cast<double>(flats_.bytes());
+}
+
+}  // namespace tandem::trainer

@@ -1,0 +1,78 @@
+// Carries the communication of collective mode's plan.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "kernels/exec/comm.h"
+#include "trainer/modes/allreduce_choice.h"
+#include "trainer/modes/collective_communicators.h"
+#include "trainer/modes/collective_mode.h"
+#include "trainer/modes/comm_bucket.h"
+#include "trainer/modes/flat_pool.h"
+#include "trainer/modes/mode_counts.h"
+#include "trainer/modes/rank_waits.h"
+
+namespace tandem::trainer {
+
+// Distributes the nodes over the communicators. With one_comm_at_a_time and several communicators,
+// a node starts when the previous one has ended, so that all ranks have the same order.
+class CollectiveComm final : public CommHandler {
+ public:
+  // All arguments must outlive this object. `communicators` must exist until EndFlights.
+  CollectiveComm(const CollectiveOptions& options, CollectiveCommunicators& communicators,
+                 RankWaits& waits)
+      : options_(options), communicators_(communicators), waits_(waits) {}
+
+  StatusOr<int> Register(const CommNode& node) override;
+  void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
+  Duration timeout() const override { return 2 * options_.common.step_timeout; }
+
+  // The buckets that are summed, for the choice of algorithms.
+  std::vector<ReducedBucket> Reduced() const;
+  // Allocates the buckets' memory of newly connected communicators.
+  Status AllocateBuckets();
+  // The first step of the job's run, in which NCCL connects.
+  void SetFirstStep(int64_t step) { first_step_ = step; }
+  // Aborts pending communications and waits until none is in flight.
+  void EndFlights() TD_EXCLUDES(mu_);
+  void AddCounts(ModeCounts* counts) const;
+
+ private:
+  // One communication that is in flight or waits for the previous one.
+  struct Flight {
+    CommBucket* bucket;
+    int64_t step;
+    CommDone* done;
+  };
+
+  collective::Communicator& CommunicatorOf(const CommBucket& bucket) const {
+    return communicators_.Numbered(bucket.borrows ? 0 : bucket.index);
+  }
+  Status GiveMemory(CommBucket& bucket);
+  // `then` is called after the flight itself has completed.
+  void Launch(const Flight& flight, std::function<void()> then);
+  void LaunchNext() TD_EXCLUDES(mu_);
+
+  const CollectiveOptions& options_;
+  CollectiveCommunicators& communicators_;
+  RankWaits& waits_;
+  int64_t first_step_ = -1;
+  std::vector<std::unique_ptr<CommBucket>> buckets_;
+  FlatPool flats_;                                      // for buckets that borrow their buffer
+  std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
+  std::atomic<int64_t> bytes_{0};                       // sent from this rank's buffers
+
+  // Used with one_comm_at_a_time and several communicators.
+  Mutex mu_;
+  CondVar idle_;
+  std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);
+  bool busy_ TD_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tandem::trainer

@@ -1,0 +1,61 @@
+// The communicators of a rank in collective mode.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/nccl/nccl_communicator.h"
+#include "common/tensor/device.h"
+#include "trainer/modes/allreduce_choice.h"
+#include "trainer/modes/collective_mode.h"
+
+namespace tandem::trainer {
+
+// Connects the communicators and checks that all ranks run the same job. Between devices a further
+// communicator connects their hosts. Not thread-safe, except Abort.
+class CollectiveCommunicators {
+ public:
+  // `options` must outlive this object. `connected`: communicators that need no Connect.
+  CollectiveCommunicators(const CollectiveOptions& options,
+                          std::vector<std::unique_ptr<collective::Communicator>> connected)
+      : options_(options), communicators_(std::move(connected)) {}
+
+  // Connects memory of `device` with that of the peers, within `timeout`. `reduced`: the buckets
+  // for which choose_by_model chooses algorithms. FAILED_PRECONDITION: a rank runs another job.
+  // REQUIRES: empty().
+  Status Connect(Device& device, Duration timeout, const std::function<bool()>& stop,
+                 const std::vector<ReducedBucket>& reduced);
+  // ABORTED: a rank is of another version of the world.
+  Status AgreeOnWorld();
+  // Disconnects. The communicator of hosts remains between devices.
+  void Clear() { communicators_.clear(); }
+  void Abort(const Status& why);
+
+  bool empty() const { return communicators_.empty(); }
+  size_t size() const { return communicators_.size(); }
+  bool between_devices() const { return control_ != nullptr; }
+  // The communicator for this rank's host memory. REQUIRES: Connect succeeded.
+  collective::Communicator& hosts() const;
+  // Communicator `i` modulo size(). REQUIRES: !empty().
+  collective::Communicator& Numbered(size_t i) const;
+
+ private:
+  Status ConnectHosts(const collective::WorldConfig& world,
+                      const std::vector<ReducedBucket>& reduced);
+  Status ConnectDevices(Device& device, const collective::WorldConfig& world);
+  Status AgreeOnJob();
+  // The process of a rank as the launcher names it.
+  std::string Process(int rank) const;
+
+  const CollectiveOptions& options_;
+  // Used with devices. Connects their hosts and outlives the device communicators.
+  collective::NcclLibrary nccl_{};
+  std::unique_ptr<collective::Communicator> control_;
+  std::vector<std::unique_ptr<collective::Communicator>> communicators_;
+};
+
+}  // namespace tandem::trainer

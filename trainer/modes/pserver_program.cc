@@ -1,0 +1,47 @@
+#include "trainer/modes/pserver_program.h"
+
+#include <algorithm>
+
+#include "kernels/graph/passes/distribute.h"
+#include "trainer/modes/gradient_groups.h"
+
+namespace tandem::trainer {
+
+Status PserverProgram::Distribute(Program& program, const std::vector<ParamGrad>& given) {
+  TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.common.optimizer));
+  if (reach_ == UpdateScope::kAll && !options_.geo()) {
+    return Unimplemented(
+        "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
+        "apart: use clip_norm, or mode collective");
+  }
+  std::vector<ParamGrad> dense = given;
+  if (!options_.geo()) {
+    TD_ASSIGN_OR_RETURN(tables_, PsTables::Take(program, options_.common.optimizer,
+                                                options_.common.leader(), dense));
+  }
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    const bool trained = std::any_of(dense.begin(), dense.end(), [var](const ParamGrad& pair) {
+      return pair.param == var->name;
+    });
+    if (trained) params_.push_back(var->name);
+  }
+  if (options_.geo()) {
+    TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, given));
+    return AppendGeoExchange(program, params_);
+  }
+  TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads,
+                      DensifyGradients(program, dense, options_.common));
+  for (ParamGrad& pair : grads) {  // pservers store f32
+    TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
+  }
+  return AppendPushPull(program, grads);
+}
+
+// Evaluation reads the rows as of the last step (sync), or the current rows.
+Status PserverProgram::DistributeForward(Program& program) {
+  if (options_.geo()) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const auto tables, DistributedTables(program));
+  return PrefetchTables(program, tables);
+}
+
+}  // namespace tandem::trainer

@@ -1,0 +1,39 @@
+// Inserts the operators of pserver mode into a rank's programs, and records what the pservers
+// store.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/graph/autodiff.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/program.h"
+#include "trainer/modes/mode.h"
+#include "trainer/modes/pserver_mode.h"
+#include "trainer/ps/ps_tables.h"
+
+namespace tandem::trainer {
+
+class PserverProgram final : public ProgramShaper {
+ public:
+  // `options` must outlive this object.
+  explicit PserverProgram(const PserverOptions& options) : options_(options) {}
+
+  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
+  Status DistributeForward(Program& program) override;
+
+  // Whether an update needs values of the whole parameter. Valid after Distribute, as is all below.
+  bool whole_params() const { return reach_ != UpdateScope::kElement && !options_.geo(); }
+  // Trained parameters except tables, in program order.
+  const std::vector<std::string>& params() const { return params_; }
+  PsTables& tables() { return tables_; }
+  const PsTables& tables() const { return tables_; }
+
+ private:
+  const PserverOptions& options_;
+  UpdateScope reach_ = UpdateScope::kElement;
+  std::vector<std::string> params_;
+  PsTables tables_;
+};
+
+}  // namespace tandem::trainer

@@ -1,0 +1,60 @@
+#include "trainer/modes/rank_world.h"
+
+#include "common/base/require.h"
+#include "proto/job.pb.h"
+
+namespace tandem::trainer {
+namespace {
+
+collective::TransportKind TransportKindOf(DistributedStrategy::CollectiveTransport transport) {
+  switch (transport) {
+    case DistributedStrategy::Auto:
+      return collective::TransportKind::kAuto;
+    case DistributedStrategy::Tcp:
+      return collective::TransportKind::kTcp;
+    case DistributedStrategy::Shm:
+      return collective::TransportKind::kSharedMemory;
+  }
+  return collective::TransportKind::kAuto;
+}
+
+}  // namespace
+
+WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank) {
+  return {.rendezvous = rank.rendezvous,
+          .listen_host = rank.listen_host,
+          .network_allowed = rank.network_allowed,
+          .transport = TransportKindOf(config.strategy().collective_transport())};
+}
+
+collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,
+                                const std::function<bool()>& stop) {
+  TD_REQUIRE(common.rank >= 0 && common.rank < common.ranks);
+  collective::WorldConfig world;
+  world.job = common.job;
+  world.rank = common.rank;
+  world.size = common.ranks;
+  world.secret = common.secrets.job;
+  world.rendezvous = options.rendezvous;
+  world.listen_host = options.listen_host;
+  world.network_allowed = options.network_allowed;
+  world.timeout = common.start_timeout;
+  world.stop = stop;
+  return world;
+}
+
+Status AsLostPeer(const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return status;
+  return Aborted("%s", std::string(status.message()));
+}
+
+StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience) {
+  int32_t any = mine ? 1 : 0;
+  TD_RETURN_IF_ERROR(AsLostPeer(
+      communicator
+          .AllReduce(&any, &any, 1, DType::kI32, ReduceOp::kMax, {.what = "whether to stop"})
+          ->Wait(SteadyNow() + patience)));
+  return any != 0;
+}
+
+}  // namespace tandem::trainer

@@ -1,0 +1,37 @@
+// Values of a scope: scalars that a trainer sets before steps, and the parameters and state of a
+// checkpoint.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "kernels/exec/plan.h"
+#include "kernels/exec/scope.h"
+#include "kernels/graph/optimizer.h"
+#include "kernels/graph/program.h"
+#include "trainer/files/safetensors.h"
+
+namespace tandem::trainer {
+
+// Sets a state variable of one f32 if the program has it.
+Status SetScalar(Scope& scope, const char* var, float value);
+// Returns the value of `tensor`, one f32 on the scope's device.
+StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor);
+// Returns the value of a plan's variable of one f32.
+StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var);
+inline Status SetLearningRate(Scope& scope, float learning_rate) {
+  return SetScalar(scope, kLearningRateVar, learning_rate);
+}
+
+// Returns the parameters of `program`, each of which the scope has. Parameters on the CPU share the
+// scope's memory; others are copied to memory of `host`.
+StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);
+// Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
+StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
+// Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped:
+// the mode stores these slots elsewhere. FAILED_PRECONDITION (names `dir`): a tensor has another
+// shape or type.
+Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
+
+}  // namespace tandem::trainer

@@ -1,0 +1,62 @@
+// A mode of two: tables on pservers, and dense parameters on the ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/modes/mode.h"
+#include "trainer/modes/push_before_reduce_comm.h"
+
+namespace tandem::trainer {
+
+// Joins the membership, the state and the steps of both modes. The tables come first, but the dense
+// parameters decide about stopping and recovery. Not thread-safe, except WaitedSeconds.
+class TablesAndDense final : public Membership, public StateKeeper, public StepHooks {
+ public:
+  struct Options {
+    bool leader = false;  // this is rank 0
+    bool sync = true;     // the servers apply gradients once per step
+  };
+
+  // `push_first`: orders the communication if lost ranks can return, else nullptr. It must outlive
+  // this object.
+  TablesAndDense(Options options, TrainingMode tables, TrainingMode dense,
+                 PushBeforeReduceComm* push_first);
+
+  const TrainingMode& tables() const { return tables_; }
+  const TrainingMode& dense() const { return dense_; }
+
+  // FAILED_PRECONDITION: the tables and the dense parameters precede different steps. In sync mode
+  // the tables may be one step ahead.
+  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
+                         const Stop& stop) override;
+  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
+                            const Stop& stop) override;
+  StatusOr<bool> Stopping(bool mine) override { return dense_.membership->Stopping(mine); }
+  StatusOr<int64_t> ValueOfRank0(int64_t value) override {
+    return dense_.membership->ValueOfRank0(value);
+  }
+  std::vector<double> WaitedSeconds() const override { return dense_.membership->WaitedSeconds(); }
+  Status Finish() override;
+  void Abort(const Status& why) override;
+  void ReleaseDeviceResources() override { dense_.membership->ReleaseDeviceResources(); }
+
+  bool state_is_spread() const override { return dense_.state->state_is_spread(); }
+  bool params_are_spread() const override { return dense_.state->params_are_spread(); }
+  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
+  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+
+  Status BeginStep(int64_t step, float learning_rate) override;
+  std::string TakeMessage(int64_t step) override { return dense_.steps->TakeMessage(step); }
+  void AddCounts(ModeCounts* counts) const override;
+
+ private:
+  Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
+
+  const Options options_;
+  Scope* scope_ = nullptr;  // set by Join
+  PushBeforeReduceComm* const push_first_;
+  const TrainingMode tables_, dense_;
+};
+
+}  // namespace tandem::trainer

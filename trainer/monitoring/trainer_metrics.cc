@@ -1,0 +1,45 @@
+#include "trainer/monitoring/trainer_metrics.h"
+
+#include <vector>
+
+namespace tandem::trainer {
+namespace {
+
+// Bounds from 0.1 ms to 100 s.
+const std::vector<double>& StepBounds() {
+  static const std::vector<double> bounds = {1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1,
+                                             0.3,  1,    3,    10,   30,   100};
+  return bounds;
+}
+
+}  // namespace
+
+TrainerMetrics::TrainerMetrics(Metrics& metrics)
+    : steps_total(metrics.GetCounter("tandem_steps_total", "Training steps run")),
+      repeated_total(
+          metrics.GetCounter("tandem_repeated_steps_total",
+                             "Of these, steps that the job had done before all of its ranks died")),
+      samples_total(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
+      data_wait_total(
+          metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
+      comm_total(metrics.GetCounter("tandem_comm_seconds_total",
+                                    "Time with communication of a step under way")),
+      comm_exposed_total(
+          metrics.GetCounter("tandem_comm_exposed_seconds_total",
+                             "Of it, the time in which the step did nothing but wait for it")),
+      ranks(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
+      step(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
+      steps_wanted(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
+      loss(metrics.GetGauge("tandem_loss",
+                            "Training loss when last reported, of this rank's share of the batch")),
+      eval_loss(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
+      eval_metric(metrics.GetGauge("tandem_eval_metric", "First metric of the last evaluation")),
+      checkpoint_step(metrics.GetGauge("tandem_checkpoint_step", "Step of the last checkpoint")),
+      checkpoint_time(metrics.GetGauge("tandem_checkpoint_timestamp_seconds",
+                                       "When the last checkpoint was written, in Unix time; 0: "
+                                       "never")),
+      batches_ready(
+          metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
+      step_seconds(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
+
+}  // namespace tandem::trainer

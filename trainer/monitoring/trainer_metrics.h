@@ -1,0 +1,30 @@
+// The metrics of a trainer (docs/reference/metrics.md).
+#pragma once
+
+#include "common/base/metrics.h"
+
+namespace tandem::trainer {
+
+// References to the metrics in a registry, which must outlive this object.
+struct TrainerMetrics {
+  explicit TrainerMetrics(Metrics& metrics);
+
+  Counter& steps_total;
+  Counter& repeated_total;
+  Counter& samples_total;
+  Counter& data_wait_total;
+  Counter& comm_total;
+  Counter& comm_exposed_total;
+  Gauge& ranks;
+  Gauge& step;
+  Gauge& steps_wanted;
+  Gauge& loss;
+  Gauge& eval_loss;
+  Gauge& eval_metric;
+  Gauge& checkpoint_step;
+  Gauge& checkpoint_time;
+  Gauge& batches_ready;
+  Histogram& step_seconds;
+};
+
+}  // namespace tandem::trainer

@@ -1,0 +1,47 @@
+// The curves of a training run: loss, metric and speed over the steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/http/status_page.h"
+
+namespace tandem::trainer {
+
+// A curve of bounded size. If it is full, it drops every second point, and from then on keeps every
+// second new point. It always has the newest point.
+class Curve {
+ public:
+  static constexpr size_t kPointsMax = 1024;
+  void Add(double x, double y);
+  std::vector<std::pair<double, double>> Points() const;
+
+ private:
+  std::vector<std::pair<double, double>> points_;
+  std::pair<double, double> newest_;
+  uint64_t added_ = 0, stride_ = 1;
+};
+
+// Not thread-safe.
+class TrainingCurves {
+ public:
+  // Adds the steps of a run, which took `seconds` without waiting for data.
+  void AddRun(int64_t steps, double seconds);
+  // Adds loss and metric of the training step `x`. Returns the samples per second of the steps
+  // since the previous call; nullopt: there were none.
+  std::optional<double> AddLoss(double x, double loss, double metric, int64_t samples_per_step);
+  void AddEvaluation(double x, double metric) { evaluations_.Add(x, metric); }
+  // All curves with their names. `metric`: name of the metric; "": none.
+  std::vector<http::StatusSeries> Series(const std::string& metric) const;
+
+ private:
+  Curve losses_, metrics_, speeds_, evaluations_;
+  int64_t steps_ = 0;   // since the last point of the curve of speeds
+  double seconds_ = 0;  // duration of these steps
+};
+
+}  // namespace tandem::trainer

@@ -1,0 +1,30 @@
+// Counts the parts and the events of a session.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/exec/executor.h"
+#include "trainer/modes/mode.h"
+#include "trainer/session/counting_comm.h"
+#include "trainer/session/programs.h"
+#include "trainer/session/run_counts.h"
+#include "trainer/session/run_history.h"
+
+namespace tandem::trainer {
+
+// The parts of a session after its last step.
+struct RunParts {
+  const JobPrograms& programs;
+  const Plan& plan;
+  const Executor& executor;
+  const Scope& scope;
+  const RunHistory& history;
+  const CountingComm* comm;  // nullptr: the mode has no communication
+  const TrainingMode& mode;
+  int64_t feed_bytes;
+  const Backend& backend;  // the plan's
+  bool tensor_op_math;     // KernelSettings::tensor_op_math
+};
+RunCounts CountsOf(const RunParts& parts);
+
+}  // namespace tandem::trainer

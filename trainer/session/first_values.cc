@@ -1,0 +1,40 @@
+#include "trainer/session/first_values.h"
+
+#include "absl/strings/str_format.h"
+#include "proto/job.pb.h"
+#include "trainer/files/safetensors.h"
+#include "trainer/job/job.h"
+#include "trainer/modes/scope_state.h"
+
+namespace tandem::trainer {
+
+Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
+                      const Program& program, Scope& scope, Device& host, std::string* notes) {
+  TD_RETURN_IF_ERROR(Initialize(program, config.seed(), scope));
+  if (config.model().parameters().empty()) return OkStatus();
+  const std::string path = InJobDir(options.job_dir, config.model().parameters());
+  TD_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors(path, host));
+  TD_RETURN_IF_ERROR(PutInto(file.tensors, path, scope));
+  for (const Op& op : program.ops) {
+    if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
+    return Unimplemented(
+        "%s: pservers make the rows of table \"%s\" themselves, when they are first asked for; "
+        "hint: a dense table (model argument sparse=0) takes values of a file",
+        path, op.inputs[0][0]);
+  }
+  size_t taken = 0;
+  for (const auto& [name, tensor] : file.tensors) taken += program.FindVar(name) != nullptr ? 1 : 0;
+  if (taken == 0) {
+    return NotFound("%s: none of its tensors is a variable of the model [TD2105]", path);
+  }
+  std::string others;
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+    if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
+  }
+  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are taken%s\n", taken,
+                            file.tensors.size(), path,
+                            others.empty() ? "" : "; as the program says: " + others);
+  return OkStatus();
+}
+
+}  // namespace tandem::trainer

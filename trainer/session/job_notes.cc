@@ -1,0 +1,30 @@
+#include "trainer/session/job_notes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "proto/job.pb.h"
+#include "trainer/job/job.h"
+
+namespace tandem::trainer {
+
+std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores) {
+  const DistributedStrategy& strategy = config.strategy();
+  if (!strategy.deterministic() || config.threads() > 0 || PlacesOf(config) > 1) return "";
+  const int own = cores / std::max(1, rank.local_size);
+  int places = 1;  // a power of two, as the parts are
+  while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
+  if (places == 1) return "";
+  return absl::StrFormat(
+      "deterministic: kernels use one thread of %d cores; --cpu_num=%d uses %d, with the same "
+      "bits\n",
+      own, places, places);
+}
+
+std::string ShareNote(const JobConfig& config, int workers) {
+  if (config.strategy().pipeline() || workers * PlacesOf(config) == 1) return "";
+  return "loss and metrics of steps are of the first rank's share of each batch; those of "
+         "evaluations are of all test data\n";
+}
+
+}  // namespace tandem::trainer

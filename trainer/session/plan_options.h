@@ -1,0 +1,40 @@
+// The options of a job's plan, and reports about the plan for the user.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "kernels/exec/plan.h"
+#include "kernels/ops/conv/conv_search.h"
+#include "trainer/job/rank_env.h"
+
+namespace tandem {
+class DistributedStrategy;
+class JobConfig;
+}  // namespace tandem
+
+namespace tandem::trainer {
+
+// Kernel threads of one rank: the job's setting, else the rank's share of this host's cores.
+int ThreadsOf(const JobConfig& config, const RankInfo& rank);
+
+// The plan options of the job: kernel threads, use of oneDNN. NOT_FOUND: mkldnn_enabled_op_types
+// has an unknown operator type; the message names it.
+StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
+
+// The options from enable_inplace, memory_optimize and eager_delete_tensor_gb.
+MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
+// A report about a plan's memory, order and algorithms, with lines only for the knobs that are set.
+std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
+
+// The search of cudnn_exhaustive_search, with the content of its file; nullptr: no search. `place`:
+// the device of the job. Adds notes for the user to `notes`, one per line.
+std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
+                                         const Place& place, std::string* notes);
+
+// Saves the results of `search`, for other sessions too, if it has more than `*saved` problems.
+// Returns notes for the user, one per line.
+std::string SaveSearched(ConvSearch& search, int64_t* saved);
+
+}  // namespace tandem::trainer
