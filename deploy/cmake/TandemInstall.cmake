@@ -36,7 +36,7 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FIL
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
 install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_placement
-    tandem_shm_rpc tandem_shm tandem_codec tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto
+    tandem_shm_rpc tandem_shm tandem_codec tandem_rpc tandem_tensor tandem_base tandem_grpc tandem_proto tandem_tables
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # Installs pserver/client/client.h and the headers that it includes, and no others of the installed
 # libraries.
