@@ -3,7 +3,7 @@
 
 #include "common/base/status.h"
 #include "kernels/exec/plan.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "kernels/graph/program.h"
 #include "trainer/job/rank_env.h"
 #include "trainer/modes/mode.h"
