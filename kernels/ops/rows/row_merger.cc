@@ -19,7 +19,7 @@ constexpr int64_t kDigits = int64_t{1} << kDigitBits;
 RowMerger::RowMerger(int64_t count, int64_t height, int64_t dim, int parts)
     : count_(count), height_(height), dim_(dim), parts_(parts) {
   TD_REQUIRE(count >= 0 && count < int64_t{1} << 32);
-  TD_REQUIRE(height >= 1 && height < int64_t{1} << 32);
+  TD_REQUIRE(height >= 0 && height < int64_t{1} << 32);
   TD_REQUIRE(dim >= 0 && parts >= 1);
 }
 

@@ -153,7 +153,7 @@ StatusOr<Kernel> PrepareCompress(const OpView& view, const PrepareContext& ctx) 
       .capacity = view.attr<int64_t>("capacity"),
       .parts = {}};
   state.parts.resize(static_cast<size_t>(PartsFor(ctx.threads, 4 * state.n)));
-  TD_REQUIRE(state.capacity >= 1 && !state.parts.empty());
+  TD_REQUIRE(state.capacity >= std::min<int64_t>(state.n, 1) && !state.parts.empty());
   return MakeKernel<CompressState, RunCompress>(std::move(state));
 }
 
