@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collective/status_copy.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 

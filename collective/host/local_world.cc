@@ -7,6 +7,8 @@
 #include <random>
 #include <thread>
 
+#include "collective/status_copy.h"
+
 namespace tandem::collective {
 
 StatusOr<Fd> BindLoopbackSocket(int* port) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collective/communicator.h"
-#include "collective/transport/transport.h"
+#include "collective/status_copy.h"
 #include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
 

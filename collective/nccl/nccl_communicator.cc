@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collective/host/work_impl.h"
+#include "collective/status_copy.h"
 #include "common/base/bounded_queue.h"
 #include "common/base/runner.h"
 

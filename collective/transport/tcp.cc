@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "collective/rendezvous/handshake.h"
+#include "collective/status_copy.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/runner.h"

@@ -11,13 +11,6 @@
 
 namespace tandem::collective {
 
-// Returns an equal status that shares no memory with `status`. Copies of a Status share a reference
-// count inside a library without thread sanitizer instrumentation. Use this for every status that
-// crosses threads here.
-inline Status OwnCopy(const Status& status) {
-  return status.ok() ? OkStatus() : Status(status.code(), status.message());
-}
-
 // TrySend, TryRecv and Wait are for one thread (the communication thread); Abort and all other
 // functions are thread-safe. After the first failure, of any peer, every call returns that failure.
 class Transport {

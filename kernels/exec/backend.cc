@@ -96,7 +96,7 @@ StatusOr<DeviceProperties> Backend::Properties(int index) const {
 std::span<const KernelImpl> Backend::Find(std::string_view op) const {
   if (module_ == nullptr) {
     const OpDef* def = FindOp(op);
-    return def == nullptr ? std::span<const KernelImpl>() : def->cpu;
+    return def == nullptr ? std::span<const KernelImpl>() : def->cpu_kernels();
   }
   for (const KernelRegistration& row : module_->kernels()) {
     if (op == row.op) return row.impls;

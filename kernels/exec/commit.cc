@@ -1,5 +1,7 @@
 #include "kernels/exec/commit.h"
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 std::set<std::string> CopiedTables(const Program& program) {
@@ -28,6 +30,7 @@ Commit FindCommit(const Program& program) {
     if (FindOp(program.ops[i].type)->is_comm) commit.op = i + 1;
   }
   while (commit.op < n && lasting(program.ops[commit.op]).empty()) ++commit.op;
+  TD_REQUIRE(commit.op >= 0 && commit.op <= n);
   std::set<std::string> early, late, received;
   for (int i = 0; i < n; ++i) {
     const Op& op = program.ops[i];

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/require.h"
 #include "common/base/runner.h"
 
 namespace tandem {
@@ -21,6 +22,7 @@ void Pause() {
 }  // namespace
 
 Dataflow::Dataflow(const StepGraph& graph, int threads) : graph_(graph) {
+  TD_REQUIRE(threads >= 1 && graph.followers.size() == graph.waits_for.size());
   for (int t = 1; t < threads; ++t) {
     threads_.emplace_back([this, t] {
       SetThreadName(absl::StrCat("dataflow-", t));
@@ -46,11 +48,13 @@ void Dataflow::AddReady(int step) {
 
 void Dataflow::AfterStep(int step, const Status& status) {
   --running_;
+  TD_REQUIRE(running_ >= 0);
   if (!status.ok() && (failure_.step < 0 || step < failure_.step)) failure_ = {step, status};
   if (failure_.step >= 0) {
     ready_.clear();
   } else {
     for (const int follower : graph_.followers[static_cast<size_t>(step)]) {
+      TD_REQUIRE(follower > step && waits_for_[static_cast<size_t>(follower)] > 0);
       if (--waits_for_[static_cast<size_t>(follower)] == 0) AddReady(follower);
     }
   }
@@ -60,6 +64,7 @@ void Dataflow::AfterStep(int step, const Status& status) {
 }
 
 void Dataflow::RunReady(int thread) {
+  TD_REQUIRE(!ready_.empty() && run_ != nullptr);
   std::pop_heap(ready_.begin(), ready_.end(), std::greater<>());
   const int step = ready_.back();
   ready_.pop_back();
@@ -100,6 +105,7 @@ void Dataflow::Serve(int thread) {
 Dataflow::Failure Dataflow::Run(const RunStep& run) {
   MutexLock lock(mu_);
   run_ = &run;
+  TD_REQUIRE(running_ == 0 && ready_.empty());
   failure_ = {};
   waits_for_ = graph_.waits_for;
   for (size_t step = 0; step < waits_for_.size(); ++step) {

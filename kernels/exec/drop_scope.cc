@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -27,6 +28,8 @@ std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
     const auto at = reinterpret_cast<uintptr_t>(from);
     std::byte* const begin = from + (page - at % page) % page;
     std::byte* const end = piece.data() - reinterpret_cast<uintptr_t>(piece.data()) % page;
+    TD_REQUIRE(piece.data() >= arena.data());
+    TD_REQUIRE(piece.data() + piece.size() <= arena.data() + arena.size());
     if (begin < end) pieces.emplace_back(begin, end);
     from = std::max(from, piece.data() + piece.size());
   }
@@ -34,10 +37,13 @@ std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
 }
 
 void GiveBack(std::span<std::byte> pages) {
+  TD_REQUIRE(reinterpret_cast<uintptr_t>(pages.data()) % PageBytes() == 0);
+  TD_REQUIRE(pages.size() % PageBytes() == 0);
   PCHECK(madvise(pages.data(), pages.size(), MADV_DONTNEED) == 0);
 }
 
 size_t ResidentBytes(std::span<std::byte> pages) {
+  TD_REQUIRE(reinterpret_cast<uintptr_t>(pages.data()) % PageBytes() == 0);
   const size_t page = PageBytes();
   std::vector<unsigned char> resident((pages.size() + page - 1) / page);
   PCHECK(mincore(pages.data(), pages.size(), resident.data()) == 0);

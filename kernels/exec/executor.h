@@ -104,7 +104,7 @@ class Executor {
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread, in program order
   RunningComms comms_;
   LoopThreads loops_;
-  const int loop_threads_;  // of the loops to keep apart; 1: none, because steps run concurrently
+  const int loop_threads_;  // threads of a loop to keep apart; 1: none, steps run concurrently
   Mutex observing_;
   ExecObserver* observer_ = nullptr;
   // On a device: the condition that the previous piece copied to the host, and its meaning.

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -28,6 +29,7 @@ std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps
     if (!goes_on) pieces.push_back({i, i});
     pieces.back().end = i + 1;
     pieces.back().worth_graph = goes_on;
+    TD_REQUIRE(steps[i].run == nullptr || steps[i].comm_start < 0);
   }
   return pieces;
 }

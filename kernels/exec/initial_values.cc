@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/require.h"
 #include "common/base/rng.h"
 #include "kernels/ops/cpu/math_loops.h"
 
@@ -54,11 +55,13 @@ InitialValues::InitialValues(const std::string& name, const Init& init, const Sh
 }
 
 void InitialValues::Fill(int64_t offset, std::span<float> out) const {
+  TD_REQUIRE(offset >= 0);
   const auto begin = static_cast<uint64_t>(offset);
   FillRows({&begin, 1}, static_cast<int64_t>(out.size()), out.data());
 }
 
 void InitialValues::FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const {
+  TD_REQUIRE(n >= 0 && (out != nullptr || n == 0 || offsets.empty()));
   switch (kind_) {
     case Init::kConstant:
       return void(

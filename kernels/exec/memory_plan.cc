@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -44,6 +45,7 @@ class MemoryPlanner {
 };
 
 void MemoryPlanner::Extend(const std::string& name, int at) {
+  TD_REQUIRE(at >= 0 && at <= end_);
   const Var* var = program_.FindVar(name);
   if (var == nullptr || var->kind != VarKind::kTemp) return;
   const auto [it, added] = index_.try_emplace(name, lives_.size());
@@ -60,6 +62,7 @@ Status MemoryPlanner::FindLives(const std::vector<std::string>& fetch) {
     ForEachMemoryRead(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
   }
   for (const Flight& flight : flights_) {
+    TD_REQUIRE(flight.start >= 0 && flight.start < flight.wait && flight.wait <= end_);
     const Op& op = program_.ops[flight.start];
     ForEachRead(op, [&](const std::string& v) { Extend(v, flight.wait); });
     ForEachWrite(op, [&](const std::string& v) { Extend(v, flight.wait); });
@@ -69,11 +72,13 @@ Status MemoryPlanner::FindLives(const std::vector<std::string>& fetch) {
     Extend(name, end_);
   }
   replaced_.resize(lives_.size());
+  TD_REQUIRE(names_.size() == lives_.size() && index_.size() == lives_.size());
   std::iota(replaced_.begin(), replaced_.end(), size_t{0});
   return OkStatus();
 }
 
 size_t MemoryPlanner::BlockOf(size_t var) const {
+  TD_REQUIRE(var < replaced_.size());
   while (replaced_[var] != var) var = replaced_[var];
   return var;
 }
@@ -154,9 +159,11 @@ MemoryPlan MemoryPlanner::Pack() {
   for (size_t v = 0; v < lives_.size(); ++v) {
     Lifetime& block = blocks[place[BlockOf(v)]];
     block.last = std::max(block.last, lives_[v].last);
+    TD_REQUIRE(block.bytes == lives_[v].bytes && block.first <= lives_[v].first);
   }
   plan_.bytes_min = LargestLiveSum(blocks);
   const Packing packing = PackArena(UntilFreed(blocks));
+  TD_REQUIRE(packing.offsets.size() == blocks.size() && packing.bytes >= plan_.bytes_min);
   plan_.bytes = packing.bytes;
   plan_.order = packing.order;
   for (size_t v = 0; v < lives_.size(); ++v) {
@@ -195,6 +202,7 @@ std::vector<Flight> FindCommIntervals(const Program& program) {
       if (touches) break;
     }
     flights.push_back({i, wait});
+    TD_REQUIRE(wait > i && wait <= n);
   }
   return flights;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "common/base/require.h"
 #include "common/tensor/device.h"
 
 namespace tandem {
@@ -23,6 +24,7 @@ size_t Aligned(size_t bytes) {
 std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   std::map<int, int64_t> change;
   for (const Lifetime& life : lifetimes) {
+    TD_REQUIRE(life.first <= life.last);
     change[life.first] += static_cast<int64_t>(Aligned(life.bytes));
     change[life.last + 1] -= static_cast<int64_t>(Aligned(life.bytes));
   }
@@ -101,9 +103,11 @@ size_t Place(Lifetimes lifetimes, const std::vector<size_t>& offsets, const Orde
 Packing Pack(Lifetimes lifetimes, const Order& order, Gap gap) {
   Packing packing;
   packing.offsets.resize(lifetimes.size());
+  TD_REQUIRE(order.size() == lifetimes.size());
   Order placed;  // ascending by offset
   for (const size_t i : order) {
     const size_t offset = Place(lifetimes, packing.offsets, placed, lifetimes[i], gap);
+    TD_REQUIRE(offset % Device::kAlignment == 0);
     packing.offsets[i] = offset;
     packing.bytes = std::max(packing.bytes, offset + Aligned(lifetimes[i].bytes));
     const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
@@ -141,6 +145,7 @@ Packing PackArena(Lifetimes lifetimes) {
     for (const Gap gap : {Gap::kLowest, Gap::kTightest}) {
       Packing packing = Pack(lifetimes, order, gap);
       packing.order = row.name;
+      TD_REQUIRE(packing.bytes >= bytes_min);
       if (packing.bytes < best.bytes) best = std::move(packing);
       if (best.bytes == bytes_min) return best;
     }

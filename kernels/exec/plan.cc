@@ -153,7 +153,7 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
 
 KernelArgs PlanMaker::Arguments(const Op& op) {
   auto& pointers = plan_->pointers_.emplace_back();
-  const std::vector<SlotDef>& slots = FindOp(op.type)->inputs;
+  const SlotList& slots = FindOp(op.type)->inputs;
   for (size_t s = 0; s < op.inputs.size(); ++s) {
     const auto add = [&](const std::string& v) {
       pointers.push_back(slots[s].shape_only ? nullptr : Address(v));

@@ -1,5 +1,7 @@
 #include "kernels/exec/step_graph.h"
 
+#include "common/base/require.h"
+
 #include <algorithm>
 
 namespace tandem {
@@ -43,6 +45,7 @@ StepGraph StepGraphBuilder::Build() const {
   for (size_t step = 0; step < before_.size(); ++step) {
     graph.waits_for.push_back(static_cast<int>(before_[step].size()));
     for (const int before : before_[step]) {
+      TD_REQUIRE(before >= 0 && static_cast<size_t>(before) < step);
       graph.followers[static_cast<size_t>(before)].push_back(static_cast<int>(step));
     }
   }

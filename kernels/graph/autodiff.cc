@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
@@ -121,6 +122,7 @@ void Differentiator::Append(std::string type, std::vector<std::vector<std::strin
 }
 
 Status Differentiator::MakeDense(const std::string& var) {
+  TD_REQUIRE(parts_.contains(var));
   for (SparseGradNames& part : parts_.at(var)) {
     if (part.rows.empty()) continue;
     TD_ASSIGN_OR_RETURN(const ParamGrad dense, Densify(program_, {var, part.values, part.rows}));
@@ -155,6 +157,7 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
 }
 
 Status Differentiator::DifferentiateOp(const Op& op) {
+  TD_REQUIRE(!op.outputs.empty());
   for (const auto& slot : op.outputs) {
     for (const std::string& name : slot) TD_RETURN_IF_ERROR(Settle(name, true));
   }
@@ -208,6 +211,7 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
       if (!parts_.contains(param)) continue;
       TD_RETURN_IF_ERROR(Settle(param, false));
       const SparseGradNames& grad = parts_[param].front();
+      TD_REQUIRE(parts_[param].size() == 1 && !grad.values.empty());
       result.push_back({param, grad.values, grad.rows});
     }
   }
@@ -235,6 +239,7 @@ StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair) {
 }
 
 StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role) {
+  TD_REQUIRE(program.FindVar(pair.grad) != nullptr);
   const DType dtype = program.FindVar(pair.grad)->desc.dtype;
   if (dtype == DType::kF32) return pair;
   const std::string wide = program.FreshName(pair.grad + "@F32");

@@ -234,7 +234,7 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
            .outputs = {{layer + ".softmax"}, {rows}}};
   if (!Append(std::move(op))) return "";
   program_.loss = Layer("mean", {{rows}}, {});
-  if (factor != 1) program_.loss = Scale(program_.loss, factor);
+  if (factor != 1) program_.loss = Layer("scale", {{program_.loss}}, {{"scale", factor}});
   return program_.loss;
 }
 
@@ -272,10 +272,6 @@ std::string ProgramBuilder::SequencePool(const std::string& x, const std::string
 
 std::string ProgramBuilder::Mul(const std::string& x, const std::string& y) {
   return Layer("elementwise_mul", {{x}, {y}}, {});
-}
-
-std::string ProgramBuilder::Scale(const std::string& x, double scale) {
-  return Layer("scale", {{x}}, {{"scale", scale}});
 }
 
 std::string ProgramBuilder::Accuracy(const std::string& logits, const std::string& label) {

@@ -89,7 +89,6 @@ class ProgramBuilder {
   // sequence_pool.
   std::string SequencePool(const std::string& x, const std::string& type);
   std::string Mul(const std::string& x, const std::string& y);
-  std::string Scale(const std::string& x, double scale);
   // Share of rows whose largest logit is the label. Adds it to program.metrics.
   std::string Accuracy(const std::string& logits, const std::string& label);
   // Adds any operator by type, with one output. The output variable is named after the type.

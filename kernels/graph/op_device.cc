@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/require.h"
 
 namespace tandem {
 
@@ -23,11 +24,13 @@ StatusOr<int> SectionOf(const Attr& device) {
 
 int SectionOf(const Op& op) {
   const auto device = op.attrs.find(kOpDevice);
+  TD_REQUIRE(device == op.attrs.end() || SectionOf(device->second).ok());
   return device == op.attrs.end() ? -1 : *SectionOf(device->second);
 }
 
 std::string_view DeviceKindOf(const Op& op) {
   const auto device = op.attrs.find(kOpDevice);
+  TD_REQUIRE(device == op.attrs.end() || SectionOf(device->second).ok());
   if (device == op.attrs.end()) return "";
   return std::string_view(std::get<std::string>(device->second)).substr(0, 3);
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "kernels/graph/gradient_rewrite.h"
 
 namespace tandem {
@@ -123,6 +124,7 @@ Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row
     out.push_back(name);
   }
   op.inputs.push_back({kLearningRateVar});
+  TD_REQUIRE(op.outputs.size() == 1 + row.slots.size());
   if (TakesRows(def)) op.inputs.emplace_back();
   if (!pair.rows.empty()) op.inputs.back() = {pair.rows};
   return AppendOp(program, std::move(op));
@@ -184,6 +186,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
     TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, OpRole::kOptimize));
   }
   TD_ASSIGN_OR_RETURN(const auto grads, RewriteGradients(program, settings, wide));
+  TD_REQUIRE(grads.size() == params.size());
   if (program.FindVar(kLearningRateVar) == nullptr) {
     TD_RETURN_IF_ERROR(program.AddVar(
         {.name = kLearningRateVar, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
+#include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
@@ -23,7 +24,7 @@ std::string Label(const Op& op) {
   return op.source.empty() ? op.type : op.type + " at " + op.source;
 }
 
-Status CheckSlots(const Op& op, const std::vector<SlotDef>& defs,
+Status CheckSlots(const Op& op, const SlotList& defs,
                   const std::vector<std::vector<std::string>>& slots, const char* side) {
   if (slots.size() != defs.size()) {
     return InvalidArgument("%s: %d %s slots, expected %d", Label(op), slots.size(), side,
@@ -103,6 +104,7 @@ size_t OutputPositions(const Op& op) {
 StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op& op,
                                                const OpDef& def) {
   TD_ASSIGN_OR_RETURN(auto inputs, Inputs(program, op));
+  TD_REQUIRE(def.infer != nullptr);
   std::vector<TensorDesc> outputs(OutputPositions(op));
   const OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
@@ -153,8 +155,8 @@ Status CheckCondition(const Program& program, const Op& op) {
   return OkStatus();
 }
 
-std::string Slots(const std::vector<SlotDef>& defs,
-                  const std::vector<std::vector<std::string>>& slots) {
+std::string Slots(const SlotList& defs, const std::vector<std::vector<std::string>>& slots) {
+  TD_REQUIRE(slots.size() <= defs.size());
   std::vector<std::string> parts;
   for (size_t s = 0; s < slots.size(); ++s) {
     const std::string vars = absl::StrJoin(slots[s], " ");
@@ -184,6 +186,7 @@ Status Program::AddVar(Var var) {
   if (index_.contains(var.name)) return AlreadyExists("variable \"%s\" exists already", var.name);
   index_[var.name] = vars_.size();
   vars_.push_back(std::move(var));
+  TD_REQUIRE(index_.size() == vars_.size());
   return OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/require.h"
 #include "common/base/status.h"
 #include "common/tensor/types.h"
 #include "kernels/ops/core/op.h"
@@ -93,9 +94,10 @@ void ForEachRead(const Op& op, Fn fn) {
 // inputs with SlotDef::shape_only. REQUIRES: a known operator.
 template <typename Fn>
 void ForEachMemoryRead(const Op& op, Fn fn) {
-  const OpDef& def = *FindOp(op.type);
+  const OpDef* const def = FindOp(op.type);
+  TD_REQUIRE(def != nullptr && op.inputs.size() <= def->inputs.size());
   for (size_t s = 0; s < op.inputs.size(); ++s) {
-    if (def.inputs[s].shape_only) continue;
+    if (def->inputs[s].shape_only) continue;
     for (const std::string& name : op.inputs[s]) {
       if (!name.empty()) fn(name);
     }

@@ -101,11 +101,11 @@ struct AttrWriter {
   }
 };
 
-using SlotList = google::protobuf::RepeatedPtrField<pb::SlotDef>;
+using SlotDefs = google::protobuf::RepeatedPtrField<pb::SlotDef>;
 
 // Returns the named slots in the order of the definition.
-StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotList& given,
-                                                               const std::vector<SlotDef>& defs) {
+StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& given,
+                                                               const SlotList& defs) {
   std::vector<std::vector<std::string>> slots(defs.size());
   for (const pb::SlotDef& slot : given) {
     const auto it = std::find_if(defs.begin(), defs.end(),
@@ -139,8 +139,8 @@ StatusOr<Op> OpFromProto(const pb::OpDef& def) {
   return op;
 }
 
-void SlotsToProto(const std::vector<SlotDef>& defs,
-                  const std::vector<std::vector<std::string>>& slots, SlotList* out) {
+void SlotsToProto(const SlotList& defs, const std::vector<std::vector<std::string>>& slots,
+                  SlotDefs* out) {
   for (size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].empty()) continue;
     pb::SlotDef* slot = out->Add();

@@ -87,7 +87,7 @@ Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kSendV2 = {
+constinit const OpDef kSendV2 = {
     .type = "send_v2",
     .doc = "X goes to rank `peer`, which has a recv_v2 for it; in place.",
     .inputs = {{"X"}},
@@ -98,7 +98,7 @@ const OpDef kSendV2 = {
     .has_side_effect = true,
 };
 
-const OpDef kRecvV2 = {
+constinit const OpDef kRecvV2 = {
     .type = "recv_v2",
     .doc =
         "What rank `peer` sends with send_v2. Behind: variables whose sends have ended before it "
@@ -106,14 +106,14 @@ const OpDef kRecvV2 = {
     .inputs = {{"Behind", Arity::kMany}},
     .outputs = {{"Out"}},
     .attrs = {{"peer", int64_t{0}, "rank that it comes from"},
-              {"out_shape", std::vector<int64_t>{}, "shape of Out"},
-              {"dtype", std::string("f32"), "element type of Out"}},
+              {"out_shape", std::span<const int64_t>(), "shape of Out"},
+              {"dtype", std::string_view("f32"), "element type of Out"}},
     .infer = InferRecv,
     .is_comm = true,
     .has_side_effect = true,
 };
 
-const OpDef kAllReduceSum = {
+constinit const OpDef kAllReduceSum = {
     .type = "c_allreduce_sum",
     .doc = "Sum of X over all ranks, in place, on every rank.",
     .inputs = {{"X", Arity::kMany}},
@@ -123,7 +123,7 @@ const OpDef kAllReduceSum = {
     .has_side_effect = true,
 };
 
-const OpDef kRankReduceSum = {
+constinit const OpDef kRankReduceSum = {
     .type = "c_reduce_sum",
     .doc = "Sum of X over all ranks, in place, on rank `root`; elsewhere Out is undefined.",
     .inputs = {{"X", Arity::kMany}},
@@ -136,7 +136,7 @@ const OpDef kRankReduceSum = {
     .has_side_effect = true,
 };
 
-const OpDef kAllGatherSelected = {
+constinit const OpDef kAllGatherSelected = {
     .type = "c_allgather_selected",
     .doc =
         "Out [ranks, n]: the selections X [n] (kernels/ops/update/dgc.h) of all ranks, by rank; "
@@ -150,7 +150,7 @@ const OpDef kAllGatherSelected = {
     .has_side_effect = true,
 };
 
-const OpDef kBroadcast = {
+constinit const OpDef kBroadcast = {
     .type = "c_broadcast",
     .doc = "X of rank `root`, in place, on every rank.",
     .inputs = {{"X", Arity::kMany}},
@@ -161,7 +161,7 @@ const OpDef kBroadcast = {
     .has_side_effect = true,
 };
 
-const OpDef kBroadcastParams = {
+constinit const OpDef kBroadcastParams = {
     .type = "c_broadcast_params",
     .doc =
         "The parameters X, which rank `root` keeps, on every rank. There Out is X itself; "
@@ -177,7 +177,7 @@ const OpDef kBroadcastParams = {
     .has_side_effect = true,
 };
 
-const OpDef kPushPull = {
+constinit const OpDef kPushPull = {
     .type = "push_pull",
     .doc =
         "Sends the gradients X of the parameters Out to their pservers and replaces Out by what "
@@ -189,7 +189,7 @@ const OpDef kPushPull = {
     .has_side_effect = true,
 };
 
-const OpDef kPullRows = {
+constinit const OpDef kPullRows = {
     .type = "pull_rows",
     .doc =
         "Replaces the rows Ids of the table W, in place, by what its pservers have: behind the "
@@ -201,7 +201,7 @@ const OpDef kPullRows = {
     .has_side_effect = true,
 };
 
-const OpDef kPrefetchRows = {
+constinit const OpDef kPrefetchRows = {
     .type = "prefetch_rows",
     .doc =
         "The rows Ids of a table W that lies on pservers alone, each once, by ascending ids, zeros "
@@ -211,14 +211,14 @@ const OpDef kPrefetchRows = {
     .outputs = {{"Rows"}, {"Index", Arity::kMany}},
     .attrs = {{"padding_idx", int64_t{-1},
                "this id has Index 0, a row of zeros, and the others count on behind; -1: none"},
-              {"table_rules", std::string(), "those of the lookups"},
-              {"click", std::string(), "that of the lookups"}},
+              {"table_rules", std::string_view(), "those of the lookups"},
+              {"click", std::string_view(), "that of the lookups"}},
     .infer = InferPrefetchRows,
     .is_comm = true,
     .has_side_effect = true,
 };
 
-const OpDef kPushRows = {
+constinit const OpDef kPushRows = {
     .type = "push_rows",
     .doc =
         "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; with the "
@@ -233,7 +233,7 @@ const OpDef kPushRows = {
     .has_side_effect = true,
 };
 
-const OpDef kGeoExchange = {
+constinit const OpDef kGeoExchange = {
     .type = "geo_exchange",
     .doc =
         "Every k-th step: sends what this trainer changed in the parameters X since the last "

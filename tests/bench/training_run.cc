@@ -11,7 +11,7 @@
 #include "common/base/rng.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "proto/strategy.pb.h"
 #include "tests/bench/ceiling.h"
 

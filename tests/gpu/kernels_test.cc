@@ -158,7 +158,7 @@ TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
     if (!def.elementwise && !def.has_body) continue;
     auto here = KernelRun::Make(c, DrawInputs(c, kCheckSeed));
     ASSERT_TRUE(here.ok()) << here.status();
-    if (!(*here)->Prepare(def.cpu[0], 1).ok()) continue;
+    if (!(*here)->Prepare(def.cpu_kernels()[0], 1).ok()) continue;
     ASSERT_TRUE((*here)->Run().ok()) << CaseName(c);
     for (const KernelImpl& impl : KernelsOf(*module_, c.op)) {
       if (SameBits(c, **here, impl, device_.get())) ++compared[impl.name];

@@ -95,7 +95,7 @@ class Fuzzer {
       c.inputs.emplace_back(n, Tensor());
     }
     for (const AttrDef& attr : def.attrs) {
-      if (Below(2) == 0) c.attrs[attr.name] = Value(attr.default_value);
+      if (Below(2) == 0) c.attrs[attr.name] = Value(ToAttr(attr.default_value));
     }
     return c;
   }
@@ -104,7 +104,7 @@ class Fuzzer {
     const OpDef& def = *FindOp(c.op);
     if (!def.attrs.empty() && Below(2) == 0) {
       const AttrDef& attr = def.attrs[Below(def.attrs.size())];
-      c.attrs[attr.name] = Value(attr.default_value);
+      c.attrs[attr.name] = Value(ToAttr(attr.default_value));
       return;
     }
     if (c.inputs.empty()) return;
@@ -165,7 +165,7 @@ void RunAll(const OpCase& c, Counts& counts) {
     if (value.desc.dtype == DType::kF32) continue;
     for (double& v : value.v) v = std::floor(v);
   }
-  for (const KernelImpl& impl : FindOp(c.op)->cpu) {
+  for (const KernelImpl& impl : FindOp(c.op)->cpu_kernels()) {
     auto run = KernelRun::Make(c, inputs);
     ASSERT_TRUE(run.ok()) << CaseName(c) << ": " << run.status();
     const Status prepared = (*run)->Prepare(impl, 1 + static_cast<int>(counts.ran % 3));

@@ -168,7 +168,7 @@ Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
 std::vector<std::vector<std::string>> Choices(const Program& program) {
   std::vector<std::vector<std::string>> choices = {{}};
   for (const Op& op : program.ops) {
-    const auto& impls = FindOp(op.type)->cpu;
+    const auto& impls = FindOp(op.type)->cpu_kernels();
     std::vector<std::string> off;
     for (size_t i = 0; i + 1 < impls.size(); ++i) {
       off.emplace_back(impls[i].name);

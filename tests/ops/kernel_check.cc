@@ -34,9 +34,9 @@ void ExpectResults(const KernelRun& run, const std::vector<Value>& want,
 
 // Each way of sharing memory that the definition allows gives the same bits.
 void ExpectInplace(KernelRun& run, const Bits& want) {
-  std::vector<InplacePairs> ways;
+  std::vector<std::vector<InplacePair>> ways;
   std::set<int> outputs, inputs;
-  InplacePairs all;
+  std::vector<InplacePair> all;
   for (const auto& [out, in] : run.def().inplace) {
     if (!run.HasOutput(static_cast<size_t>(out)) || !run.HasInput(static_cast<size_t>(in))) {
       continue;
@@ -45,7 +45,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
     if (outputs.insert(out).second && inputs.insert(in).second) all.emplace_back(out, in);
   }
   if (all.size() > 1) ways.push_back(all);
-  for (const InplacePairs& way : ways) {
+  for (const std::vector<InplacePair>& way : ways) {
     run.Alias(way);
     ASSERT_TRUE(run.Run().ok());
     EXPECT_EQ(AllBits(run) == want, true) << "output " << way[0].first << " in the place of input "

@@ -57,7 +57,7 @@ class KernelRun {
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
   // Lets (output, input) pairs share memory in the next runs; empty: none.
-  void Alias(InplacePairs pairs) { alias_ = std::move(pairs); }
+  void Alias(std::span<const InplacePair> pairs) { alias_.assign(pairs.begin(), pairs.end()); }
   // Stores the inputs, poisons outputs and scratch, and runs once. INTERNAL: the kernel wrote
   // outside its outputs and scratch, or changed an input that does not share its memory.
   Status Run();
@@ -85,7 +85,7 @@ class KernelRun {
   std::vector<TensorDesc> out_desc_;
   std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
   std::unique_ptr<GuardedBuffer> scratch_;  // from the first run on
-  InplacePairs alias_;
+  std::vector<InplacePair> alias_;
   Device* const device_;
   std::map<const GuardedBuffer*, Buffer> copies_;  // on the device
   Kernel kernel_;

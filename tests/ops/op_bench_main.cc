@@ -105,8 +105,9 @@ int Bench() {
       "peak on %d threads: %.1f GFLOP/s (oneDNN, 1536^3), %.1f GB/s (copy of 256 MiB); "
       "data in a cache goes beyond the latter\n",
       FLAGS_threads, peak.flops / 1e9, peak.bytes / 1e9);
-  TimeRows([](std::string_view op) { return std::span<const KernelImpl>(FindOp(op)->cpu); }, &peak,
-           nullptr);
+  TimeRows(
+      [](std::string_view op) { return std::span<const KernelImpl>(FindOp(op)->cpu_kernels()); },
+      &peak, nullptr);
   return 0;
 }
 

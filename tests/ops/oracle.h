@@ -27,7 +27,7 @@ struct OracleArgs {
   T Get(std::string_view name) const {
     return std::get<T>(Find(name));
   }
-  const Attr& Find(std::string_view name) const;
+  Attr Find(std::string_view name) const;
 };
 
 // Returns every output position, including outputs that are not needed.

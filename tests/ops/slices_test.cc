@@ -41,7 +41,7 @@ std::vector<std::string> RunOn(const OpCase& c, const std::vector<Value>& inputs
 void ExpectSlicesAlike(const OpCase& c, const std::vector<int64_t>& cuts, int threads) {
   const auto inputs = DrawInputs(c, kSeed);
   const int64_t n = inputs[0].desc.shape.numel();
-  for (const KernelImpl& impl : FindOp(c.op)->cpu) {
+  for (const KernelImpl& impl : FindOp(c.op)->cpu_kernels()) {
     const auto whole = RunOn(c, inputs, impl, threads, false);
     for (const int64_t cut : cuts) {
       SCOPED_TRACE(CaseName(c) + ": " + impl.name + ", cut at " + std::to_string(cut));

@@ -67,7 +67,7 @@ InputTypes TypesOfInputs() {
 }
 
 // `types`: of each slot, or fewer.
-std::string Slots(const std::vector<SlotDef>& slots, const std::vector<std::string>& types) {
+std::string Slots(const SlotList& slots, const std::vector<std::string>& types) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < slots.size(); ++i) {
     const SlotDef& slot = slots[i];
@@ -84,7 +84,7 @@ std::string Slots(const std::vector<SlotDef>& slots, const std::vector<std::stri
 // "Out over X": the slots that may share memory.
 std::string Inplace(const OpDef& def) {
   const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
-    const auto name = [](const std::vector<SlotDef>& slots, int i) {
+    const auto name = [](const SlotList& slots, int i) {
       return slots[std::min(static_cast<size_t>(i), slots.size() - 1)].name;
     };
     absl::StrAppend(out, name(def.outputs, pair.first), " over ", name(def.inputs, pair.second));
@@ -96,7 +96,8 @@ constexpr const char* kCompiled = "compiled, never run on a device";
 
 std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
   const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
-  const std::string cpu = def.is_comm ? "communication" : absl::StrJoin(def.cpu, ", ", impl);
+  const std::string cpu =
+      def.is_comm ? "communication" : absl::StrJoin(def.cpu_kernels(), ", ", impl);
   return absl::StrCat("| ", def.type, " | ", cpu, " | ",
                       (cuda.contains(def.type) ? kCompiled : WithoutCudaKernel(def.type)), " | ",
                       def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
@@ -107,8 +108,8 @@ std::string Section(const OpDef& def, const std::vector<std::string>& types) {
   absl::StrAppend(&text, "- inputs: ", Slots(def.inputs, types), "\n");
   absl::StrAppend(&text, "- outputs: ", Slots(def.outputs, {}), "\n");
   for (const AttrDef& attr : def.attrs) {
-    absl::StrAppend(&text, "- `", attr.name, "` (", Text(attr.default_value), "): ", attr.doc,
-                    "\n");
+    absl::StrAppend(&text, "- `", attr.name, "` (", Text(ToAttr(attr.default_value)),
+                    "): ", attr.doc, "\n");
   }
   return text;
 }

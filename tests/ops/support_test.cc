@@ -47,7 +47,7 @@ TEST(Support, EveryOperatorIsDescribed) {
   for (const OpDef* def : AllOps()) {
     EXPECT_NE(def->doc, nullptr) << def->type;
     EXPECT_NE(def->infer, nullptr) << def->type;
-    EXPECT_EQ(def->cpu.empty(), def->is_comm) << def->type;
+    EXPECT_EQ(def->cpu_kernels().empty(), def->is_comm) << def->type;
     for (const AttrDef& attr : def->attrs) EXPECT_STRNE(attr.doc, "") << def->type << attr.name;
   }
 }

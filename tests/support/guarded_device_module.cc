@@ -199,7 +199,7 @@ Status RunInside(Kernel& kernel, const KernelArgs& args) {
 // Returns the first CPU kernel that supports the operator.
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
   Status why = Unimplemented("it has none");
-  for (const KernelImpl& impl : FindOp(view.op().type)->cpu) {
+  for (const KernelImpl& impl : FindOp(view.op().type)->cpu_kernels()) {
     auto kernel = impl.prepare(view, context);
     if (kernel.ok()) {
       const size_t scratch = kernel->scratch_bytes;
@@ -220,7 +220,7 @@ std::span<const KernelRegistration> Kernels() {
   static const std::vector<KernelRegistration> rows = [] {
     std::vector<KernelRegistration> all;
     for (const OpDef* def : AllOps()) {
-      const bool given = !def->cpu.empty() && std::string_view(def->type) != "auc";
+      const bool given = !def->cpu_kernels().empty() && std::string_view(def->type) != "auc";
       if (given) all.push_back({def->type, {{"guarded", Prepare}}});
     }
     return all;

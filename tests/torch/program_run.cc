@@ -15,7 +15,7 @@
 #include "common/tensor/device.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
 #include "proto/strategy.pb.h"

@@ -89,8 +89,10 @@ void Finish(ProgramBuilder& builder, const std::string& logits, const std::strin
 std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");
   const std::string squares = builder.SequencePool(builder.Mul(vectors, vectors), "sum");
-  const std::string twice = builder.Add(builder.Mul(sum, sum), builder.Scale(squares, -1.0));
-  return builder.Scale(builder.SequencePool(builder.Reshape(twice, {0, dim, 1}), "sum"), 0.5);
+  const std::string minus = builder.Layer("scale", {{squares}}, {{"scale", -1.0}});
+  const std::string twice = builder.Add(builder.Mul(sum, sum), minus);
+  const std::string sums = builder.SequencePool(builder.Reshape(twice, {0, dim, 1}), "sum");
+  return builder.Layer("scale", {{sums}}, {{"scale", 0.5}});
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "kernels/exec/memory_plan.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "kernels/graph/program.h"
 #include "trainer/job/job.h"
 #include "trainer/modes/collective_mode.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
 namespace tandem {
@@ -17,6 +18,7 @@ struct Sum {
 // Returns true if every part is a separate temporary that no other operator reads, and the parts
 // become ready in order.
 bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
+  TD_REQUIRE(at < program.ops.size());
   const Op& op = program.ops[at];
   if (op.type != "sum" || op.role != OpRole::kBackward || op.inputs[0].size() < 2) return false;
   size_t ready = 0;

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/graph/variable_hint.h"
-#include "kernels/ops/cpu/half.h"
+#include "kernels/ops/cpu/fast_half.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

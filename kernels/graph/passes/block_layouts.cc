@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/require.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/core/image_layout.h"
@@ -32,6 +33,7 @@ bool AllOnes(const Op& op, const char* attr) {
 
 // Returns true if NCHW is best for the convolution `op`.
 bool HasFewChannels(const Program& program, const Op& op) {
+  TD_REQUIRE(IsConv(op));
   const TensorDesc& x = program.FindVar(op.inputs[0][0])->desc;
   const Shape& filter = program.FindVar(op.inputs[1][0])->desc.shape;
   if (std::max(x.shape[1], filter[0]) > kPlainChannelsMax) return false;
@@ -99,6 +101,7 @@ bool Blocker::IsImage(const std::string& name) const {
 }
 
 bool Blocker::CanBlock(const std::string& name) const {
+  TD_REQUIRE(IsImage(name));
   const Var& var = *program_.FindVar(name);
   const bool fits = IsHalf(var.desc.dtype) ||
                     (place_ == PlaceKind::kCpu && var.desc.shape[1] % kLayoutBlock == 0);

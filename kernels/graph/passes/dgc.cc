@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/graph/gradient_rewrite.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/passes/rewrite.h"
@@ -75,6 +76,7 @@ Status Compressor::AppendMomentum(const Groups& groups) {
 
 Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected) {
   TD_ASSIGN_OR_RETURN(const auto slots, OptimizerSlots(optimizer_, pair.param));
+  TD_REQUIRE(slots.size() == 1 && pair.rows.empty());
   const std::string &velocity = slots.at(0), residual = pair.param + "@residual";
   const TensorDesc desc = program_.FindVar(pair.param)->desc;
   TD_RETURN_IF_ERROR(program_.AddVar({.name = residual, .kind = VarKind::kState, .desc = desc}));
@@ -127,6 +129,7 @@ Status Compressor::InsertExchange(const std::vector<ParamGrad>& group) {
 }
 
 StatusOr<std::vector<std::string>> Compressor::Run(const Groups& groups) {
+  TD_REQUIRE(ranks_ >= 1 && !rule_.sparsity.empty());
   if (optimizer_.type != "momentum") {
     return Unimplemented("dgc is made for the optimizer momentum, and this one is %s",
                          optimizer_.type);
@@ -147,6 +150,7 @@ StatusOr<std::vector<std::string>> Compressor::Run(const Groups& groups) {
 }  // namespace
 
 float DgcRule::SparsityAt(int64_t step) const {
+  TD_REQUIRE(step >= begin_step && ramp_steps >= 1 && !sparsity.empty());
   const auto n = static_cast<int64_t>(sparsity.size());
   const int64_t at = std::min(step - begin_step, ramp_steps) * n / ramp_steps;
   return static_cast<float>(sparsity[static_cast<size_t>(std::min(at, n - 1))]);

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "common/base/require.h"
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/rewrite.h"
 
@@ -84,6 +85,7 @@ std::vector<std::vector<ParamGrad>> SplitByType(const Program& program,
     std::map<DType, size_t> index;
     for (const ParamGrad& pair : group) {
       const DType dtype = program.FindVar(pair.grad)->desc.dtype;
+      TD_REQUIRE(IsHalf(dtype) || dtype == DType::kF32);
       const auto [it, added] = index.try_emplace(dtype, split.size());
       if (added) split.emplace_back();
       split[it->second].push_back(pair);
@@ -118,6 +120,7 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
                        const std::string& run_if) {
   for (const auto& group : groups) {
     const std::vector<std::string> names = GradNames(group);
+    TD_REQUIRE(!names.empty());
     TD_RETURN_IF_ERROR(InsertOp(program, BehindWritersOf(program, names),
                                 {.type = "c_allreduce_sum",
                                  .inputs = {names},
@@ -134,6 +137,7 @@ namespace {
 // means and vars may be the same.
 Status AppendMeans(Program& program, const std::vector<std::string>& vars,
                    const std::vector<std::string>& means, const std::string& due, int ranks) {
+  TD_REQUIRE(vars.size() == means.size() && ranks >= 1);
   for (size_t i = 0; i < vars.size(); ++i) {
     TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
                                           .inputs = {{vars[i]}},
@@ -180,6 +184,7 @@ Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std:
 
 Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                      const AverageRule& rule, int ranks) {
+  TD_REQUIRE(rule.k_steps >= 1 && ranks >= 1);
   Period period = {rule.k_steps};
   if (rule.adaptive) {
     period.var = kAverageStepsVar;

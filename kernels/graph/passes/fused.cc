@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
 namespace tandem {
@@ -15,6 +16,8 @@ void AddOnce(std::vector<std::string>& list, const std::string& name) {
 }  // namespace
 
 StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& members) {
+  TD_REQUIRE(!members.empty() && std::is_sorted(members.begin(), members.end()));
+  TD_REQUIRE(members.back() < program.ops.size());
   const auto uses = FindUses(program);
   const std::set<size_t> inside(members.begin(), members.end());
   const auto seen_outside = [&](const std::string& name) {
@@ -27,6 +30,7 @@ StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& 
   std::set<std::string> written;
   for (const size_t i : members) {
     Op op = program.ops[i];
+    TD_REQUIRE(op.body.empty() && op.run_if == program.ops[members.front()].run_if);
     for (const auto& slot : op.inputs) {
       for (const std::string& name : slot) {
         if (!name.empty() && !written.contains(name)) AddOnce(fused.inputs[0], name);

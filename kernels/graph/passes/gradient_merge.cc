@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 #include "proto/strategy.pb.h"
 
@@ -70,6 +71,7 @@ Status Merger::InsertConditions() {
 }
 
 Status Merger::Accumulate(const std::string& grad) {
+  TD_REQUIRE(due_.size() == stages_.size());
   const TensorDesc desc = program_.FindVar(grad)->desc;
   std::vector<Op> ops;
   std::string from = grad;
@@ -119,6 +121,7 @@ Status Merger::ClearConditions() {
 }
 
 StatusOr<int64_t> Merger::Run() {
+  TD_REQUIRE(!stages_.empty() && factor_ > 0);
   const std::vector<std::string> grads = FindGradients();
   if (grads.empty()) return 0;
   TD_RETURN_IF_ERROR(ScaleLossGradient(program_, factor_));
@@ -148,6 +151,7 @@ Op AddToAccumulator(const std::string& accumulator, const std::string& part) {
 }
 
 Op ResetAccumulator(const Program& program, const std::string& accumulator) {
+  TD_REQUIRE(program.FindVar(accumulator) != nullptr);
   const TensorDesc& desc = program.FindVar(accumulator)->desc;
   const auto dims = desc.shape.dims();
   return {.type = "fill_constant",

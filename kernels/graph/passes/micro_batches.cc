@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/passes/gradient_merge.h"
 #include "kernels/graph/passes/rewrite.h"
@@ -13,6 +14,7 @@
 namespace tandem {
 
 std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int micro_batches) {
+  TD_REQUIRE(section >= 0 && section < sections && micro_batches >= 1);
   const int ahead = std::min(sections - 1 - section, micro_batches);
   std::vector<PipelineRow> rows;
   int forward = 0;
@@ -21,10 +23,12 @@ std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int mi
     if (forward < micro_batches) rows.push_back({true, forward++});
     rows.push_back({false, backward});
   }
+  TD_REQUIRE(rows.size() == 2 * static_cast<size_t>(micro_batches));
   return rows;
 }
 
 double BubbleShare(int sections, int micro_batches) {
+  TD_REQUIRE(sections >= 1 && micro_batches >= 1);
   return (sections - 1) / static_cast<double>(micro_batches + sections - 1);
 }
 
@@ -42,6 +46,8 @@ class Unroller {
   Unroller(const Program& whole, Sections cut, const PipelineRank& rank)
       : whole_(whole), cut_(std::move(cut)), rank_(rank) {
     out_.name = whole.name;
+    TD_REQUIRE(cut_.of_op.size() == whole.ops.size());
+    TD_REQUIRE(rank.section >= 0 && rank.section < rank.sections);
   }
 
   Status Begin();
@@ -77,6 +83,7 @@ class Unroller {
 // Returns the name of a variable in a micro batch. Each micro batch has its own temporaries, data
 // and dropout position.
 std::string Unroller::At(const std::string& name, int micro) const {
+  TD_REQUIRE(micro >= 0 && micro < rank_.micro_batches);
   const VarKind kind = whole_.FindVar(name)->kind;
   const bool own = kind == VarKind::kTemp || kind == VarKind::kData || name == kDropoutPosition;
   return own && several() ? MicroName(name, micro) : name;
@@ -220,6 +227,7 @@ Status Unroller::Backward(int micro) {
 Status Unroller::AddGradients(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (cut_.homes.at(pair.param) != rank_.section) continue;
+    TD_REQUIRE(whole_.FindVar(pair.grad) != nullptr && pair.rows.empty());
     grads_.push_back(pair);
     if (!several()) continue;
     const std::string total = pair.grad + "@MERGED";

@@ -62,7 +62,7 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
 }
 
 Status Recomputer::RedirectInputs(Op& op) {
-  const std::vector<SlotDef>& slots = FindOp(op.type)->inputs;
+  const SlotList& slots = FindOp(op.type)->inputs;
   for (size_t s = 0; s < op.inputs.size(); ++s) {
     if (slots[s].shape_only) continue;
     for (std::string& name : op.inputs[s]) {

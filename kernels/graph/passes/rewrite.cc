@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 
 namespace tandem {
@@ -20,18 +21,21 @@ UseMap FindUses(const Program& program) {
 }
 
 bool MayVanish(const Program& program, const std::string& var) {
+  TD_REQUIRE(program.FindVar(var) != nullptr);
   const auto& metrics = program.metrics;
   return program.FindVar(var)->kind == VarKind::kTemp && var != program.loss &&
          std::find(metrics.begin(), metrics.end(), var) == metrics.end();
 }
 
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader) {
+  TD_REQUIRE(uses.contains(var) && reader < program.ops.size());
   const Uses& use = uses.at(var);
   return use.writers.size() == 1 && use.readers.size() == 1 && use.readers[0] == reader &&
          MayVanish(program, var);
 }
 
 Status InsertOp(Program& program, size_t at, Op op) {
+  TD_REQUIRE(at <= program.ops.size());
   TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
   std::rotate(program.ops.begin() + static_cast<ptrdiff_t>(at), program.ops.end() - 1,
               program.ops.end());
@@ -39,6 +43,7 @@ Status InsertOp(Program& program, size_t at, Op op) {
 }
 
 Status ReplaceOp(Program& program, size_t at, Op op) {
+  TD_REQUIRE(at < program.ops.size());
   const Op& old = program.ops[at];
   if (const auto device = old.attrs.find(kOpDevice); device != old.attrs.end()) {
     op.attrs[kOpDevice] = device->second;
@@ -52,6 +57,7 @@ Status ReplaceOp(Program& program, size_t at, Op op) {
 }
 
 void RemoveOps(Program& program, const std::vector<bool>& marks) {
+  TD_REQUIRE(marks.size() <= program.ops.size());
   size_t kept = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     if (i < marks.size() && marks[i]) continue;
@@ -63,6 +69,7 @@ void RemoveOps(Program& program, const std::vector<bool>& marks) {
 
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
                                      const Period& period, int64_t first, bool saved) {
+  TD_REQUIRE((period.n >= 1 || !period.var.empty()) && first >= 0);
   const std::string counter = program.FreshName(prefix + "@COUNTER");
   const std::string due = program.FreshName(prefix + "@DUE");
   Var var = {.name = counter, .kind = VarKind::kState, .desc = {DType::kF32, {1}}, .saved = saved};
@@ -122,6 +129,7 @@ bool Conflict(const Op& a, const Op& b) {
 }
 
 bool CanMove(const Program& program, size_t from, size_t to) {
+  TD_REQUIRE(from < program.ops.size() && to < program.ops.size());
   for (size_t i = std::min(from, to) + 1; i < std::max(from, to); ++i) {
     if (Conflict(program.ops[from], program.ops[i])) return false;
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/elementwise/dropout.h"
@@ -57,6 +58,7 @@ std::vector<double> CutCosts(const Program& program) {
 // Returns the first operator of each stage such that the most expensive stage costs least. Among
 // equal partitions the first is returned.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
+  TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
   std::vector<double> before(n + 1, 0);
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
@@ -79,6 +81,7 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   }
   std::vector<size_t> begins(s);
   for (size_t k = s, i = n; k > 0; i = from[k][i], --k) begins[k - 1] = from[k][i];
+  TD_REQUIRE(begins.front() == 0 && std::is_sorted(begins.begin(), begins.end()));
   return begins;
 }
 
@@ -118,6 +121,7 @@ StatusOr<int> NamedSections(const Program& forward) {
 }
 
 Status AssignSections(Program& forward, int sections) {
+  TD_REQUIRE(sections >= 1);
   TD_ASSIGN_OR_RETURN(const int named, NamedSections(forward));
   if (named > 0 && named != sections) {
     return InvalidArgument("program \"%s\" names %d sections (op_device), not %d", forward.name,
@@ -247,6 +251,7 @@ class PipelinePartitioner {
       return std::pair(a.first, a.second.to) < std::pair(b.first, b.second.to);
     });
     for (auto& [writer, crossing] : found) cut_.crossings.push_back(std::move(crossing));
+    TD_REQUIRE(cut_.of_op.size() == program_.ops.size());
     return std::move(cut_);
   }
 
@@ -268,6 +273,7 @@ class PipelinePartitioner {
   Status AddCrossings(const std::string& name, const Uses& uses,
                       std::vector<std::pair<size_t, Crossing>>* found) const {
     std::set<int> writers, readers;
+    TD_REQUIRE(!uses.writers.empty());
     for (const size_t op : uses.writers) writers.insert(At(op));
     for (const size_t op : uses.readers) readers.insert(At(op));
     const int from = *writers.begin();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
 namespace tandem {
@@ -82,6 +83,7 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
 // Recomputes these temporaries after `backward`. Inserts the copy of an operator before the first
 // reader of its output. The output then does not stay in memory from forward to backward.
 Status Sharder::DeriveAgain(size_t backward) {
+  TD_REQUIRE(backward < program_.ops.size());
   const std::map<std::string, size_t> derived = FindDerived(backward);
   if (derived.empty()) return OkStatus();
   const std::vector<Op> before = program_.ops;
@@ -111,7 +113,7 @@ Status Sharder::DeriveAgain(size_t backward) {
   program_.ops.resize(backward);
   for (size_t i = backward; i < before.size(); ++i) {
     Op op = before[i];
-    const std::vector<SlotDef>& slots = FindOp(op.type)->inputs;
+    const SlotList& slots = FindOp(op.type)->inputs;
     for (size_t s = 0; s < op.inputs.size(); ++s) {
       if (slots[s].shape_only) continue;
       for (std::string& name : op.inputs[s]) TD_RETURN_IF_ERROR(redirect(&name));
@@ -122,10 +124,12 @@ Status Sharder::DeriveAgain(size_t backward) {
 }
 
 std::vector<Segment> Sharder::Cut(const Region& region) const {
+  TD_REQUIRE(rule_.segment_bytes >= 0);
   std::vector<size_t> at;
   const std::vector<std::string> order = InOrderOfUse(
       program_, region, [this](const std::string& name) { return IsParam(name); }, &at);
   std::vector<Segment> segments;
+  TD_REQUIRE(at.size() == order.size());
   int64_t bytes = 0;
   DType dtype = DType::kF32;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -146,6 +150,7 @@ std::vector<Segment> Sharder::Cut(const Region& region) const {
 
 // Inserts the broadcasts for one region and makes its operators read the results.
 StatusOr<int64_t> Sharder::Fetch(const Region& region) {
+  TD_REQUIRE(region.begin <= region.end && region.end <= program_.ops.size());
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
   std::vector<std::vector<Op>> before(region.end);  // operators to insert before each operator
@@ -170,7 +175,7 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   for (size_t i = 0; i < ops.size(); ++i) {
     if (i >= region.begin && i < region.end) {
       for (Op& fetch : before[i]) TD_RETURN_IF_ERROR(AppendOp(program_, std::move(fetch)));
-      const std::vector<SlotDef>& slots = FindOp(ops[i].type)->inputs;
+      const SlotList& slots = FindOp(ops[i].type)->inputs;
       for (size_t s = 0; s < ops[i].inputs.size(); ++s) {
         if (slots[s].shape_only) continue;
         for (std::string& name : ops[i].inputs[s]) {
@@ -221,6 +226,7 @@ std::set<std::string> PassingParams(const Program& program) {
 }
 
 ParamOwners OwnersInOrder(const Program& program, int ranks) {
+  TD_REQUIRE(ranks >= 1);
   std::vector<size_t> at;
   const auto is_param = [&](const std::string& name) {
     return program.FindVar(name)->kind == VarKind::kParam;
@@ -261,6 +267,7 @@ ParamOwners OwnersInOrder(const Program& program, int ranks) {
   }
   ParamOwners result;
   const std::vector<int> owners = runs(high);
+  TD_REQUIRE(owners.size() == order.size());
   for (size_t i = 0; i < order.size(); ++i) result[order[i]] = owners[i];
   return result;
 }

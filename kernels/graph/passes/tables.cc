@@ -1,6 +1,7 @@
 // Tables on pservers: pulls rows before a step and pushes gradients after it.
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/passes/rewrite.h"
 
@@ -79,6 +80,7 @@ const Op* PrefetchOf(const Program& program, const std::string& table) {
 }
 
 Status PrefetchTable(Program& program, size_t at, const std::string& table) {
+  TD_REQUIRE(at <= program.ops.size() && program.FindVar(table) != nullptr);
   const std::vector<std::string> ids = IdsOf(program, table);
   CHECK(!ids.empty()) << table;
   program.FindVar(table)->kind = VarKind::kRemote;
@@ -94,6 +96,7 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
   for (const size_t i : lookups) {
     Op& op = program.ops[i];
     const auto id = std::find(ids.begin(), ids.end(), op.inputs[0].front()) - ids.begin();
+    TD_REQUIRE(static_cast<size_t>(id) < ids.size());
     op.inputs[0] = {index[static_cast<size_t>(id)]};
     op.inputs[1] = {rows};
     op.attrs["is_distributed"] = false;

@@ -107,15 +107,17 @@ double Flops(const OpView& view) {
 // Each of the two gradients that are products needs as many operations as forward.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
-std::vector<AttrDef> Attrs() {
-  const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0};
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+
+constexpr AttrList Attrs() {
+  const std::span<const int64_t> ones = kOnes, zeros = kZeros;
   return {{"strides", ones, "steps of the window: vertical, horizontal"},
           {"paddings", zeros, "zeros added on each side: above and below, left and right"},
           {"dilations", ones, "distance of the kernel's elements: vertical, horizontal"},
           {"groups", int64_t{1}, "output channel group g sees input channel group g alone"},
           LayoutAttr("input_layout", "layout of Input and its gradient: NCHW, nChw16c or NHWC"),
           LayoutAttr("output_layout", "layout of Output and its gradient"),
-          {"algorithm", std::string("direct"),
+          {"algorithm", std::string_view("direct"),
            "direct, or winograd where it serves: Lavin and Gray, CVPR 2016; fewer products, errors "
            "of about 1e-5 of the largest result"},
           {"fuse_relu_before_depthwise_conv", false,
@@ -124,7 +126,7 @@ std::vector<AttrDef> Attrs() {
 
 }  // namespace
 
-const OpDef kConv2d = {
+constinit const OpDef kConv2d = {
     .type = "conv2d",
     .doc = "Cross-correlation of Input [n,c,h,w] with Filter [m,c/groups,kh,kw], plus Bias [m].",
     .inputs = {{"Input"}, {"Filter"}, {"Bias", Arity::kOptional}},
@@ -133,10 +135,10 @@ const OpDef kConv2d = {
     .infer = Infer,
     .grad = Grad,
     .flops = Flops,
-    .cpu = Conv2dCpu(),
+    .cpu = &kConv2dCpu,
 };
 
-const OpDef kConv2dRelu = {
+constinit const OpDef kConv2dRelu = {
     .type = "conv2d_relu",
     .doc =
         "relu of what conv2d gives. It has no gradient: passes put it in the place of both, behind "
@@ -146,10 +148,10 @@ const OpDef kConv2dRelu = {
     .attrs = Attrs(),
     .infer = Infer,
     .flops = Flops,
-    .cpu = Conv2dReluCpu(),
+    .cpu = &kConv2dReluCpu,
 };
 
-const OpDef kConv2dGrad = {
+constinit const OpDef kConv2dGrad = {
     .type = "conv2d_grad",
     .doc = "Gradients of conv2d.",
     .inputs = {{"Input"}, {"Filter"}, {"Output@GRAD"}},
@@ -159,7 +161,7 @@ const OpDef kConv2dGrad = {
     .attrs = Attrs(),
     .infer = InferGrad,
     .flops = FlopsGrad,
-    .cpu = Conv2dGradCpu(),
+    .cpu = &kConv2dGradCpu,
 };
 
 }  // namespace tandem

@@ -54,29 +54,26 @@ StatusOr<Kernel> WithRelu(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(both.conv, conv(view, ctx));
   const Op relu{.type = "relu"};
   const TensorDesc* const image[] = {&view.out(0)};
-  TD_ASSIGN_OR_RETURN(both.relu, ReluCpu()[0].prepare(OpView(relu, kRelu, image, image), ctx));
+  TD_ASSIGN_OR_RETURN(both.relu, kReluCpu[0].prepare(OpView(relu, kRelu, image, image), ctx));
   const size_t scratch = std::max(both.conv.scratch_bytes, both.relu.scratch_bytes);
   return MakeKernel<ReluEpilogue, RunBoth>(std::move(both), scratch);
 }
 
 }  // namespace
 
-std::vector<KernelImpl> Conv2dReluCpu() {
-  return {{"direct", WithRelu<OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>>},
-          {"onednn", WithRelu<NativeOrWidened<PrepareDnnlConv>>},
-          {"plain", WithRelu<OrWidened<PreparePlain<RunPlain>>>}};
-}
+constinit const KernelList kConv2dReluCpu = {
+    {"direct", WithRelu<OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>>},
+    {"onednn", WithRelu<NativeOrWidened<PrepareDnnlConv>>},
+    {"plain", WithRelu<OrWidened<PreparePlain<RunPlain>>>}};
 
-std::vector<KernelImpl> Conv2dCpu() {
-  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
-          {"onednn", NativeOrWidened<PrepareDnnlConv>},
-          {"plain", OrWidened<PreparePlain<RunPlain>>}};
-}
+constinit const KernelList kConv2dCpu = {
+    {"direct", OrWidened<PrepareDirect<PrepareDirectConv, PrepareDnnlConv>>},
+    {"onednn", NativeOrWidened<PrepareDnnlConv>},
+    {"plain", OrWidened<PreparePlain<RunPlain>>}};
 
-std::vector<KernelImpl> Conv2dGradCpu() {
-  return {{"direct", OrWidened<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
-          {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
-          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
-}
+constinit const KernelList kConv2dGradCpu = {
+    {"direct", OrWidened<PrepareDirect<PrepareDirectConvGrad, PrepareDnnlConvGrad>>},
+    {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
+    {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
 }  // namespace tandem

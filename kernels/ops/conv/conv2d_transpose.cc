@@ -72,8 +72,10 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
-  const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0};
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+
+constexpr AttrList Attrs() {
+  const std::span<const int64_t> ones = kOnes, zeros = kZeros;
   return {
       {"strides", ones, "of the convolution: vertical, horizontal"},
       {"paddings", zeros, "of the convolution: above and below, left and right"},
@@ -84,7 +86,7 @@ std::vector<AttrDef> Attrs() {
 
 }  // namespace
 
-const OpDef kConv2dTranspose = {
+constinit const OpDef kConv2dTranspose = {
     .type = "conv2d_transpose",
     .doc =
         "What conv2d with these attributes and Filter [m,c/groups,kh,kw] would give back to its "
@@ -96,17 +98,17 @@ const OpDef kConv2dTranspose = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = Conv2dTransposeCpu(),
+    .cpu = &kConv2dTransposeCpu,
 };
 
-const OpDef kConv2dTransposeGrad = {
+constinit const OpDef kConv2dTransposeGrad = {
     .type = "conv2d_transpose_grad",
     .doc = "Gradients of conv2d_transpose.",
     .inputs = {{"Input"}, {"Filter"}, {"Output@GRAD"}},
     .outputs = {{"Input@GRAD", Arity::kOptional}, {"Filter@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = Conv2dTransposeGradCpu(),
+    .cpu = &kConv2dTransposeGradCpu,
 };
 
 }  // namespace tandem

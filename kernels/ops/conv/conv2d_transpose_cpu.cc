@@ -30,12 +30,10 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> Conv2dTransposeCpu() {
-  return {{"onednn", PrepareDnnlConvTranspose}, {"plain", PreparePlain<RunPlain>}};
-}
+constinit const KernelList kConv2dTransposeCpu = {{"onednn", PrepareDnnlConvTranspose},
+                                                  {"plain", PreparePlain<RunPlain>}};
 
-std::vector<KernelImpl> Conv2dTransposeGradCpu() {
-  return {{"onednn", PrepareDnnlConvTransposeGrad}, {"plain", PreparePlain<RunPlainGrad>}};
-}
+constinit const KernelList kConv2dTransposeGradCpu = {{"onednn", PrepareDnnlConvTransposeGrad},
+                                                      {"plain", PreparePlain<RunPlainGrad>}};
 
 }  // namespace tandem

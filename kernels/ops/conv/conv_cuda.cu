@@ -16,9 +16,8 @@ namespace {
 template <typename T>
 class DnnOrPlain {
  public:
-  template <typename Parts>
   static StatusOr<DnnOrPlain> Make(const OpView& view, const ConvShape& s,
-                                   const PrepareContext& ctx, const Parts& parts) {
+                                   const PrepareContext& ctx, const ConvParts& parts) {
     DnnOrPlain both;
     TD_ASSIGN_OR_RETURN(both.dnn_, DnnConvolution::Make(view, s, ctx, parts));
     TD_ASSIGN_OR_RETURN(both.plain_, PlainConvolution<T>::Make(view, s, ctx, parts));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/require.h"
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/cpu/conv_loops.h"
 #include "kernels/ops/cpu/cpu_args.h"
@@ -342,6 +343,7 @@ Status RunGrad(GradState& st, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  TD_REQUIRE(view.out(0).shape == Shape({s.batch, s.out_c, s.out[0], s.out[1]}));
   TD_RETURN_IF_ERROR(CheckShape(s));
   ForwardState st{s, BestConvLoops(), BestLoops(), Padded(s), PartsFor(ctx, s)};
   const size_t scratch = (st.weights() + st.parts * st.part()) * sizeof(float);
@@ -350,6 +352,7 @@ StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx
 
 StatusOr<Kernel> PrepareDirectConvGrad(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
+  TD_REQUIRE(view.in(2).shape == Shape({s.batch, s.out_c, s.out[0], s.out[1]}));
   TD_RETURN_IF_ERROR(CheckShape(s));
   GradState st{.s = s,
                .loops = BestConvLoops(),

@@ -84,9 +84,11 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
-  const std::vector<int64_t> none = {}, ones = {1, 1}, zeros = {0, 0};
-  return {{"pooling_type", std::string("max"), "max or avg"},
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+
+constexpr AttrList Attrs() {
+  const std::span<const int64_t> none, ones = kOnes, zeros = kZeros;
+  return {{"pooling_type", std::string_view("max"), "max or avg"},
           {"ksize", none, "size of the window: vertical, horizontal; needed unless global_pooling"},
           {"strides", ones, "steps of the window: vertical, horizontal"},
           {"paddings", zeros, "added on each side; never chosen by max"},
@@ -97,7 +99,7 @@ std::vector<AttrDef> Attrs() {
 
 }  // namespace
 
-const OpDef kPool2d = {
+constinit const OpDef kPool2d = {
     .type = "pool2d",
     .doc = "Largest element or average of each window of X [n,c,h,w].",
     .inputs = {{"X"}},
@@ -105,17 +107,17 @@ const OpDef kPool2d = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = Pool2dCpu(),
+    .cpu = &kPool2dCpu,
 };
 
-const OpDef kPool2dGrad = {
+constinit const OpDef kPool2dGrad = {
     .type = "pool2d_grad",
     .doc = "Gradient of pool2d; of several largest elements the first in row-major order gets it.",
     .inputs = {{"X"}, {"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = Pool2dGradCpu(),
+    .cpu = &kPool2dGradCpu,
 };
 
 }  // namespace tandem

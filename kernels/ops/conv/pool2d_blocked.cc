@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/cpu/cpu_args.h"
@@ -95,6 +96,7 @@ Status RunGrad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
+  TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
   if (s.layout != ImageLayout::kBlocked) return Unimplemented("only for the layout nChw16c");
   return MakeKernel<State, Body>({s, PartsFor(ctx.threads, s.planes * s.in_plane())});
 }

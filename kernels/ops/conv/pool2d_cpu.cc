@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/conv/pool2d_blocked.h"
 #include "kernels/ops/conv/pool2d_dnnl.h"
@@ -93,6 +94,7 @@ Status RunPlainGrad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
+  TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
   if (s.layout != ImageLayout::kPlain) return Unimplemented("only for the layout NCHW");
   const int64_t cost = s.planes * s.out_plane() * s.kernel[0] * s.kernel[1];
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
@@ -138,18 +140,14 @@ StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> Pool2dCpu() {
-  return {{"blocked", OrWidened<PrepareBlockedPool>},
-          {"direct", OrWidened<PrepareMax2<RunMax2>>},
-          {"onednn", NativeOrWidened<PrepareDnnlPool>},
-          {"plain", OrWidened<PreparePlain<RunPlain>>}};
-}
+constinit const KernelList kPool2dCpu = {{"blocked", OrWidened<PrepareBlockedPool>},
+                                         {"direct", OrWidened<PrepareMax2<RunMax2>>},
+                                         {"onednn", NativeOrWidened<PrepareDnnlPool>},
+                                         {"plain", OrWidened<PreparePlain<RunPlain>>}};
 
-std::vector<KernelImpl> Pool2dGradCpu() {
-  return {{"blocked", OrWidened<PrepareBlockedPoolGrad>},
-          {"direct", OrWidened<PrepareMax2<RunMax2Grad>>},
-          {"onednn", NativeOrWidened<PrepareDnnlPoolGrad>},
-          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
-}
+constinit const KernelList kPool2dGradCpu = {{"blocked", OrWidened<PrepareBlockedPoolGrad>},
+                                             {"direct", OrWidened<PrepareMax2<RunMax2Grad>>},
+                                             {"onednn", NativeOrWidened<PrepareDnnlPoolGrad>},
+                                             {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
 }  // namespace tandem

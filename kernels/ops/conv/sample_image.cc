@@ -50,7 +50,9 @@ StatusOr<SampledImages> SampledImagesOf(const OpView& view) {
   return s;
 }
 
-const OpDef kSampleImage = {
+constexpr double kUnit[] = {1, 1, 1}, kZero[] = {0, 0, 0};  // by channel
+
+constinit const OpDef kSampleImage = {
     .type = "sample_image",
     .doc =
         "A batch of images [n,3,size,size] (channels_last: [n,size,size,3]) out of RGB pixels, "
@@ -61,12 +63,12 @@ const OpDef kSampleImage = {
         "Out = value * scale + bias by channel, value in [0, 255].",
     .inputs = {{"Pixels"}, {"Images"}, {"Taps"}},
     .outputs = {{"Out"}},
-    .attrs = {{"scale", std::vector<double>{1, 1, 1}, "by channel"},
-              {"bias", std::vector<double>{0, 0, 0}, "by channel"},
+    .attrs = {{"scale", std::span<const double>(kUnit), "by channel"},
+              {"bias", std::span<const double>(kZero), "by channel"},
               {"channels_last", false, "channels are the last dimension of Out"},
-              {"out_dtype", std::string("f32"), "f32, f16 or bf16"}},
+              {"out_dtype", std::string_view("f32"), "f32, f16 or bf16"}},
     .infer = Infer,
-    .cpu = SampleImageCpu(),
+    .cpu = &kSampleImageCpu,
 };
 
 }  // namespace tandem

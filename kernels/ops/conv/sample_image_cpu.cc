@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/conv/sample_image.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
@@ -104,6 +105,7 @@ Status Run(State& s, const KernelArgs& args) {
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const SampledImages images, SampledImagesOf(view));
   const int threads = PartsFor(ctx.threads, view.out(0).shape.numel() * 2);
+  TD_REQUIRE(images.form.size >= 1 && view.out(0).shape.rank() == 4);
   const size_t scratch = ImageScratchBytes(2 * images.form.size);
   return MakeKernel<State, Run>({images, threads, scratch}, static_cast<size_t>(threads) * scratch);
 }
@@ -118,6 +120,7 @@ size_t ImageScratchBytes(int64_t width) {
 
 void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64_t height,
                  const int32_t* taps, void* scratch, float* out) {
+  TD_REQUIRE(form.size >= 1 && width >= 1 && height >= 1 && scratch != nullptr);
   const auto size = static_cast<size_t>(form.size), bytes = static_cast<size_t>(width) * 3;
   const int32_t* const columns = taps + size;
   float scale[3];
@@ -145,6 +148,6 @@ void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64
   }
 }
 
-std::vector<KernelImpl> SampleImageCpu() { return {{"vector", OrWidened<Prepare>}}; }
+constinit const KernelList kSampleImageCpu = {{"vector", OrWidened<Prepare>}};
 
 }  // namespace tandem

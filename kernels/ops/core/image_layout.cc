@@ -22,8 +22,4 @@ StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape
   return ImageLayout::kBlocked;
 }
 
-AttrDef LayoutAttr(const char* name, const char* doc) {
-  return {name, std::string(kPlainLayout), doc};
-}
-
 }  // namespace tandem

@@ -22,6 +22,8 @@ inline constexpr char kLastLayout[] = "NHWC";
 // name is unknown or the shape cannot have this layout.
 StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape& shape);
 
-AttrDef LayoutAttr(const char* name, const char* doc);
+constexpr AttrDef LayoutAttr(const char* name, const char* doc) {
+  return {name, std::string_view(kPlainLayout), doc};
+}
 
 }  // namespace tandem

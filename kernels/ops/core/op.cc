@@ -13,7 +13,25 @@ std::string NameIn(const std::vector<std::vector<std::string>>& slots, size_t sl
   return slot < slots.size() && i < slots[slot].size() ? slots[slot][i] : std::string();
 }
 
+Attr Stored(std::string_view text) { return std::string(text); }
+Attr Stored(std::span<const int64_t> values) {
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+Attr Stored(std::span<const double> values) {
+  return std::vector<double>(values.begin(), values.end());
+}
+template <typename T>
+Attr Stored(T value) {
+  return value;
+}
+
 }  // namespace
+
+Attr ToAttr(const AttrDefault& value) {
+  Attr attr = std::visit([](const auto& v) { return Stored(v); }, value);
+  TD_REQUIRE(attr.index() == value.index());
+  return attr;
+}
 
 Status OpView::Error(const std::string& what) const {
   std::vector<std::string> parts;  // "Input is f32[32,784]"
@@ -32,11 +50,9 @@ Status OpView::Error(const std::string& what) const {
                          parts.empty() ? "" : "; ", what);
 }
 
-const Attr& OpView::Find(std::string_view name) const {
-  const auto it = op_.attrs.find(name);
-  if (it != op_.attrs.end()) return it->second;
+Attr OpView::Default(std::string_view name) const {
   for (const AttrDef& attr : def_.attrs) {
-    if (name == attr.name) return attr.default_value;
+    if (name == attr.name) return ToAttr(attr.default_value);
   }
   LOG(FATAL) << "operator " << def_.type << " declares no attribute " << name;
 }

@@ -1,8 +1,8 @@
 // The definition of an operator (slots, attributes, shapes, gradient) and its kernels.
 //
-// An operator named x is defined in x.cc (`const OpDef kX`). Its CPU kernels are in x_cpu.cc, its
-// CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/contributing/recipes.md describes how to
-// add one.
+// An operator named x is defined in x.cc (`constinit const OpDef kX`). Its CPU kernels are in
+// x_cpu.cc, its CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/contributing/recipes.md
+// describes how to add one.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,10 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/require.h"
 #include "common/base/status.h"
 #include "common/tensor/types.h"
+#include "kernels/ops/core/short_list.h"
 
 namespace tandem {
 
@@ -55,11 +57,20 @@ struct SlotDef {
   bool shape_only = false;
 };
 
+// A default value: an Attr whose text and numbers lie in constants of the program.
+using AttrDefault = std::variant<std::monostate, bool, int64_t, double, std::string_view,
+                                 std::span<const int64_t>, std::span<const double>>;
+static_assert(std::variant_size_v<AttrDefault> == std::variant_size_v<Attr>,
+              "both have the same types in the same order");
+
 struct AttrDef {
   const char* name;
-  Attr default_value;  // monostate: required
+  AttrDefault default_value;  // monostate: required
   const char* doc;
 };
+
+// Returns the default as the value of an attribute, which has the same index.
+Attr ToAttr(const AttrDefault& value);
 
 // An operator with the descriptions of its tensors, for infer and prepare. Positions are flattened
 // over the slots. A kOne or kOptional slot has one position (nullptr if absent), a kMany slot has
@@ -73,16 +84,23 @@ class OpView {
   const Op& op() const { return op_; }
   size_t in_count() const { return in_.size(); }
   bool has_in(size_t i) const { return i < in_.size() && in_[i] != nullptr; }
-  const TensorDesc& in(size_t i) const { return *in_[i]; }
+  const TensorDesc& in(size_t i) const {
+    TD_REQUIRE(has_in(i));
+    return *in_[i];
+  }
   // Available only when preparing a kernel. Outputs that are not needed are absent.
   size_t out_count() const { return out_.size(); }
   bool has_out(size_t i) const { return i < out_.size() && out_[i] != nullptr; }
-  const TensorDesc& out(size_t i) const { return *out_[i]; }
+  const TensorDesc& out(size_t i) const {
+    TD_REQUIRE(has_out(i));
+    return *out_[i];
+  }
 
   // Returns the attribute or its default. REQUIRES: the OpDef declares it with type T.
   template <typename T>
   T attr(std::string_view name) const {
-    return std::get<T>(Find(name));
+    const auto given = op_.attrs.find(name);
+    return std::get<T>(given != op_.attrs.end() ? given->second : Default(name));
   }
 
   // Returns INVALID_ARGUMENT with a message that begins with the operator's type, source and
@@ -90,7 +108,7 @@ class OpView {
   Status Error(const std::string& what) const;
 
  private:
-  const Attr& Find(std::string_view name) const;
+  Attr Default(std::string_view name) const;
 
   const Op& op_;
   const OpDef& def_;
@@ -190,13 +208,22 @@ Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
 
 // Pairs (output position, input position) that may share memory. The kernel reads element i of the
 // input before it writes element i of the output, and does not read it afterwards.
-using InplacePairs = std::vector<std::pair<int, int>>;
+using InplacePair = std::pair<int, int>;
 
+// Lists of a definition. Their capacities are those of the longest definitions.
+using SlotList = ShortList<SlotDef, 8>;
+using AttrList = ShortList<AttrDef, 8>;
+using InplaceList = ShortList<InplacePair, 5>;
+// Implementations on the CPU, in order of preference, plain loops last.
+using KernelList = ShortList<KernelImpl, 4>;
+
+// All definitions are constants that the compiler initialises (constinit). Therefore a lookup in
+// the initialiser of another file finds them complete.
 struct OpDef {
   const char* type;
   const char* doc;
-  std::vector<SlotDef> inputs, outputs;
-  std::vector<AttrDef> attrs;
+  SlotList inputs, outputs;
+  AttrList attrs;
   // Checks inputs and attributes. Writes the description of every output position, also of outputs
   // that are not needed. The size of `outputs` is the number of output positions.
   Status (*infer)(const OpView& view, std::span<TensorDesc> outputs) = nullptr;
@@ -205,8 +232,8 @@ struct OpDef {
   // Number of multiplications and additions of a run, for the profile. `view` contains the needed
   // outputs. nullptr: only the bytes moved count.
   double (*flops)(const OpView& view) = nullptr;
-  std::vector<KernelImpl> cpu;  // empty for communication operators
-  InplacePairs inplace;
+  const KernelList* cpu = nullptr;  // nullptr for communication operators
+  InplaceList inplace;
   bool is_comm = false;  // a CommHandler (kernels/exec/comm.h) runs it, not a kernel
   // The results differ on purpose when it runs again or on other ranks. Passes never remove or
   // repeat the operator.
@@ -216,6 +243,10 @@ struct OpDef {
   // way. Therefore a part of the tensors gives the same bits as the whole (fused_elementwise.cc).
   bool elementwise = false;
   bool has_body = false;  // a fused operator: Op::body defines the computation
+
+  std::span<const KernelImpl> cpu_kernels() const {
+    return cpu == nullptr ? std::span<const KernelImpl>() : *cpu;
+  }
 };
 
 // All operators, by type. op_table.cc lists them.

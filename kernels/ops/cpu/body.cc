@@ -204,7 +204,7 @@ StatusOr<Kernel> Preparer::Choose(const BodyStep& step, int64_t elements) {
   const OpView view(*step.op, *step.def, in, out);
   const KernelSettings settings;
   Status why = Unimplemented("%s has no kernel", step.op->type);
-  for (const KernelImpl& impl : step.def->cpu) {
+  for (const KernelImpl& impl : step.def->cpu_kernels()) {
     auto kernel = impl.prepare(view, PrepareContext{.settings = settings});
     if (kernel.ok()) return kernel;
     why = kernel.status();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/ops/cpu/fast_half.h"
 #include "kernels/ops/cpu/half.h"
 
 namespace tandem {
@@ -38,7 +39,7 @@ DnnlProgram DnnlProgram::Emptied() const {
 }
 
 int DnnlProgram::Reordered(int memory, const dnnl::memory::desc& wanted) {
-  if (memories_[memory].memory.get_desc() == wanted) return memory;
+  if (DescOf(memory) == wanted) return memory;
   const int copy = Scratch(wanted);
   Copy(memory, copy);
   return copy;
@@ -46,8 +47,8 @@ int DnnlProgram::Reordered(int memory, const dnnl::memory::desc& wanted) {
 
 void DnnlProgram::Copy(int from, int to) {
   if (from == to) return;
-  const dnnl::reorder::primitive_desc pd(engine_, memories_[from].memory.get_desc(), engine_,
-                                         memories_[to].memory.get_desc(), UserScratchpad());
+  const dnnl::reorder::primitive_desc pd(engine_, DescOf(from), engine_, DescOf(to),
+                                         UserScratchpad());
   Add(dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, pd.scratchpad_desc());
 }
 
@@ -56,15 +57,16 @@ void DnnlProgram::Add(const dnnl::primitive& primitive,
                       const dnnl::memory::desc& scratchpad) {
   Step step{primitive, {}};
   for (const auto& [arg, memory] : args) {
-    if (memory >= 0) step.args.push_back({arg, memories_[memory].memory.get()});
+    if (memory >= 0) step.args.push_back({arg, At(memory).memory.get()});
   }
   if (scratchpad.get_size() > 0) {
-    step.args.push_back({DNNL_ARG_SCRATCHPAD, memories_[Scratch(scratchpad)].memory.get()});
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, At(Scratch(scratchpad)).memory.get()});
   }
   steps_.push_back(std::move(step));
 }
 
 Status DnnlProgram::Run(const KernelArgs& args) {
+  TD_REQUIRE(scratch_bytes_ == 0 || args.scratch != nullptr);
   const OmpThreads threads(threads_);
   for (Memory& m : memories_) {
     void* data = m.source == Source::kIn    ? const_cast<void*>(args.in[m.at])
@@ -91,6 +93,7 @@ dnnl::primitive_attr UserScratchpad() {
 }
 
 DnnlType DnnlTypeOf(DType dtype) {
+  TD_REQUIRE(dtype == DType::kF32 || IsHalf(dtype));
   return dtype == DType::kBF16  ? DnnlType::bf16
          : dtype == DType::kF16 ? DnnlType::f16
                                 : DnnlType::f32;
@@ -107,14 +110,6 @@ Status CheckDnnlTypes(const OpView& view) {
                              : Unimplemented("this CPU has no bf16 instructions");
 }
 
-// Measured on AVX-512 without these instructions, where oneDNN emulates them: 5 times slower than
-// f32.
-bool HasFastHalf(DType dtype) {
-  const auto isa = dnnl::get_effective_cpu_isa();
-  return dtype == DType::kBF16 &&
-         (isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx);
-}
-
 dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = strides[d] * dims[d];
@@ -124,6 +119,7 @@ dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type) {
 dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layout, DnnlType type) {
   using Tag = dnnl::memory::format_tag;
   if (layout == ImageLayout::kPlain) return PlainDesc(dims, type);
+  TD_REQUIRE(dims.size() == 4);
   return {dims, type, layout == ImageLayout::kLast ? Tag::nhwc : Tag::nChw16c};
 }
 

@@ -41,10 +41,10 @@ class DnnlProgram {
 
   // Returns the bytes of `memory` with another description.
   int View(int memory, const dnnl::memory::desc& desc) {
-    return AddMemory(memories_[memory].source, memories_[memory].at, desc);
+    return AddMemory(At(memory).source, At(memory).at, desc);
   }
 
-  dnnl::memory::desc DescOf(int memory) const { return memories_[memory].memory.get_desc(); }
+  dnnl::memory::desc DescOf(int memory) const { return At(memory).memory.get_desc(); }
 
   // Returns `memory` in the layout `wanted`: itself, or a copy by an appended reorder.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
@@ -76,6 +76,10 @@ class DnnlProgram {
     std::vector<dnnl_exec_arg_t> args;
   };
 
+  const Memory& At(int memory) const {
+    TD_REQUIRE(memory >= 0 && static_cast<size_t>(memory) < memories_.size());
+    return memories_[static_cast<size_t>(memory)];
+  }
   int AddMemory(Source source, size_t at, const dnnl::memory::desc& desc);
 
   dnnl::engine engine_;

@@ -2,6 +2,7 @@
 
 #include <libxsmm.h>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace tandem {
@@ -34,6 +35,7 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
   }
   XsmmGemm gemm;
   gemm.sizes_ = s;
+  TD_REQUIRE(s.parts >= 1);
   gemm.rows_[0] = s.m / s.parts;
   gemm.rows_[1] = gemm.rows_[0] + 1;
   for (int i = 0; i < 2; ++i) {

@@ -5,9 +5,6 @@
 
 namespace tandem {
 
-// Returns true if this machine computes products of this type faster than products of f32.
-bool HasFastHalf(DType dtype);
-
 // Returns true if an input or output of the operator has 16 bits.
 bool HasHalf(const OpView& view);
 

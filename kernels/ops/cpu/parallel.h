@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/base/require.h"
+
 namespace tandem {
 
 // Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), on the same number of
 // threads. The bounds of the parts depend only on `parts` and n. Empty parts are called too.
 template <typename Work>
 void ParallelFor(int parts, int64_t n, const Work& work) {
+  TD_REQUIRE(n >= 0);
   if (parts <= 1) {
     work(0, int64_t{0}, n);
     return;
@@ -26,6 +29,7 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
 // the next i. Use it if the result depends only on i and one CPU may be slower than another.
 template <typename Work>
 void ParallelEach(int threads, int64_t n, const Work& work) {
+  TD_REQUIRE(n >= 0);
   if (threads <= 1 || n <= 1) {
     for (int64_t i = 0; i < n; ++i) work(0, i);
     return;
@@ -37,6 +41,7 @@ void ParallelEach(int threads, int64_t n, const Work& work) {
 // Returns the number of threads that is worthwhile for `cost` element operations. Fork and join
 // cost a few microseconds, so each thread should have some tens of microseconds of work.
 inline int PartsFor(int threads, int64_t cost) {
+  TD_REQUIRE(cost >= 0);
   constexpr int64_t kCostMin = 32 * 1024;
   return static_cast<int>(std::clamp<int64_t>(cost / kCostMin, 1, std::max(threads, 1)));
 }

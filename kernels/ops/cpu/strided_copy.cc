@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace tandem {
@@ -29,6 +30,7 @@ Strides RowMajor(const Shape& shape) {
 StridedCopy::StridedCopy(const Shape& dims, const Strides& from, const Strides& to,
                          size_t element_bytes)
     : element_bytes_(element_bytes) {
+  TD_REQUIRE(element_bytes > 0);
   for (int d = 0; d < dims.rank(); ++d) {
     if (dims[d] == 1) continue;
     const auto at = static_cast<size_t>(d);
@@ -49,6 +51,7 @@ StridedCopy::StridedCopy(const Shape& dims, const Strides& from, const Strides& 
     dims_[0] = from_[0] = to_[0] = 1;
   }
   for (int d = 0; d + 1 < rank_; ++d) rows_ *= dims_[static_cast<size_t>(d)];
+  TD_REQUIRE(rank_ >= 1 && rows_ * dims_[static_cast<size_t>(rank_ - 1)] == dims.numel());
 }
 
 void StridedCopy::RunRows(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
 namespace tandem {
@@ -49,6 +50,7 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   constexpr size_t kRowBytes = 400 << 10, kColumnBytes = 7 << 20;
   constexpr int64_t kDepth = 1024, kBlocksOfThread = 4;
   TileGemm gemm;
+  TD_REQUIRE(s.threads >= 1);
   gemm.loops_ = AmxTileLoops();
   if (gemm.loops_ == nullptr) return Unimplemented("this machine has no AMX tiles");
   if (!Gains(s)) return Unimplemented("%d x %d x %d is small for tiles", s.m, s.n, s.k);
@@ -60,6 +62,7 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
       std::clamp<int64_t>(std::min<int64_t>(s.threads, worth), 1, gemm.row_panels_));
   gemm.k_block_ = kTilePanel * EvenPiece(CeilDiv(s.k, kTilePanel), kDepth / kTilePanel);
   const size_t panel = gemm.PanelBytes();
+  TD_REQUIRE(gemm.parts_ >= 1 && gemm.k_block_ >= kTilePanel && panel > 0);
   gemm.column_block_ = EvenPiece(gemm.column_panels_, static_cast<int64_t>(kColumnBytes / panel));
   // Several blocks per thread, because the tiles of one core may be slower than those of another.
   gemm.row_block_ =
@@ -132,6 +135,7 @@ void TileGemm::Multiply(const Operands& o, const Block& block, int64_t begin, in
 
 void TileGemm::Run(const float* a, const float* b, const float* bias, float* c,
                    void* scratch) const {
+  TD_REQUIRE(bias == nullptr || s_.alpha == 1.0f);
   const size_t panel = PanelBytes();
   auto* columns = static_cast<std::byte*>(scratch);
   std::byte* rows = columns + static_cast<size_t>(column_block_) * panel;

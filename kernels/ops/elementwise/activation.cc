@@ -24,60 +24,60 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return InferAnyFloat(view, outputs);
 }
 
-std::vector<AttrDef> GeluAttrs() {
+constexpr AttrList GeluAttrs() {
   return {{"approximate", false,
            "true: X (1 + tanh(sqrt(2 / pi) (X + 0.044715 X^3))) / 2, false: by erf"}};
 }
 
 }  // namespace
 
-const OpDef kSigmoid = {
+constinit const OpDef kSigmoid = {
     .type = "sigmoid",
     .doc = "Out = 1 / (1 + exp(-X)).",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .infer = InferAnyFloat,
     .grad = GradByOut,
-    .cpu = SigmoidCpu(),
+    .cpu = &kSigmoidCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kSigmoidGrad = {
+constinit const OpDef kSigmoidGrad = {
     .type = "sigmoid_grad",
     .doc = "X@GRAD = Out@GRAD Out (1 - Out).",
     .inputs = {{"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = SigmoidGradCpu(),
+    .cpu = &kSigmoidGradCpu,
     .inplace = {{0, 1}, {0, 0}},
     .elementwise = true,
 };
 
-const OpDef kTanh = {
+constinit const OpDef kTanh = {
     .type = "tanh",
     .doc = "Out = tanh(X).",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .infer = InferAnyFloat,
     .grad = GradByOut,
-    .cpu = TanhCpu(),
+    .cpu = &kTanhCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kTanhGrad = {
+constinit const OpDef kTanhGrad = {
     .type = "tanh_grad",
     .doc = "X@GRAD = Out@GRAD (1 - Out^2).",
     .inputs = {{"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = TanhGradCpu(),
+    .cpu = &kTanhGradCpu,
     .inplace = {{0, 1}, {0, 0}},
     .elementwise = true,
 };
 
-const OpDef kGelu = {
+constinit const OpDef kGelu = {
     .type = "gelu",
     .doc = "Out = X P(N <= X), N standard normal.",
     .inputs = {{"X"}},
@@ -85,19 +85,19 @@ const OpDef kGelu = {
     .attrs = GeluAttrs(),
     .infer = InferAnyFloat,
     .grad = GeluGrad,
-    .cpu = GeluCpu(),
+    .cpu = &kGeluCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kGeluGrad = {
+constinit const OpDef kGeluGrad = {
     .type = "gelu_grad",
     .doc = "Gradient of gelu.",
     .inputs = {{"X"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = GeluAttrs(),
     .infer = InferGrad,
-    .cpu = GeluGradCpu(),
+    .cpu = &kGeluGradCpu,
     .inplace = {{0, 1}, {0, 0}},
     .elementwise = true,
 };

@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -33,6 +34,8 @@ Status RunGrad(State<MathLoops::GradFn>& s, const KernelArgs& args) {
 template <typename Fn>
 State<Fn> StateFor(Fn loop, const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.out(0).shape.numel() == n && view.out(0).dtype == DType::kF32);
+  TD_REQUIRE(view.in_count() == 1 || view.in(1).shape.numel() == n);
   return {loop, n, PartsFor(ctx.threads, n * kCost)};
 }
 
@@ -58,17 +61,13 @@ StatusOr<Kernel> PrepareGeluGrad(const OpView& view, const PrepareContext& ctx) 
 
 }  // namespace
 
-std::vector<KernelImpl> SigmoidCpu() {
-  return {{"vector", OrWidened<Prepare<&MathLoops::sigmoid>>}};
-}
-std::vector<KernelImpl> SigmoidGradCpu() {
-  return {{"vector", OrWidened<PrepareGrad<&MathLoops::sigmoid_grad>>}};
-}
-std::vector<KernelImpl> TanhCpu() { return {{"vector", OrWidened<Prepare<&MathLoops::tanh>>}}; }
-std::vector<KernelImpl> TanhGradCpu() {
-  return {{"vector", OrWidened<PrepareGrad<&MathLoops::tanh_grad>>}};
-}
-std::vector<KernelImpl> GeluCpu() { return {{"vector", OrWidened<PrepareGelu>}}; }
-std::vector<KernelImpl> GeluGradCpu() { return {{"vector", OrWidened<PrepareGeluGrad>}}; }
+constinit const KernelList kSigmoidCpu = {{"vector", OrWidened<Prepare<&MathLoops::sigmoid>>}};
+constinit const KernelList kSigmoidGradCpu = {
+    {"vector", OrWidened<PrepareGrad<&MathLoops::sigmoid_grad>>}};
+constinit const KernelList kTanhCpu = {{"vector", OrWidened<Prepare<&MathLoops::tanh>>}};
+constinit const KernelList kTanhGradCpu = {
+    {"vector", OrWidened<PrepareGrad<&MathLoops::tanh_grad>>}};
+constinit const KernelList kGeluCpu = {{"vector", OrWidened<PrepareGelu>}};
+constinit const KernelList kGeluGradCpu = {{"vector", OrWidened<PrepareGeluGrad>}};
 
 }  // namespace tandem

@@ -27,26 +27,26 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kCast = {
+constinit const OpDef kCast = {
     .type = "cast",
     .doc =
         "X in another element type: floats are rounded to nearest even; integers take the whole "
         "part, within their limits, and 0 for NaN.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
-    .attrs = {{"out_dtype", std::string("f32"), "f32, f16, bf16, i32, i64 or u8"}},
+    .attrs = {{"out_dtype", std::string_view("f32"), "f32, f16, bf16, i32, i64 or u8"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = CastCpu(),
+    .cpu = &kCastCpu,
 };
 
-const OpDef kCastGrad = {
+constinit const OpDef kCastGrad = {
     .type = "cast_grad",
     .doc = "Out@GRAD in the type of X. Of X the type alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = CastGradCpu(),
+    .cpu = &kCastGradCpu,
 };
 
 }  // namespace tandem

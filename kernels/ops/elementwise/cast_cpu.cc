@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half_loops.h"
@@ -130,21 +131,21 @@ StatusOr<Kernel> PrepareVector(const OpView& view, const PrepareContext& ctx) {
   const LoopFn loop = VectorLoopOf(view.in(from).dtype, view.out(0).dtype);
   if (loop == nullptr) return Unimplemented("only between f32 and 16 bits");
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.in(from).shape.numel() == n && view.out(0).shape.numel() == n);
   return MakeKernel<State, Run<from>>({loop, n, PartsFor(ctx.threads, n / 2)});
 }
 
 template <int from>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.in(from).shape.numel() == n && view.out(0).shape.numel() == n);
   return MakeKernel<State, Run<from>>(
       {LoopOf(view.in(from).dtype, view.out(0).dtype), n, PartsFor(ctx.threads, n)});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> CastCpu() { return {{"vector", PrepareVector<0>}, {"plain", Prepare<0>}}; }
-std::vector<KernelImpl> CastGradCpu() {
-  return {{"vector", PrepareVector<1>}, {"plain", Prepare<1>}};
-}
+constinit const KernelList kCastCpu = {{"vector", PrepareVector<0>}, {"plain", Prepare<0>}};
+constinit const KernelList kCastGradCpu = {{"vector", PrepareVector<1>}, {"plain", Prepare<1>}};
 
 }  // namespace tandem

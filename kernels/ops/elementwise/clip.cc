@@ -43,14 +43,14 @@ Status InferByGlobalNorm(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Limits() {
+constexpr AttrList Limits() {
   return {{"min", -1.0, "smallest value"}, {"max", 1.0, "largest value"}};
 }
-std::vector<AttrDef> Norm() { return {{"max_norm", 1.0, "largest 2-norm"}}; }
+constexpr AttrList Norm() { return {{"max_norm", 1.0, "largest 2-norm"}}; }
 
 }  // namespace
 
-const OpDef kClip = {
+constinit const OpDef kClip = {
     .type = "clip",
     .doc = "Out = X within [min, max].",
     .inputs = {{"X"}},
@@ -58,33 +58,33 @@ const OpDef kClip = {
     .attrs = Limits(),
     .infer = InferClip,
     .grad = Grad,
-    .cpu = ClipCpu(),
+    .cpu = &kClipCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kClipGrad = {
+constinit const OpDef kClipGrad = {
     .type = "clip_grad",
     .doc = "X@GRAD = Out@GRAD where min <= X <= max, else 0.",
     .inputs = {{"X"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Limits(),
     .infer = InferClipGrad,
-    .cpu = ClipGradCpu(),
+    .cpu = &kClipGradCpu,
     .inplace = {{0, 1}},
 };
 
-const OpDef kClipByNorm = {
+constinit const OpDef kClipByNorm = {
     .type = "clip_by_norm",
     .doc = "Out = X max_norm / |X| where the 2-norm |X| is above max_norm, else X.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .attrs = Norm(),
     .infer = InferByNorm,
-    .cpu = ClipByNormCpu(),
+    .cpu = &kClipByNormCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kClipByGlobalNorm = {
+constinit const OpDef kClipByGlobalNorm = {
     .type = "clip_by_global_norm",
     .doc =
         "Out[i] = X[i] max_norm / n where n, the 2-norm of all X together, is above max_norm, else "
@@ -93,7 +93,7 @@ const OpDef kClipByGlobalNorm = {
     .outputs = {{"Out", Arity::kMany}},
     .attrs = Norm(),
     .infer = InferByGlobalNorm,
-    .cpu = ClipByGlobalNormCpu(),
+    .cpu = &kClipByGlobalNormCpu,
 };
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/square_sum.h"
@@ -34,6 +35,7 @@ Status RunClipGrad(ClipState& s, const KernelArgs& args) {
 template <Status (*Body)(ClipState&, const KernelArgs&)>
 StatusOr<Kernel> PrepareClip(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.out(0).shape.numel() == n);
   return MakeKernel<ClipState, Body>(
       {AttrF32(view, "min"), AttrF32(view, "max"), n, PartsFor(ctx.threads, n)});
 }
@@ -68,6 +70,7 @@ StatusOr<Kernel> PrepareByNorm(const OpView& view, const PrepareContext& ctx) {
   size_t scratch = 0;
   for (size_t i = 0; i < view.in_count(); ++i) {
     s.sizes.push_back(view.in(i).shape.numel());
+    TD_REQUIRE(view.out(i).shape == view.in(i).shape);
     s.parts.push_back(PartsFor(ctx.threads, s.sizes[i]));
     s.squares.emplace_back(s.sizes[i], s.parts[i]);
     scratch = std::max(scratch, s.squares[i].scratch_bytes());
@@ -77,9 +80,9 @@ StatusOr<Kernel> PrepareByNorm(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> ClipCpu() { return {{"vector", PrepareClip<RunClip>}}; }
-std::vector<KernelImpl> ClipGradCpu() { return {{"plain", PrepareClip<RunClipGrad>}}; }
-std::vector<KernelImpl> ClipByNormCpu() { return {{"vector", PrepareByNorm}}; }
-std::vector<KernelImpl> ClipByGlobalNormCpu() { return {{"vector", PrepareByNorm}}; }
+constinit const KernelList kClipCpu = {{"vector", PrepareClip<RunClip>}};
+constinit const KernelList kClipGradCpu = {{"plain", PrepareClip<RunClipGrad>}};
+constinit const KernelList kClipByNormCpu = {{"vector", PrepareByNorm}};
+constinit const KernelList kClipByGlobalNormCpu = {{"vector", PrepareByNorm}};
 
 }  // namespace tandem

@@ -28,7 +28,7 @@ void Grad(GradContext& ctx) {
 
 }  // namespace
 
-const OpDef kDropout = {
+constinit const OpDef kDropout = {
     .type = "dropout",
     .doc =
         "Out = X / (1 - dropout_prob), or 0 with that probability. What is dropped depends on "
@@ -37,11 +37,11 @@ const OpDef kDropout = {
     .inputs = {{"X"}, {"Position"}},
     .outputs = {{"Out"}},
     .attrs = {{"dropout_prob", 0.5, "share of the elements that become 0"},
-              {"name", std::string(), "operators of other names drop other elements"},
+              {"name", std::string_view(), "operators of other names drop other elements"},
               {"is_test", false, "Out = X"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = DropoutCpu(),
+    .cpu = &kDropoutCpu,
     .inplace = {{0, 0}},
 };
 

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "common/base/require.h"
 #include "common/base/rng.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
@@ -49,6 +50,7 @@ Status Copy(State& s, const KernelArgs& args) {
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const double p = view.attr<double>("dropout_prob");
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(p >= 0 && p < 1 && view.out(0).shape.numel() == n);
   const State state{BestMathLoops(),
                     n,
                     StableHash("dropout:" + view.attr<std::string>("name")),
@@ -61,6 +63,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> DropoutCpu() { return {{"vector", OrWidened<Prepare>}}; }
+constinit const KernelList kDropoutCpu = {{"vector", OrWidened<Prepare>}};
 
 }  // namespace tandem

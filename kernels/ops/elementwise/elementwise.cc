@@ -50,22 +50,22 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {{"axis", int64_t{-1}, "dimension of X that meets Y's first; -1: the last ones meet"}};
 }
 
-std::vector<SlotDef> GradInputs() { return {{"X"}, {"Y"}, {"Out@GRAD"}}; }
+constexpr SlotList GradInputs() { return {{"X"}, {"Y"}, {"Out@GRAD"}}; }
 // Inputs of the gradients of sums and differences, which do not depend on the values of X and Y.
-std::vector<SlotDef> ShapeGradInputs() {
+constexpr SlotList ShapeGradInputs() {
   return {{"X", Arity::kOne, true}, {"Y", Arity::kOne, true}, {"Out@GRAD"}};
 }
-std::vector<SlotDef> GradOutputs() {
+constexpr SlotList GradOutputs() {
   return {{"X@GRAD", Arity::kOptional}, {"Y@GRAD", Arity::kOptional}};
 }
 
 }  // namespace
 
-const OpDef kElementwiseAdd = {
+constinit const OpDef kElementwiseAdd = {
     .type = "elementwise_add",
     .doc = "Out = X + Y; Y's shape is a run of X's dimensions and is repeated over the others.",
     .inputs = {{"X"}, {"Y"}},
@@ -73,23 +73,23 @@ const OpDef kElementwiseAdd = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ElementwiseAddCpu(),
+    .cpu = &kElementwiseAddCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kElementwiseAddGrad = {
+constinit const OpDef kElementwiseAddGrad = {
     .type = "elementwise_add_grad",
     .doc = "Gradients of elementwise_add.",
     .inputs = ShapeGradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ElementwiseAddGradCpu(),
+    .cpu = &kElementwiseAddGradCpu,
     .inplace = {{0, 2}},
 };
 
-const OpDef kElementwiseMul = {
+constinit const OpDef kElementwiseMul = {
     .type = "elementwise_mul",
     .doc = "Out = X * Y; Y's shape is a run of X's dimensions and is repeated over the others.",
     .inputs = {{"X"}, {"Y"}},
@@ -97,22 +97,22 @@ const OpDef kElementwiseMul = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ElementwiseMulCpu(),
+    .cpu = &kElementwiseMulCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kElementwiseMulGrad = {
+constinit const OpDef kElementwiseMulGrad = {
     .type = "elementwise_mul_grad",
     .doc = "Gradients of elementwise_mul.",
     .inputs = GradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ElementwiseMulGradCpu(),
+    .cpu = &kElementwiseMulGradCpu,
 };
 
-const OpDef kElementwiseSub = {
+constinit const OpDef kElementwiseSub = {
     .type = "elementwise_sub",
     .doc = "Out = X - Y; Y's shape is a run of X's dimensions and is repeated over the others.",
     .inputs = {{"X"}, {"Y"}},
@@ -120,23 +120,23 @@ const OpDef kElementwiseSub = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ElementwiseSubCpu(),
+    .cpu = &kElementwiseSubCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kElementwiseSubGrad = {
+constinit const OpDef kElementwiseSubGrad = {
     .type = "elementwise_sub_grad",
     .doc = "Gradients of elementwise_sub.",
     .inputs = ShapeGradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ElementwiseSubGradCpu(),
+    .cpu = &kElementwiseSubGradCpu,
     .inplace = {{0, 2}},
 };
 
-const OpDef kElementwiseDiv = {
+constinit const OpDef kElementwiseDiv = {
     .type = "elementwise_div",
     .doc = "Out = X / Y; Y's shape is a run of X's dimensions and is repeated over the others.",
     .inputs = {{"X"}, {"Y"}},
@@ -144,22 +144,22 @@ const OpDef kElementwiseDiv = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ElementwiseDivCpu(),
+    .cpu = &kElementwiseDivCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kElementwiseDivGrad = {
+constinit const OpDef kElementwiseDivGrad = {
     .type = "elementwise_div_grad",
     .doc = "Gradients of elementwise_div.",
     .inputs = GradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ElementwiseDivGradCpu(),
+    .cpu = &kElementwiseDivGradCpu,
 };
 
-const OpDef kElementwiseMax = {
+constinit const OpDef kElementwiseMax = {
     .type = "elementwise_max",
     .doc =
         "Out = the larger of X and Y; Y's shape is a run of X's dimensions and is repeated over "
@@ -169,19 +169,19 @@ const OpDef kElementwiseMax = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ElementwiseMaxCpu(),
+    .cpu = &kElementwiseMaxCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kElementwiseMaxGrad = {
+constinit const OpDef kElementwiseMaxGrad = {
     .type = "elementwise_max_grad",
     .doc = "Gradients of elementwise_max; of equal ones Y gets it.",
     .inputs = GradInputs(),
     .outputs = GradOutputs(),
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ElementwiseMaxGradCpu(),
+    .cpu = &kElementwiseMaxGradCpu,
 };
 
 }  // namespace tandem

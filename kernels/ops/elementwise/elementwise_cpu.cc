@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -151,6 +152,8 @@ enum class Math { kSub, kDiv, kMax };
 template <Math math, Status (*Body)(MathState&, const KernelArgs&)>
 StatusOr<Kernel> PrepareMath(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  TD_REQUIRE(s.outer * s.len * s.inner == view.in(0).shape.numel());
+  TD_REQUIRE(s.len == view.in(1).shape.numel());
   const MathLoops& m = BestMathLoops();
   const MathState state = math == Math::kSub ? MathState{BestLoops(), s, m.sub, nullptr, nullptr}
                           : math == Math::kDiv
@@ -163,6 +166,8 @@ StatusOr<Kernel> PrepareMath(const OpView& view, const PrepareContext&) {
 template <Status (*Body)(State&, const KernelArgs&), bool scratch>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  TD_REQUIRE(s.outer * s.len * s.inner == view.in(0).shape.numel());
+  TD_REQUIRE(s.len == view.in(1).shape.numel());
   return MakeKernel<State, Body>({BestLoops(), s, ctx.threads}, scratch ? view.in(0).bytes() : 0);
 }
 
@@ -181,35 +186,25 @@ void SumRepeats(const Loops& loops, const BroadcastShape& s, const float* g, flo
   }
 }
 
-std::vector<KernelImpl> ElementwiseAddCpu() {
-  return {{"vector", OrWidened<Prepare<Run<Kind::kAdd>, false>>}};
-}
-std::vector<KernelImpl> ElementwiseMulCpu() {
-  return {{"vector", OrWidened<Prepare<Run<Kind::kMul>, false>>}};
-}
-std::vector<KernelImpl> ElementwiseAddGradCpu() {
-  return {{"vector", OrWidened<Prepare<RunAddGrad, false>>}};
-}
-std::vector<KernelImpl> ElementwiseMulGradCpu() {
-  return {{"vector", OrWidened<Prepare<RunMulGrad, true>>}};
-}
-std::vector<KernelImpl> ElementwiseSubCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMath>>}};
-}
-std::vector<KernelImpl> ElementwiseSubGradCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kSub, RunMathGrad>>}};
-}
-std::vector<KernelImpl> ElementwiseDivCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMath>>}};
-}
-std::vector<KernelImpl> ElementwiseDivGradCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kDiv, RunMathGrad>>}};
-}
-std::vector<KernelImpl> ElementwiseMaxCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMath>>}};
-}
-std::vector<KernelImpl> ElementwiseMaxGradCpu() {
-  return {{"vector", OrWidened<PrepareMath<Math::kMax, RunMathGrad>>}};
-}
+constinit const KernelList kElementwiseAddCpu = {
+    {"vector", OrWidened<Prepare<Run<Kind::kAdd>, false>>}};
+constinit const KernelList kElementwiseMulCpu = {
+    {"vector", OrWidened<Prepare<Run<Kind::kMul>, false>>}};
+constinit const KernelList kElementwiseAddGradCpu = {
+    {"vector", OrWidened<Prepare<RunAddGrad, false>>}};
+constinit const KernelList kElementwiseMulGradCpu = {
+    {"vector", OrWidened<Prepare<RunMulGrad, true>>}};
+constinit const KernelList kElementwiseSubCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kSub, RunMath>>}};
+constinit const KernelList kElementwiseSubGradCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kSub, RunMathGrad>>}};
+constinit const KernelList kElementwiseDivCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kDiv, RunMath>>}};
+constinit const KernelList kElementwiseDivGradCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kDiv, RunMathGrad>>}};
+constinit const KernelList kElementwiseMaxCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kMax, RunMath>>}};
+constinit const KernelList kElementwiseMaxGradCpu = {
+    {"vector", OrWidened<PrepareMath<Math::kMax, RunMathGrad>>}};
 
 }  // namespace tandem

@@ -40,16 +40,16 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kFillConstant = {
+constinit const OpDef kFillConstant = {
     .type = "fill_constant",
     .doc = "Out[i] = value.",
     .inputs = {},
     .outputs = {{"Out"}},
     .attrs = {{"shape", {}, "dimensions of Out"},
-              {"dtype", std::string("f32"), "element type of Out: f32, i32, i64 or u8"},
+              {"dtype", std::string_view("f32"), "element type of Out: f32, i32, i64 or u8"},
               {"value", 0.0, "what every element becomes"}},
     .infer = Infer,
-    .cpu = FillConstantCpu(),
+    .cpu = &kFillConstantCpu,
 };
 
 }  // namespace tandem

@@ -40,6 +40,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> FillConstantCpu() { return {{"plain", Prepare}}; }
+constinit const KernelList kFillConstantCpu = {{"plain", Prepare}};
 
 }  // namespace tandem

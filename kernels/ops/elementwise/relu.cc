@@ -17,25 +17,25 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kRelu = {
+constinit const OpDef kRelu = {
     .type = "relu",
     .doc = "Out = max(X, 0); NaN stays NaN.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .infer = InferAnyFloat,
     .grad = Grad,
-    .cpu = ReluCpu(),
+    .cpu = &kReluCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };
 
-const OpDef kReluGrad = {
+constinit const OpDef kReluGrad = {
     .type = "relu_grad",
     .doc = "X@GRAD = Out@GRAD where Out > 0, else 0.",
     .inputs = {{"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = ReluGradCpu(),
+    .cpu = &kReluGradCpu,
     .inplace = {{0, 1}, {0, 0}},
     .elementwise = true,
 };

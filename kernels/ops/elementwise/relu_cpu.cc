@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -15,6 +16,8 @@ struct State {
 
 State StateFor(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.out(0).shape.numel() == n && view.out(0).dtype == DType::kF32);
+  TD_REQUIRE(view.in_count() == 1 || view.in(1).shape.numel() == n);
   return {BestLoops(), n, PartsFor(ctx.threads, n / 2)};
 }
 
@@ -43,7 +46,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> ReluCpu() { return {{"vector", OrWidened<Prepare>}}; }
-std::vector<KernelImpl> ReluGradCpu() { return {{"vector", OrWidened<PrepareGrad>}}; }
+constinit const KernelList kReluCpu = {{"vector", OrWidened<Prepare>}};
+constinit const KernelList kReluGradCpu = {{"vector", OrWidened<PrepareGrad>}};
 
 }  // namespace tandem

@@ -15,7 +15,7 @@ void Grad(GradContext& ctx) {
 
 }  // namespace
 
-const OpDef kScale = {
+constinit const OpDef kScale = {
     .type = "scale",
     .doc = "Out = scale * X + bias.",
     .inputs = {{"X"}},
@@ -23,7 +23,7 @@ const OpDef kScale = {
     .attrs = {{"scale", 1.0, "factor"}, {"bias", 0.0, "added after the multiplication"}},
     .infer = InferAnyFloat,
     .grad = Grad,
-    .cpu = ScaleCpu(),
+    .cpu = &kScaleCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };

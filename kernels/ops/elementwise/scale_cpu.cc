@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -18,6 +19,7 @@ Status Run(State& s, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_REQUIRE(view.out(0).shape.numel() == view.in(0).shape.numel());
   return MakeKernel<State, Run>({BestLoops(), view.in(0).shape.numel(),
                                  static_cast<float>(view.attr<double>("scale")),
                                  static_cast<float>(view.attr<double>("bias"))});
@@ -25,6 +27,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> ScaleCpu() { return {{"vector", OrWidened<Prepare>}}; }
+constinit const KernelList kScaleCpu = {{"vector", OrWidened<Prepare>}};
 
 }  // namespace tandem

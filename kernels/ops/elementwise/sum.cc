@@ -23,14 +23,14 @@ void Grad(GradContext& ctx) {
 
 }  // namespace
 
-const OpDef kSum = {
+constinit const OpDef kSum = {
     .type = "sum",
     .doc = "Out = X[0] + X[1] + ..., added in this order.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = SumCpu(),
+    .cpu = &kSumCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };

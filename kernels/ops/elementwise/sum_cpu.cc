@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -32,12 +33,14 @@ Status Run(State& s, const KernelArgs& args) {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.in_count() >= 1 && view.out(0).shape.numel() == n);
+  for (size_t i = 0; i < view.in_count(); ++i) TD_REQUIRE(view.in(i).shape.numel() == n);
   return MakeKernel<State, Run>(
       {BestLoops(), n, static_cast<int>(view.in_count()), PartsFor(ctx.threads, n / 2)});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> SumCpu() { return {{"vector", OrWidened<Prepare>}}; }
+constinit const KernelList kSumCpu = {{"vector", OrWidened<Prepare>}};
 
 }  // namespace tandem

@@ -151,13 +151,13 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 StatusOr<Body> BindBody(const OpView& view) { return Binder(view).Bind(); }
 
-const OpDef kFusedElementwise = {
+constinit const OpDef kFusedElementwise = {
     .type = "fused_elementwise",
     .doc = "Runs the elementwise operators of its body, block by block of the tensors.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out", Arity::kMany}},
     .infer = Infer,
-    .cpu = FusedElementwiseCpu(),
+    .cpu = &kFusedElementwiseCpu,
     .has_body = true,
 };
 

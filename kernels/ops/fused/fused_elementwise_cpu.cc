@@ -11,6 +11,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> FusedElementwiseCpu() { return {{"blocks", Prepare}}; }
+constinit const KernelList kFusedElementwiseCpu = {{"blocks", Prepare}};
 
 }  // namespace tandem

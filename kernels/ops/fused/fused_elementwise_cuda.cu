@@ -5,11 +5,9 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
+#include "kernels/ops/fused/fused_compiled_cuda.h"
 #include "kernels/ops/fused/fused_elementwise.h"
 #include "kernels/ops/fused/fused_elemwise_activation.h"
-#if CUDART_VERSION >= 12080  // older runtimes cannot load code
-#include "kernels/ops/fused/fused_compiled_cuda.h"
-#endif
 
 namespace tandem {
 namespace {
@@ -181,12 +179,8 @@ StatusOr<Kernel> PrepareAdd(const OpView& view, const PrepareContext&) {
 }  // namespace
 
 std::vector<KernelRegistration> FusedCudaRows() {
-  std::vector<KernelImpl> body = {{"sequence", PrepareFused}};
-#if CUDART_VERSION >= 12080
-  body.insert(body.begin(), {"nvrtc", PrepareCompiled});
-#endif
   return {
-      {"fused_elementwise", body},
+      {"fused_elementwise", {{"nvrtc", PrepareCompiled}, {"sequence", PrepareFused}}},
       {"fused_elemwise_activation",
        {{"cuda", ByType<PrepareAdd<RunAdd<float>>, PrepareAdd<RunAdd<__half>>,
                         PrepareAdd<RunAdd<__nv_bfloat16>>>}}},

@@ -14,8 +14,8 @@ struct Row {
 };
 constexpr Row kRows[] = {{"relu", FusedAct::kRelu}, {"scale", FusedAct::kScale}};
 
-std::vector<AttrDef> Attrs() {
-  return {{"functors", std::string("relu,elementwise_add"),
+constexpr AttrList Attrs() {
+  return {{"functors", std::string_view("relu,elementwise_add"),
            "relu,elementwise_add: relu(X + Y); elementwise_add,relu: X + relu(Y); the same with "
            "scale"},
           {"axis", int64_t{-1}, "dimension of X that meets Y's first; -1: the last ones meet"},
@@ -69,7 +69,7 @@ StatusOr<FusedAdd> FusedAddOf(const OpView& view) {
   return view.Error("functors=\"" + functors + "\" is not known");
 }
 
-const OpDef kFusedElemwiseActivation = {
+constinit const OpDef kFusedElemwiseActivation = {
     .type = "fused_elemwise_activation",
     .doc = "Addition and an activation in one: act(X + Y) or X + act(Y); Y as in elementwise_add.",
     .inputs = {{"X"}, {"Y"}},
@@ -77,18 +77,18 @@ const OpDef kFusedElemwiseActivation = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = FusedElemwiseActivationCpu(),
+    .cpu = &kFusedElemwiseActivationCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kFusedElemwiseActivationGrad = {
+constinit const OpDef kFusedElemwiseActivationGrad = {
     .type = "fused_elemwise_activation_grad",
     .doc = "Gradients of fused_elemwise_activation.",
     .inputs = {{"Out"}, {"Y"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD", Arity::kOptional}, {"Y@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = FusedElemwiseActivationGradCpu(),
+    .cpu = &kFusedElemwiseActivationGradCpu,
     .inplace = {{0, 2}},
 };
 

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -102,6 +103,7 @@ Status RunGrad(State& st, const KernelArgs& args) {
 StatusOr<State> StateOf(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const FusedAdd op, FusedAddOf(view));
   TD_ASSIGN_OR_RETURN(const BroadcastShape s, BroadcastShapeOf(view));
+  TD_REQUIRE(s.outer * s.len * s.inner == view.in(0).shape.numel());
   return State{BestLoops(), op, s, PartsFor(ctx.threads, view.in(0).shape.numel())};
 }
 
@@ -119,9 +121,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> FusedElemwiseActivationCpu() { return {{"vector", OrWidened<Prepare>}}; }
-std::vector<KernelImpl> FusedElemwiseActivationGradCpu() {
-  return {{"vector", OrWidened<PrepareGrad>}};
-}
+constinit const KernelList kFusedElemwiseActivationCpu = {{"vector", OrWidened<Prepare>}};
+constinit const KernelList kFusedElemwiseActivationGradCpu = {{"vector", OrWidened<PrepareGrad>}};
 
 }  // namespace tandem

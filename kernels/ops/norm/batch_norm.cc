@@ -91,7 +91,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {
       {"momentum", 0.9, "share of the running statistics that stays"},
       {"epsilon", 1e-5, "added to the variance"},
@@ -101,7 +101,7 @@ std::vector<AttrDef> Attrs() {
 
 }  // namespace
 
-const OpDef kBatchNorm = {
+constinit const OpDef kBatchNorm = {
     .type = "batch_norm",
     .doc =
         "Y = Scale (X - mean) / sqrt(variance + epsilon) + Bias for each channel of X [n,c,...]; "
@@ -112,11 +112,11 @@ const OpDef kBatchNorm = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = BatchNormCpu(),
+    .cpu = &kBatchNormCpu,
     .inplace = {{0, 0}, {1, 3}, {2, 4}},
 };
 
-const OpDef kBatchNormGrad = {
+constinit const OpDef kBatchNormGrad = {
     .type = "batch_norm_grad",
     .doc =
         "Gradients of batch_norm; with is_test the statistics are constants. Sums: "
@@ -129,11 +129,11 @@ const OpDef kBatchNormGrad = {
                 {"Bias@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = BatchNormGradCpu(),
+    .cpu = &kBatchNormGradCpu,
     .inplace = {{0, 4}},
 };
 
-const OpDef kFusedBnAddActivation = {
+constinit const OpDef kFusedBnAddActivation = {
     .type = "fused_bn_add_activation",
     .doc = "relu(batch_norm(X) + Z), or relu(batch_norm(X)) without Z; slots as in batch_norm.",
     .inputs = {{"X"}, {"Scale"}, {"Bias"}, {"Mean"}, {"Variance"}, {"Z", Arity::kOptional}},
@@ -141,11 +141,11 @@ const OpDef kFusedBnAddActivation = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = FusedGrad,
-    .cpu = FusedBnAddActivationCpu(),
+    .cpu = &kFusedBnAddActivationCpu,
     .inplace = {{0, 0}, {0, 5}, {1, 3}, {2, 4}},
 };
 
-const OpDef kFusedBnAddActivationGrad = {
+constinit const OpDef kFusedBnAddActivationGrad = {
     .type = "fused_bn_add_activation_grad",
     .doc = "Gradients of fused_bn_add_activation.",
     .inputs = {{"X"},
@@ -161,7 +161,7 @@ const OpDef kFusedBnAddActivationGrad = {
                 {"Z@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = FusedBnAddActivationGradCpu(),
+    .cpu = &kFusedBnAddActivationGradCpu,
     .inplace = {{0, 4}, {3, 4}},
 };
 

@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/norm/batch_norm.h"
 
 #include <algorithm>
@@ -238,6 +239,7 @@ Status Run(State& st, const KernelArgs& args) {
 template <void (*Body)(const State&, const KernelArgs&, int64_t), bool kRelu>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
+  TD_REQUIRE(s.batch * s.channels * s.plane == view.in(0).shape.numel());
   if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
   return MakeKernel<State, Run<Body>>({s, static_cast<float>(view.attr<double>("momentum")),
                                        static_cast<float>(view.attr<double>("epsilon")),
@@ -246,6 +248,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 }
 
 StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
+  TD_REQUIRE(view.attr<int64_t>("rank") >= 0);
+  TD_REQUIRE(view.attr<int64_t>("rank") < view.attr<int64_t>("ranks"));
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
   return MakeKernel<State, Run<GroupMoments>>(
@@ -285,31 +289,25 @@ Status Merge(MergeState& st, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> PrepareMerge(const OpView& view, const PrepareContext&) {
+  TD_REQUIRE(view.in(0).shape.rank() >= 1 && view.in(1).shape.rank() == 1);
   return MakeKernel<MergeState, Merge>({view.in(0).shape[0], view.in(1).shape[0],
                                         static_cast<float>(view.attr<double>("momentum"))});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> BatchNormCpu() {
-  return {{"rows", NativeOrWidened<PrepareRowsBatchNorm>},
-          {"vector", OrWidened<Prepare<Group, false>>}};
-}
-std::vector<KernelImpl> BatchNormGradCpu() {
-  return {{"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
-          {"vector", OrWidened<Prepare<GroupGrad, false>>}};
-}
-std::vector<KernelImpl> FusedBnAddActivationCpu() {
-  return {{"rows", NativeOrWidened<PrepareRowsBatchNorm>},
-          {"vector", OrWidened<Prepare<Group, true>>}};
-}
-std::vector<KernelImpl> FusedBnAddActivationGradCpu() {
-  return {{"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
-          {"vector", OrWidened<Prepare<GroupGrad, true>>}};
-}
+constinit const KernelList kBatchNormCpu = {{"rows", NativeOrWidened<PrepareRowsBatchNorm>},
+                                            {"vector", OrWidened<Prepare<Group, false>>}};
+constinit const KernelList kBatchNormGradCpu = {{"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
+                                                {"vector", OrWidened<Prepare<GroupGrad, false>>}};
+constinit const KernelList kFusedBnAddActivationCpu = {
+    {"rows", NativeOrWidened<PrepareRowsBatchNorm>}, {"vector", OrWidened<Prepare<Group, true>>}};
+constinit const KernelList kFusedBnAddActivationGradCpu = {
+    {"rows", NativeOrWidened<PrepareRowsBatchNormGrad>},
+    {"vector", OrWidened<Prepare<GroupGrad, true>>}};
 
-std::vector<KernelImpl> BatchNormMomentsCpu() { return {{"vector", PrepareMoments}}; }
-std::vector<KernelImpl> BatchNormGradSumsCpu() { return {{"vector", PrepareGradSums}}; }
-std::vector<KernelImpl> BatchNormMergeCpu() { return {{"plain", PrepareMerge}}; }
+constinit const KernelList kBatchNormMomentsCpu = {{"vector", PrepareMoments}};
+constinit const KernelList kBatchNormGradSumsCpu = {{"vector", PrepareGradSums}};
+constinit const KernelList kBatchNormMergeCpu = {{"plain", PrepareMerge}};
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half_loops.h"
 #include "kernels/ops/cpu/norm_loops.h"
@@ -259,6 +260,7 @@ template <Status (*Run)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
   if (shape.layout != ImageLayout::kLast) return Unimplemented("only for NHWC");
+  TD_REQUIRE(shape.batch * shape.channels * shape.plane == view.in(0).shape.numel());
   const DType dtype = view.in(0).dtype;
   if (dtype == DType::kF16) return Unimplemented("only for f32 and bf16");
   State state{.s = shape,

@@ -62,14 +62,14 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {{"begin_norm_axis", int64_t{1}, "first dimension of a row; the ones before are the rows"},
           {"epsilon", 1e-5, "added to the variance"}};
 }
 
 }  // namespace
 
-const OpDef kLayerNorm = {
+constinit const OpDef kLayerNorm = {
     .type = "layer_norm",
     .doc =
         "Y = (X - Mean) / sqrt(Variance + epsilon) * Scale + Bias, by rows; the variance is "
@@ -79,11 +79,11 @@ const OpDef kLayerNorm = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = LayerNormCpu(),
+    .cpu = &kLayerNormCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kLayerNormGrad = {
+constinit const OpDef kLayerNormGrad = {
     .type = "layer_norm_grad",
     .doc = "Gradients of layer_norm.",
     .inputs = {{"X"}, {"Scale", Arity::kOptional}, {"Mean"}, {"Variance"}, {"Y@GRAD"}},
@@ -92,7 +92,7 @@ const OpDef kLayerNormGrad = {
                 {"Bias@GRAD", Arity::kOptional}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = LayerNormGradCpu(),
+    .cpu = &kLayerNormGradCpu,
 };
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
@@ -85,6 +86,7 @@ Status RunGrad(State& s, const KernelArgs& args) {
 State StateFor(const OpView& view, const PrepareContext& ctx) {
   const Shape& x = view.in(0).shape;
   const int axis = static_cast<int>(view.attr<int64_t>("begin_norm_axis"));
+  TD_REQUIRE(axis >= 0 && axis <= x.rank());
   return {BestMathLoops(),
           BestLoops(),
           x.numel(0, axis),
@@ -104,7 +106,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> LayerNormCpu() { return {{"vector", Prepare}}; }
-std::vector<KernelImpl> LayerNormGradCpu() { return {{"vector", PrepareGrad}}; }
+constinit const KernelList kLayerNormCpu = {{"vector", Prepare}};
+constinit const KernelList kLayerNormGradCpu = {{"vector", PrepareGrad}};
 
 }  // namespace tandem

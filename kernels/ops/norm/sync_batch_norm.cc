@@ -49,7 +49,7 @@ Status InferGradSums(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kBatchNormMoments = {
+constinit const OpDef kBatchNormMoments = {
     .type = "batch_norm_moments",
     .doc =
         "Row `rank` of Out [ranks, 2c+1]: the number of images n, then mean and variance of each "
@@ -60,10 +60,10 @@ const OpDef kBatchNormMoments = {
               {"ranks", int64_t{1}, "rows"},
               LayoutAttr("data_layout", "layout of X: NCHW or nChw16c")},
     .infer = InferMoments,
-    .cpu = BatchNormMomentsCpu(),
+    .cpu = &kBatchNormMomentsCpu,
 };
 
-const OpDef kBatchNormMerge = {
+constinit const OpDef kBatchNormMerge = {
     .type = "batch_norm_merge",
     .doc =
         "Mean and variance over the samples of all rows of Moments, each weighted by its number, "
@@ -73,11 +73,11 @@ const OpDef kBatchNormMerge = {
     .outputs = {{"BatchMean"}, {"BatchVariance"}, {"MeanOut"}, {"VarianceOut"}},
     .attrs = {{"momentum", 0.9, "share of the running statistics that stays"}},
     .infer = InferMerge,
-    .cpu = BatchNormMergeCpu(),
+    .cpu = &kBatchNormMergeCpu,
     .inplace = {{2, 1}, {3, 2}},
 };
 
-const OpDef kBatchNormGradSums = {
+constinit const OpDef kBatchNormGradSums = {
     .type = "batch_norm_grad_sums",
     .doc =
         "Out [2c+1]: the number of images, then for each channel the sums of g and of g (X - "
@@ -86,7 +86,7 @@ const OpDef kBatchNormGradSums = {
     .outputs = {{"Out"}},
     .attrs = {LayoutAttr("data_layout", "layout of X, Y and Y@GRAD: NCHW or nChw16c")},
     .infer = InferGradSums,
-    .cpu = BatchNormGradSumsCpu(),
+    .cpu = &kBatchNormGradSumsCpu,
 };
 
 }  // namespace tandem

@@ -55,7 +55,7 @@ double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)
 
 }  // namespace
 
-const OpDef kFc = {
+constinit const OpDef kFc = {
     .type = "fc",
     .doc = "Out = Input W + Bias: Input [b,k], W [k,n], Bias [n].",
     .inputs = {{"Input"}, {"W"}, {"Bias", Arity::kOptional}},
@@ -63,10 +63,10 @@ const OpDef kFc = {
     .infer = Infer,
     .grad = Grad,
     .flops = Flops,
-    .cpu = FcCpu(),
+    .cpu = &kFcCpu,
 };
 
-const OpDef kFcGrad = {
+constinit const OpDef kFcGrad = {
     .type = "fc_grad",
     .doc = "Gradients of fc.",
     .inputs = {{"Input"}, {"W"}, {"Out@GRAD"}},
@@ -75,7 +75,7 @@ const OpDef kFcGrad = {
                 {"Bias@GRAD", Arity::kOptional}},
     .infer = InferGrad,
     .flops = FlopsGrad,
-    .cpu = FcGradCpu(),
+    .cpu = &kFcGradCpu,
 };
 
 }  // namespace tandem

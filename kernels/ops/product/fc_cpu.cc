@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/gemm.h"
@@ -51,6 +52,7 @@ Status RunPlainGrad(PlainState& s, const KernelArgs& args) {
 template <Status (*Body)(PlainState&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  TD_REQUIRE(x.rank() == 2 && w.rank() == 2 && x[1] == w[0]);
   return MakeKernel<PlainState, Body>({x[0], w[1], x[1]});
 }
 
@@ -75,6 +77,7 @@ Status RunXsmm(XsmmState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
   const int64_t m = view.in(0).shape[0], k = view.in(1).shape[0], n = view.in(1).shape[1];
+  TD_REQUIRE(view.in(0).shape[1] == k && view.out(0).shape == Shape({m, n}));
   const int parts = XsmmGemm::PartsFor(ctx.threads, m, n, k);
   TD_ASSIGN_OR_RETURN(const XsmmGemm gemm, XsmmGemm::Make({.m = m,
                                                            .n = n,
@@ -109,6 +112,7 @@ Status RunXsmmGrad(XsmmGradState& st, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  TD_REQUIRE(x[1] == w[0] && view.in(2).shape == Shape({x[0], w[1]}));
   const PlainState s{x[0], w[1], x[1]};
   XsmmGradState st{BestLoops(), {}, {}, s, XsmmGemm::PartsFor(ctx.threads, s.m, s.n, s.k)};
   if (view.has_out(0)) {
@@ -133,18 +137,14 @@ StatusOr<Kernel> PrepareXsmmGrad(const OpView& view, const PrepareContext& ctx) 
 
 }  // namespace
 
-std::vector<KernelImpl> FcCpu() {
-  return {{"amx", F32Alone<PrepareTileFc>},
-          {"xsmm", F32Alone<PrepareXsmm>},
-          {"onednn", NativeOrWidened<PrepareDnnlFc>},
-          {"plain", OrWidened<PreparePlain<RunPlain>>}};
-}
+constinit const KernelList kFcCpu = {{"amx", F32Alone<PrepareTileFc>},
+                                     {"xsmm", F32Alone<PrepareXsmm>},
+                                     {"onednn", NativeOrWidened<PrepareDnnlFc>},
+                                     {"plain", OrWidened<PreparePlain<RunPlain>>}};
 
-std::vector<KernelImpl> FcGradCpu() {
-  return {{"amx", F32Alone<PrepareTileFcGrad>},
-          {"xsmm", F32Alone<PrepareXsmmGrad>},
-          {"onednn", NativeOrWidened<PrepareDnnlFcGrad>},
-          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
-}
+constinit const KernelList kFcGradCpu = {{"amx", F32Alone<PrepareTileFcGrad>},
+                                         {"xsmm", F32Alone<PrepareXsmmGrad>},
+                                         {"onednn", NativeOrWidened<PrepareDnnlFcGrad>},
+                                         {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
 }  // namespace tandem

@@ -81,7 +81,7 @@ double Flops(const OpView& view) {
 
 }  // namespace
 
-const OpDef kMatmul = {
+constinit const OpDef kMatmul = {
     .type = "matmul",
     .doc =
         "Out = alpha op(X) op(Y), op the identity or the transposition of the last two "
@@ -94,7 +94,7 @@ const OpDef kMatmul = {
     .infer = Infer,
     .grad = Grad,
     .flops = Flops,
-    .cpu = MatmulCpu(),
+    .cpu = &kMatmulCpu,
 };
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/gemm.h"
@@ -34,6 +35,7 @@ Status RunPlain(PlainState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
+  TD_REQUIRE(s.batch * s.m * s.n == view.out(0).shape.numel());
   return MakeKernel<PlainState, RunPlain>(s);
 }
 
@@ -83,6 +85,8 @@ Status RunXsmmBatch(XsmmState& st, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
+  TD_REQUIRE(s.batch * s.m * s.n == view.out(0).shape.numel());
+  TD_REQUIRE(s.batch * s.m * s.k == view.in(0).shape.numel());
   const bool batched = s.batch != 1;
   int parts = XsmmGemm::PartsFor(ctx.threads, s.batch * s.m, s.n, s.k);
   if (batched) parts = static_cast<int>(std::clamp<int64_t>(s.batch, 1, parts));
@@ -100,11 +104,9 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> MatmulCpu() {
-  return {{"amx", F32Alone<PrepareTileMatmul>},
-          {"xsmm", F32Alone<PrepareXsmm>},
-          {"onednn", NativeOrWidened<PrepareDnnlMatmul>},
-          {"plain", OrWidened<PreparePlain>}};
-}
+constinit const KernelList kMatmulCpu = {{"amx", F32Alone<PrepareTileMatmul>},
+                                         {"xsmm", F32Alone<PrepareXsmm>},
+                                         {"onednn", NativeOrWidened<PrepareDnnlMatmul>},
+                                         {"plain", OrWidened<PreparePlain>}};
 
 }  // namespace tandem

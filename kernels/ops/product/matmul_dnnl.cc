@@ -1,5 +1,6 @@
 #include "kernels/ops/product/matmul_dnnl.h"
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 #include "kernels/ops/product/bias_grad.h"
@@ -78,6 +79,7 @@ Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
 StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx) {
   TD_RETURN_IF_ERROR(CheckServed(view));
   TD_ASSIGN_OR_RETURN(const MatmulSizes product, MatmulSizesOf(view));
+  TD_REQUIRE(product.batch * product.m * product.n == view.out(0).shape.numel());
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
                         AddProduct(p, product, DnnlTypeOf(view.in(0).dtype), 0, 1, -1, 0);
                       }));
@@ -87,6 +89,7 @@ StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx
 StatusOr<Kernel> PrepareDnnlFc(const OpView& view, const PrepareContext& ctx) {
   TD_RETURN_IF_ERROR(CheckServed(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  TD_REQUIRE(x[1] == w[0]);
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
                         AddProduct(p, {1, x[0], w[1], x[1], false, false, 1.0f},
                                    DnnlTypeOf(view.in(0).dtype), 0, 1, view.has_in(2) ? 2 : -1, 0);
@@ -98,6 +101,7 @@ StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx
   TD_RETURN_IF_ERROR(CheckServed(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
+  TD_REQUIRE(w[0] == k && view.in(2).shape == Shape({m, n}));
   const DnnlType type = DnnlTypeOf(view.in(0).dtype);
   TD_ASSIGN_OR_RETURN(DnnlProgram program, BuildDnnl(ctx, [&](DnnlProgram& p) {
                         if (view.has_out(0))

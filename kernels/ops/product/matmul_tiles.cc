@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/tile_gemm.h"
@@ -56,6 +57,8 @@ Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareTileMatmul(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const MatmulSizes s, MatmulSizesOf(view));
+  TD_REQUIRE(view.in(0).dtype == DType::kF32);
+  TD_REQUIRE(s.batch * s.m * s.n == view.out(0).shape.numel());
   const bool one = s.batch == 1;
   TD_ASSIGN_OR_RETURN(TileGemm gemm, TileGemm::Make({.m = s.m,
                                                      .n = s.n,
@@ -71,6 +74,7 @@ StatusOr<Kernel> PrepareTileMatmul(const OpView& view, const PrepareContext& ctx
 
 StatusOr<Kernel> PrepareTileFc(const OpView& view, const PrepareContext& ctx) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
+  TD_REQUIRE(view.in(0).dtype == DType::kF32 && x[1] == w[0]);
   TD_ASSIGN_OR_RETURN(TileGemm gemm, TileGemm::Make({.m = x[0],
                                                      .n = w[1],
                                                      .k = x[1],
@@ -84,6 +88,7 @@ StatusOr<Kernel> PrepareTileFc(const OpView& view, const PrepareContext& ctx) {
 StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
+  TD_REQUIRE(view.in(2).dtype == DType::kF32 && view.in(2).shape == Shape({m, n}));
   if (!view.has_out(0) && !view.has_out(1)) return Unimplemented("no product is wanted");
   FcGradState state{{}, {}, BiasGrad(DType::kF32, m, n, ctx.threads)};
   size_t scratch = 0;

@@ -20,7 +20,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAccuracy = {
+constinit const OpDef kAccuracy = {
     .type = "accuracy",
     .doc =
         "Share and number of the rows of Out whose element at Label is among the k largest; of "
@@ -30,7 +30,7 @@ const OpDef kAccuracy = {
     .outputs = {{"Accuracy"}, {"Correct", Arity::kOptional}},
     .attrs = {{"k", int64_t{1}, "how many of the largest count"}},
     .infer = Infer,
-    .cpu = AccuracyCpu(),
+    .cpu = &kAccuracyCpu,
 };
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 
@@ -34,12 +35,14 @@ Status Run(State& s, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_REQUIRE(view.in(0).shape.rank() == 2 && view.in(1).dtype == DType::kI64);
+  TD_REQUIRE(view.in(1).shape.numel() == view.in(0).shape[0]);
   return MakeKernel<State, Run>(
       {view.in(0).shape[0], view.in(0).shape[1], view.attr<int64_t>("k")});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> AccuracyCpu() { return {{"plain", Prepare}}; }
+constinit const KernelList kAccuracyCpu = {{"plain", Prepare}};
 
 }  // namespace tandem

@@ -25,7 +25,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAuc = {
+constinit const OpDef kAuc = {
     .type = "auc",
     .doc =
         "Area under the ROC curve of all batches so far. Predict is the probability of label 1 "
@@ -34,7 +34,7 @@ const OpDef kAuc = {
     .inputs = {{"Predict"}, {"Label"}, {"StatPos"}, {"StatNeg"}},
     .outputs = {{"AUC"}, {"StatPosOut"}, {"StatNegOut"}},
     .infer = Infer,
-    .cpu = AucCpu(),
+    .cpu = &kAucCpu,
     .inplace = {{1, 2}, {2, 3}},
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 
@@ -44,11 +45,13 @@ Status Run(State& s, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_REQUIRE(view.in(0).shape.rank() == 2 && view.in(1).dtype == DType::kI64);
+  TD_REQUIRE(view.in(2).shape == view.in(3).shape && view.in(2).dtype == DType::kI64);
   return MakeKernel<State, Run>({view.in(0).shape[0], view.in(0).shape[1], view.in(2).shape[0]});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> AucCpu() { return {{"plain", Prepare}}; }
+constinit const KernelList kAucCpu = {{"plain", Prepare}};
 
 }  // namespace tandem

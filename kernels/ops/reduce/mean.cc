@@ -24,23 +24,23 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kMean = {
+constinit const OpDef kMean = {
     .type = "mean",
     .doc = "Mean of all elements of X, [1]. Added up in f64.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = MeanCpu(),
+    .cpu = &kMeanCpu,
 };
 
-const OpDef kMeanGrad = {
+constinit const OpDef kMeanGrad = {
     .type = "mean_grad",
     .doc = "X@GRAD[i] = Out@GRAD / elements of X. Of X the shape alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = MeanGradCpu(),
+    .cpu = &kMeanGradCpu,
 };
 
 }  // namespace tandem

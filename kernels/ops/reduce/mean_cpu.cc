@@ -38,7 +38,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> MeanCpu() { return {{"plain", Prepare<Run>}}; }
-std::vector<KernelImpl> MeanGradCpu() { return {{"plain", Prepare<RunGrad>}}; }
+constinit const KernelList kMeanCpu = {{"plain", Prepare<Run>}};
+constinit const KernelList kMeanGradCpu = {{"plain", Prepare<RunGrad>}};
 
 }  // namespace tandem

@@ -63,15 +63,16 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {
-      {"dim", std::vector<int64_t>{}, "dimensions; negative ones count from the last, none: all"},
+      {"dim", std::span<const int64_t>(),
+       "dimensions; negative ones count from the last, none: all"},
       {"keep_dim", false, "keep them with one element each; else they are gone, [1] if all are"}};
 }
 
 }  // namespace
 
-const OpDef kReduceSum = {
+constinit const OpDef kReduceSum = {
     .type = "reduce_sum",
     .doc = "Sum over dimensions of X.",
     .inputs = {{"X"}},
@@ -79,20 +80,20 @@ const OpDef kReduceSum = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ReduceSumCpu(),
+    .cpu = &kReduceSumCpu,
 };
 
-const OpDef kReduceSumGrad = {
+constinit const OpDef kReduceSumGrad = {
     .type = "reduce_sum_grad",
     .doc = "Out@GRAD repeated over the dimensions. Of X the shape alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ReduceSumGradCpu(),
+    .cpu = &kReduceSumGradCpu,
 };
 
-const OpDef kReduceMean = {
+constinit const OpDef kReduceMean = {
     .type = "reduce_mean",
     .doc = "Mean over dimensions of X.",
     .inputs = {{"X"}},
@@ -100,20 +101,20 @@ const OpDef kReduceMean = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ReduceMeanCpu(),
+    .cpu = &kReduceMeanCpu,
 };
 
-const OpDef kReduceMeanGrad = {
+constinit const OpDef kReduceMeanGrad = {
     .type = "reduce_mean_grad",
     .doc = "Out@GRAD / their elements, repeated over the dimensions. Of X the shape alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ReduceMeanGradCpu(),
+    .cpu = &kReduceMeanGradCpu,
 };
 
-const OpDef kReduceMax = {
+constinit const OpDef kReduceMax = {
     .type = "reduce_max",
     .doc = "The largest over dimensions of X.",
     .inputs = {{"X"}},
@@ -121,17 +122,17 @@ const OpDef kReduceMax = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = ReduceMaxCpu(),
+    .cpu = &kReduceMaxCpu,
 };
 
-const OpDef kReduceMaxGrad = {
+constinit const OpDef kReduceMaxGrad = {
     .type = "reduce_max_grad",
     .doc = "Out@GRAD where X is Out (each of several largest gets it), else 0.",
     .inputs = {{"X"}, {"Out@GRAD"}, {"Out"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = ReduceMaxGradCpu(),
+    .cpu = &kReduceMaxGradCpu,
 };
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/reduce/reduce.h"
 
 #include <algorithm>
@@ -120,6 +121,7 @@ template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const Reduction r, ReductionOf(view));
   const Shape& x = view.in(0).shape;
+  TD_REQUIRE(r.outer * r.len * r.inner == x.numel());
   const auto [dims, from] = RowsFirst(x, r);
   State s{BestLoops(),
           BestMathLoops(),
@@ -141,11 +143,11 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> ReduceSumCpu() { return {{"vector", Prepare<Run<Kind::kSum>>}}; }
-std::vector<KernelImpl> ReduceMeanCpu() { return {{"vector", Prepare<Run<Kind::kMean>>}}; }
-std::vector<KernelImpl> ReduceMaxCpu() { return {{"vector", Prepare<Run<Kind::kMax>>}}; }
-std::vector<KernelImpl> ReduceSumGradCpu() { return {{"plain", Prepare<RunGrad<Kind::kSum>>}}; }
-std::vector<KernelImpl> ReduceMeanGradCpu() { return {{"plain", Prepare<RunGrad<Kind::kMean>>}}; }
-std::vector<KernelImpl> ReduceMaxGradCpu() { return {{"plain", Prepare<RunGrad<Kind::kMax>>}}; }
+constinit const KernelList kReduceSumCpu = {{"vector", Prepare<Run<Kind::kSum>>}};
+constinit const KernelList kReduceMeanCpu = {{"vector", Prepare<Run<Kind::kMean>>}};
+constinit const KernelList kReduceMaxCpu = {{"vector", Prepare<Run<Kind::kMax>>}};
+constinit const KernelList kReduceSumGradCpu = {{"plain", Prepare<RunGrad<Kind::kSum>>}};
+constinit const KernelList kReduceMeanGradCpu = {{"plain", Prepare<RunGrad<Kind::kMean>>}};
+constinit const KernelList kReduceMaxGradCpu = {{"plain", Prepare<RunGrad<Kind::kMax>>}};
 
 }  // namespace tandem

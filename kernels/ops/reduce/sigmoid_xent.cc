@@ -33,7 +33,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kSigmoidXent = {
+constinit const OpDef kSigmoidXent = {
     .type = "sigmoid_cross_entropy",
     .doc =
         "Sigmoid = 1 / (1 + exp(-Logits)); Loss = -log Sigmoid where Label is 1, -log(1 - Sigmoid) "
@@ -42,16 +42,16 @@ const OpDef kSigmoidXent = {
     .outputs = {{"Sigmoid"}, {"Loss"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = SigmoidXentCpu(),
+    .cpu = &kSigmoidXentCpu,
 };
 
-const OpDef kSigmoidXentGrad = {
+constinit const OpDef kSigmoidXentGrad = {
     .type = "sigmoid_cross_entropy_grad",
     .doc = "Logits@GRAD = (Sigmoid - Label) Loss@GRAD.",
     .inputs = {{"Sigmoid"}, {"Label"}, {"Loss@GRAD"}},
     .outputs = {{"Logits@GRAD"}},
     .infer = InferGrad,
-    .cpu = SigmoidXentGradCpu(),
+    .cpu = &kSigmoidXentGradCpu,
     .inplace = {{0, 0}, {0, 2}},
 };
 

@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/formulas/sigmoid_xent.h"
@@ -41,12 +42,13 @@ Status RunGrad(State& s, const KernelArgs& args) {
 
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
+  TD_REQUIRE(view.in(1).shape.numel() == view.in(0).shape.numel());
   return MakeKernel<State, Body>({view.in(0).shape.numel()});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> SigmoidXentCpu() { return {{"plain", Prepare<Run>}}; }
-std::vector<KernelImpl> SigmoidXentGradCpu() { return {{"plain", Prepare<RunGrad>}}; }
+constinit const KernelList kSigmoidXentCpu = {{"plain", Prepare<Run>}};
+constinit const KernelList kSigmoidXentGradCpu = {{"plain", Prepare<RunGrad>}};
 
 }  // namespace tandem

@@ -32,14 +32,14 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return InferAsFirst(view, outputs);
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {{"causal", false,
            "X is [..., t, s], and row i keeps its first i + 1 + s - t elements; the others are 0"}};
 }
 
 }  // namespace
 
-const OpDef kSoftmax = {
+constinit const OpDef kSoftmax = {
     .type = "softmax",
     .doc = "Out = exp(X) / sum of exp(X) over the last dimension.",
     .inputs = {{"X"}},
@@ -47,18 +47,18 @@ const OpDef kSoftmax = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = SoftmaxCpu(),
+    .cpu = &kSoftmaxCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kSoftmaxGrad = {
+constinit const OpDef kSoftmaxGrad = {
     .type = "softmax_grad",
     .doc = "X@GRAD = Out (Out@GRAD - sum of Out Out@GRAD over the last dimension).",
     .inputs = {{"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = SoftmaxGradCpu(),
+    .cpu = &kSoftmaxGradCpu,
     .inplace = {{0, 1}, {0, 0}},
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/math_loops.h"
@@ -46,6 +47,8 @@ template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const Shape& x = view.in(0).shape;
   const int rank = x.rank();
+  TD_REQUIRE(rank >= 1 && (rank >= 2 || !view.attr<bool>("causal")));
+  TD_REQUIRE(view.out(0).shape.numel() == x.numel());
   const int64_t rows = x.numel(0, rank - 1), n = x[rank - 1];
   const int64_t height = view.attr<bool>("causal") ? x[rank - 2] : 0;
   return MakeKernel<State, Body>(
@@ -54,7 +57,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> SoftmaxCpu() { return {{"vector", Prepare<Run>}}; }
-std::vector<KernelImpl> SoftmaxGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
+constinit const KernelList kSoftmaxCpu = {{"vector", Prepare<Run>}};
+constinit const KernelList kSoftmaxGradCpu = {{"vector", Prepare<RunGrad>}};
 
 }  // namespace tandem

@@ -34,13 +34,13 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {{"ignore_index", int64_t{-100}, "rows with this label have loss and gradient 0"}};
 }
 
 }  // namespace
 
-const OpDef kSoftmaxXent = {
+constinit const OpDef kSoftmaxXent = {
     .type = "softmax_with_cross_entropy",
     .doc = "Softmax of each row of Logits [b,c] and Loss = -log Softmax[label] [b,1].",
     .inputs = {{"Logits"}, {"Label"}},
@@ -48,17 +48,17 @@ const OpDef kSoftmaxXent = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = SoftmaxXentCpu(),
+    .cpu = &kSoftmaxXentCpu,
 };
 
-const OpDef kSoftmaxXentGrad = {
+constinit const OpDef kSoftmaxXentGrad = {
     .type = "softmax_with_cross_entropy_grad",
     .doc = "Logits@GRAD = (Softmax - one_hot(Label)) Loss@GRAD.",
     .inputs = {{"Softmax"}, {"Label"}, {"Loss@GRAD"}},
     .outputs = {{"Logits@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = SoftmaxXentGradCpu(),
+    .cpu = &kSoftmaxXentGradCpu,
     .inplace = {{0, 0}},
 };
 

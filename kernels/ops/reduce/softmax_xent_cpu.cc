@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
@@ -60,12 +61,14 @@ Status RunGrad(State& s, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   const Shape& x = view.in(0).shape;
+  TD_REQUIRE(x.rank() == 2 && view.in(1).dtype == DType::kI64);
+  TD_REQUIRE(view.in(1).shape.numel() == x[0]);
   return MakeKernel<State, Body>({BestLoops(), x[0], x[1], view.attr<int64_t>("ignore_index")});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> SoftmaxXentCpu() { return {{"vector", Prepare<Run>}}; }
-std::vector<KernelImpl> SoftmaxXentGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
+constinit const KernelList kSoftmaxXentCpu = {{"vector", Prepare<Run>}};
+constinit const KernelList kSoftmaxXentGradCpu = {{"vector", Prepare<RunGrad>}};
 
 }  // namespace tandem

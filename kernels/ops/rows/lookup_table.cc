@@ -100,7 +100,7 @@ Status InferSparseGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
+constexpr AttrList Attrs() {
   return {
       {"is_distributed", false,
        "W lies on pservers alone, which make a row when it is first touched; trainers have the "
@@ -108,9 +108,9 @@ std::vector<AttrDef> Attrs() {
        "of the batch. Other modes keep W whole"},
       {"is_sparse", false, "the gradient of W is sparse rows instead of a whole table"},
       {"padding_idx", int64_t{-1}, "this id gives zeros and has no gradient; -1: none"},
-      {"table_rules", std::string(),
+      {"table_rules", std::string_view(),
        "is_distributed: when pservers make and remove rows (common/tables/table_rules.h)"},
-      {"click", std::string(),
+      {"click", std::string_view(),
        "table_rules accessor=ctr: the data variable, a number for each record of the batch, that "
        "is 1 "
        "where it was clicked, else 0"},
@@ -119,7 +119,7 @@ std::vector<AttrDef> Attrs() {
 
 }  // namespace
 
-const OpDef kLookupTable = {
+constinit const OpDef kLookupTable = {
     .type = "lookup_table",
     .doc =
         "Out[i, :] = W[Ids[i], :] for every i64 id: [.., dim] for Ids [..] or [.., 1] and W "
@@ -129,10 +129,10 @@ const OpDef kLookupTable = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = LookupTableCpu(),
+    .cpu = &kLookupTableCpu,
 };
 
-const OpDef kLookupTableGrad = {
+constinit const OpDef kLookupTableGrad = {
     .type = "lookup_table_grad",
     .doc =
         "W@GRAD[r, :] = sum of Out@GRAD[i, :] over the i with Ids[i] = r, in order of i. Of W the "
@@ -141,10 +141,10 @@ const OpDef kLookupTableGrad = {
     .outputs = {{"W@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = LookupTableGradCpu(),
+    .cpu = &kLookupTableGradCpu,
 };
 
-const OpDef kLookupTableSparseGrad = {
+constinit const OpDef kLookupTableSparseGrad = {
     .type = "lookup_table_sparse_grad",
     .doc =
         "The rows of lookup_table_grad's W@GRAD that Ids names, as sparse rows: W@GRAD [n,dim], "
@@ -153,7 +153,7 @@ const OpDef kLookupTableSparseGrad = {
     .outputs = {{"W@GRAD"}, {"Rows"}},
     .attrs = Attrs(),
     .infer = InferSparseGrad,
-    .cpu = LookupTableSparseGradCpu(),
+    .cpu = &kLookupTableSparseGradCpu,
 };
 
 }  // namespace tandem

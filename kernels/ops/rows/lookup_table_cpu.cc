@@ -1,10 +1,12 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/rows/lookup_table.h"
+#include "kernels/ops/rows/row_merger.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
 namespace tandem {
@@ -61,6 +63,7 @@ Status RunGrad(State& s, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
+  TD_REQUIRE(shape.count >= 0 && shape.rows >= 0 && shape.dim >= 0);
   const int64_t cost =
       RowsCost(shape.count, shape.dim) + (Body == RunGrad ? shape.rows * shape.dim : 0);
   return MakeKernel<State, Body>({BestLoops(), shape, PartsFor(ctx.threads, cost)});
@@ -95,8 +98,8 @@ StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext& ctx
 
 }  // namespace
 
-std::vector<KernelImpl> LookupTableCpu() { return {{"plain", Prepare<Run>}}; }
-std::vector<KernelImpl> LookupTableGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
-std::vector<KernelImpl> LookupTableSparseGradCpu() { return {{"vector", PrepareSparseGrad}}; }
+constinit const KernelList kLookupTableCpu = {{"plain", Prepare<Run>}};
+constinit const KernelList kLookupTableGradCpu = {{"vector", Prepare<RunGrad>}};
+constinit const KernelList kLookupTableSparseGradCpu = {{"vector", PrepareSparseGrad}};
 
 }  // namespace tandem

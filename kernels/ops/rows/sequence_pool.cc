@@ -48,14 +48,14 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() {
-  return {{"pooltype", std::string("sum"),
+constexpr AttrList Attrs() {
+  return {{"pooltype", std::string_view("sum"),
            "sum, average, sqrt (sum / sqrt(length)), max, first or last"}};
 }
 
 }  // namespace
 
-const OpDef kSequencePool = {
+constinit const OpDef kSequencePool = {
     .type = "sequence_pool",
     .doc =
         "Out [b,d]: each sequence of X [b,t,d] as one row, of its first Lengths[i] steps (all t "
@@ -65,17 +65,17 @@ const OpDef kSequencePool = {
     .attrs = Attrs(),
     .infer = Infer,
     .grad = Grad,
-    .cpu = SequencePoolCpu(),
+    .cpu = &kSequencePoolCpu,
 };
 
-const OpDef kSequencePoolGrad = {
+constinit const OpDef kSequencePoolGrad = {
     .type = "sequence_pool_grad",
     .doc = "Gradient of sequence_pool; of equal largest values the first has it.",
     .inputs = {{"X"}, {"Lengths", Arity::kOptional}, {"Out"}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = Attrs(),
     .infer = InferGrad,
-    .cpu = SequencePoolGradCpu(),
+    .cpu = &kSequencePoolGradCpu,
 };
 
 }  // namespace tandem

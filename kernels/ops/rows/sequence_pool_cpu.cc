@@ -103,7 +103,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> SequencePoolCpu() { return {{"vector", Prepare<Run>}}; }
-std::vector<KernelImpl> SequencePoolGradCpu() { return {{"vector", Prepare<RunGrad>}}; }
+constinit const KernelList kSequencePoolCpu = {{"vector", Prepare<Run>}};
+constinit const KernelList kSequencePoolGradCpu = {{"vector", Prepare<RunGrad>}};
 
 }  // namespace tandem

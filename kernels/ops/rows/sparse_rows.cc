@@ -70,11 +70,11 @@ Status InferDense(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-std::vector<AttrDef> Attrs() { return {{"height", int64_t{1}, "rows of the whole gradient"}}; }
+constexpr AttrList Attrs() { return {{"height", int64_t{1}, "rows of the whole gradient"}}; }
 
 }  // namespace
 
-const OpDef kSumSparseRows = {
+constinit const OpDef kSumSparseRows = {
     .type = "sum_sparse_rows",
     .doc =
         "Sum of sparse gradients. X is values, rows, values, rows, ...; values of equal rows are "
@@ -83,17 +83,17 @@ const OpDef kSumSparseRows = {
     .outputs = {{"Values"}, {"Rows"}},
     .attrs = Attrs(),
     .infer = InferSum,
-    .cpu = SumSparseRowsCpu(),
+    .cpu = &kSumSparseRowsCpu,
 };
 
-const OpDef kSparseRowsToDense = {
+constinit const OpDef kSparseRowsToDense = {
     .type = "sparse_rows_to_dense",
     .doc = "Out [height,dim] = 0, with Values in the rows numbered Rows.",
     .inputs = {{"Values"}, {"Rows"}},
     .outputs = {{"Out"}},
     .attrs = Attrs(),
     .infer = InferDense,
-    .cpu = SparseRowsToDenseCpu(),
+    .cpu = &kSparseRowsToDenseCpu,
 };
 
 }  // namespace tandem

@@ -34,36 +34,4 @@ inline void PrefetchRow(const float* row, int64_t dim) {
 // Returns the cost of `count` such rows (parallel.h). A short row costs as much as a cache miss.
 inline int64_t RowsCost(int64_t count, int64_t dim) { return count * std::max<int64_t>(dim, 32); }
 
-// Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
-// are added in the order of the list, beginning with 0. The bits are those of a dense gradient.
-class RowMerger {
- public:
-  // For at most `count` rows of `dim` values of a variable with `height` rows; uses `parts`
-  // threads. REQUIRES: height and count are below 2^32.
-  RowMerger(int64_t count, int64_t height, int64_t dim, int parts)
-      : count_(count), height_(height), dim_(dim), parts_(parts) {}
-
-  size_t scratch_bytes() const;
-  // Begins a list. `scratch` is used until Finish.
-  void Begin(void* scratch);
-  // REQUIRES: row is in [0, height), and fewer than `count` rows were added. `values` must not
-  // change until Finish.
-  void Add(int64_t row, const float* values);
-  // Writes n rows. n is the size of the outputs.
-  void Finish(int64_t* rows, float* values, int64_t n);
-
- private:
-  void Sort();
-
-  struct Entry {
-    int64_t row;
-    const float* values;
-  };
-  int64_t count_, height_, dim_;
-  int parts_;
-  Entry *entries_ = nullptr, *other_ = nullptr;
-  int64_t *begin_ = nullptr, *histogram_ = nullptr;
-  int64_t added_ = 0;
-};
-
 }  // namespace tandem

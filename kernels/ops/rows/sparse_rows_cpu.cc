@@ -1,72 +1,15 @@
 #include <algorithm>
-#include <bit>
 #include <utility>
+#include <vector>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
-#include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/rows/row_merger.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
 namespace tandem {
-namespace {
-
-constexpr int kDigitBits = 11;
-constexpr int64_t kDigits = int64_t{1} << kDigitBits;
-
-}  // namespace
-
-size_t RowMerger::scratch_bytes() const {
-  return 2 * count_ * sizeof(Entry) + (count_ + 1 + kDigits) * sizeof(int64_t);
-}
-
-void RowMerger::Begin(void* scratch) {
-  entries_ = static_cast<Entry*>(scratch);
-  other_ = entries_ + count_;
-  begin_ = reinterpret_cast<int64_t*>(other_ + count_);
-  histogram_ = begin_ + count_ + 1;
-  added_ = 0;
-}
-
-void RowMerger::Add(int64_t row, const float* values) { entries_[added_++] = {row, values}; }
-
-// Radix sort from the lowest digit. It is stable, so entries of equal rows keep their order.
-void RowMerger::Sort() {
-  const int bits = std::bit_width(static_cast<uint64_t>(height_ - 1));
-  for (int shift = 0; shift < bits; shift += kDigitBits) {
-    const auto digit = [shift](const Entry& e) { return (e.row >> shift) & (kDigits - 1); };
-    std::fill_n(histogram_, kDigits, 0);
-    for (int64_t i = 0; i < added_; ++i) ++histogram_[digit(entries_[i])];
-    int64_t total = 0;
-    for (int64_t d = 0; d < kDigits; ++d) total += std::exchange(histogram_[d], total);
-    for (int64_t i = 0; i < added_; ++i) other_[histogram_[digit(entries_[i])]++] = entries_[i];
-    std::swap(entries_, other_);
-  }
-}
-
-void RowMerger::Finish(int64_t* rows, float* values, int64_t n) {
-  Sort();
-  int64_t unique = 0;
-  for (int64_t i = 0; i < added_; ++i) {
-    if (i > 0 && entries_[i].row == entries_[i - 1].row) continue;
-    begin_[unique] = i;
-    rows[unique++] = entries_[i].row;
-  }
-  begin_[unique] = added_;
-  std::fill(rows + unique, rows + n, -1);
-  const Loops& loops = BestLoops();
-  ParallelFor(parts_, n, [&](int, int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      float* out = values + r * dim_;
-      std::fill_n(out, dim_, 0.0f);
-      if (r >= unique) continue;
-      for (int64_t i = begin_[r]; i < begin_[r + 1]; ++i) {
-        loops.add(out, entries_[i].values, out, dim_);
-      }
-    }
-  });
-}
-
 namespace {
 
 struct SumState {
@@ -89,10 +32,12 @@ Status RunSum(SumState& s, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> PrepareSum(const OpView& view, const PrepareContext& ctx) {
+  TD_REQUIRE(view.in_count() >= 2 && view.in_count() % 2 == 0);
   std::vector<int64_t> counts;
   int64_t total = 0;
   for (size_t i = 0; i < view.in_count(); i += 2) {
     counts.push_back(view.in(i).shape[0]);
+    TD_REQUIRE(view.in(i + 1).dtype == DType::kI64 && view.in(i + 1).shape[0] == counts.back());
     total += counts.back();
   }
   const int64_t height = view.attr<int64_t>("height"), dim = view.in(0).shape[1];
@@ -118,12 +63,14 @@ Status RunDense(DenseState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareDense(const OpView& view, const PrepareContext&) {
   const Shape& values = view.in(0).shape;
+  TD_REQUIRE(values.rank() == 2 && view.in(1).shape[0] == values[0]);
+  TD_REQUIRE(view.out(0).shape == Shape({view.attr<int64_t>("height"), values[1]}));
   return MakeKernel<DenseState, RunDense>({values[0], view.attr<int64_t>("height"), values[1]});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> SumSparseRowsCpu() { return {{"vector", PrepareSum}}; }
-std::vector<KernelImpl> SparseRowsToDenseCpu() { return {{"plain", PrepareDense}}; }
+constinit const KernelList kSumSparseRowsCpu = {{"vector", PrepareSum}};
+constinit const KernelList kSparseRowsToDenseCpu = {{"plain", PrepareDense}};
 
 }  // namespace tandem

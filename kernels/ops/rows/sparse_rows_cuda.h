@@ -1,4 +1,4 @@
-// Merges rows on a device, with the same bits as RowMerger of sparse_rows.h. Rows are sorted with
+// Merges rows on a device, with the same bits as RowMerger of row_merger.h. Rows are sorted with
 // CUB's stable radix sort, so that equal rows are adjacent and keep their order.
 #pragma once
 

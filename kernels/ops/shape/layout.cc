@@ -236,28 +236,25 @@ Status InferSliceGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-AttrDef Axis() { return {"axis", int64_t{0}, "dimension; negative ones count from the last"}; }
-
-std::vector<AttrDef> SplitAttrs() {
-  return {Axis(),
-          {"num", int64_t{0}, "number of equal parts, where there are no sections"},
-          {"sections", Ints{}, "elements of each part"}};
+constexpr AttrDef Axis() {
+  return {"axis", int64_t{0}, "dimension; negative ones count from the last"};
 }
 
-std::vector<AttrDef> SliceAttrs() {
+constexpr AttrList SplitAttrs() {
+  return {Axis(),
+          {"num", int64_t{0}, "number of equal parts, where there are no sections"},
+          {"sections", std::span<const int64_t>(), "elements of each part"}};
+}
+
+constexpr AttrList SliceAttrs() {
   return {{"axes", {}, "dimensions that are cut"},
           {"starts", {}, "first element of each; negative ones count from the end"},
           {"ends", {}, "the element behind the last; beyond the end is the end"}};
 }
 
-std::vector<AttrDef> With(std::vector<AttrDef> attrs, const std::vector<AttrDef>& more) {
-  attrs.insert(attrs.end(), more.begin(), more.end());
-  return attrs;
-}
-
 }  // namespace
 
-const OpDef kTranspose = {
+constinit const OpDef kTranspose = {
     .type = "transpose",
     .doc = "Out with the dimensions of X in another order.",
     .inputs = {{"X"}},
@@ -265,10 +262,10 @@ const OpDef kTranspose = {
     .attrs = {{"axis", {}, "dimension i of Out is dimension axis[i] of X"}},
     .infer = InferTranspose,
     .grad = GradTranspose,
-    .cpu = TransposeCpu(),
+    .cpu = &kTransposeCpu,
 };
 
-const OpDef kConcat = {
+constinit const OpDef kConcat = {
     .type = "concat",
     .doc = "All X one behind the other along a dimension.",
     .inputs = {{"X", Arity::kMany}},
@@ -276,20 +273,20 @@ const OpDef kConcat = {
     .attrs = {Axis()},
     .infer = InferConcat,
     .grad = GradConcat,
-    .cpu = ConcatCpu(),
+    .cpu = &kConcatCpu,
 };
 
-const OpDef kConcatGrad = {
+constinit const OpDef kConcatGrad = {
     .type = "concat_grad",
     .doc = "The part of Out@GRAD that belongs to X[index]. Of X the shapes alone are used.",
     .inputs = {{"Out@GRAD"}, {"X", Arity::kMany, true}},
     .outputs = {{"X@GRAD"}},
     .attrs = {Axis(), {"index", int64_t{0}, "which X"}},
     .infer = InferConcatGrad,
-    .cpu = ConcatGradCpu(),
+    .cpu = &kConcatGradCpu,
 };
 
-const OpDef kSplit = {
+constinit const OpDef kSplit = {
     .type = "split",
     .doc = "X cut into parts along a dimension.",
     .inputs = {{"X"}},
@@ -297,23 +294,24 @@ const OpDef kSplit = {
     .attrs = SplitAttrs(),
     .infer = InferSplit,
     .grad = GradSplit,
-    .cpu = SplitCpu(),
+    .cpu = &kSplitCpu,
 };
 
-const OpDef kSplitGrad = {
+constinit const OpDef kSplitGrad = {
     .type = "split_grad",
     .doc =
         "Gradient of split: zeros where that of an output is not given. Of X the shape alone is "
         "used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD", Arity::kMany}},
     .outputs = {{"X@GRAD"}},
-    .attrs = With(SplitAttrs(), {{"outputs", int64_t{1}, "number of split's outputs"},
-                                 {"given", Ints{}, "which of them have a gradient, ascending"}}),
+    .attrs = SplitAttrs().With(
+        {{"outputs", int64_t{1}, "number of split's outputs"},
+         {"given", std::span<const int64_t>(), "which of them have a gradient, ascending"}}),
     .infer = InferSplitGrad,
-    .cpu = SplitGradCpu(),
+    .cpu = &kSplitGradCpu,
 };
 
-const OpDef kSlice = {
+constinit const OpDef kSlice = {
     .type = "slice",
     .doc = "A window of X.",
     .inputs = {{"X"}},
@@ -321,17 +319,17 @@ const OpDef kSlice = {
     .attrs = SliceAttrs(),
     .infer = InferSlice,
     .grad = GradSlice,
-    .cpu = SliceCpu(),
+    .cpu = &kSliceCpu,
 };
 
-const OpDef kSliceGrad = {
+constinit const OpDef kSliceGrad = {
     .type = "slice_grad",
     .doc = "Out@GRAD in its window, zeros around. Of X the shape alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .attrs = SliceAttrs(),
     .infer = InferSliceGrad,
-    .cpu = SliceGradCpu(),
+    .cpu = &kSliceGradCpu,
 };
 
 }  // namespace tandem

@@ -28,12 +28,12 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> TransposeCpu() { return {{"strided", Prepare<TransposeParts>}}; }
-std::vector<KernelImpl> ConcatCpu() { return {{"strided", Prepare<ConcatParts>}}; }
-std::vector<KernelImpl> ConcatGradCpu() { return {{"strided", Prepare<ConcatGradParts>}}; }
-std::vector<KernelImpl> SplitCpu() { return {{"strided", Prepare<SplitParts>}}; }
-std::vector<KernelImpl> SplitGradCpu() { return {{"strided", Prepare<SplitGradParts>}}; }
-std::vector<KernelImpl> SliceCpu() { return {{"strided", Prepare<SliceParts>}}; }
-std::vector<KernelImpl> SliceGradCpu() { return {{"strided", Prepare<SliceGradParts>}}; }
+constinit const KernelList kTransposeCpu = {{"strided", Prepare<TransposeParts>}};
+constinit const KernelList kConcatCpu = {{"strided", Prepare<ConcatParts>}};
+constinit const KernelList kConcatGradCpu = {{"strided", Prepare<ConcatGradParts>}};
+constinit const KernelList kSplitCpu = {{"strided", Prepare<SplitParts>}};
+constinit const KernelList kSplitGradCpu = {{"strided", Prepare<SplitGradParts>}};
+constinit const KernelList kSliceCpu = {{"strided", Prepare<SliceParts>}};
+constinit const KernelList kSliceGradCpu = {{"strided", Prepare<SliceGradParts>}};
 
 }  // namespace tandem

@@ -15,7 +15,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kReorder = {
+constinit const OpDef kReorder = {
     .type = "reorder",
     .doc =
         "The same elements of X [n,c,h,w] in another layout; it has no gradient, passes behind "
@@ -25,7 +25,7 @@ const OpDef kReorder = {
     .attrs = {LayoutAttr("from", "layout of X: NCHW, nChw16c or NHWC"),
               LayoutAttr("to", "layout of Out")},
     .infer = Infer,
-    .cpu = ReorderCpu(),
+    .cpu = &kReorderCpu,
 };
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
@@ -39,6 +40,7 @@ Status Run(State& s, const KernelArgs& args) {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const Shape& x = view.in(0).shape;
+  TD_REQUIRE(view.out(0).bytes() == view.in(0).bytes());
   TD_ASSIGN_OR_RETURN(const ImageLayout from_layout, LayoutOf(view, "from", x));
   TD_ASSIGN_OR_RETURN(const ImageLayout to_layout, LayoutOf(view, "to", x));
   if (from_layout == ImageLayout::kLast || to_layout == ImageLayout::kLast) {
@@ -86,13 +88,13 @@ Status RunStrided(StridedState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareStrided(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const CopyParts copies, ReorderParts(view));
+  TD_REQUIRE(copies.parts.size() == 1);
   return MakeKernel<StridedState, RunStrided>({copies.parts[0].copy, ctx.threads});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> ReorderCpu() {
-  return {{"vector", F32Alone<Prepare>}, {"onednn", PrepareDnnl}, {"strided", PrepareStrided}};
-}
+constinit const KernelList kReorderCpu = {
+    {"vector", F32Alone<Prepare>}, {"onednn", PrepareDnnl}, {"strided", PrepareStrided}};
 
 }  // namespace tandem

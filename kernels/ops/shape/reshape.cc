@@ -56,7 +56,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kReshape = {
+constinit const OpDef kReshape = {
     .type = "reshape",
     .doc = "The elements of X in another shape.",
     .inputs = {{"X"}},
@@ -64,17 +64,17 @@ const OpDef kReshape = {
     .attrs = {{"shape", {}, "dimensions of Out; 0 copies X's, one -1 is computed"}},
     .infer = Infer,
     .grad = Grad,
-    .cpu = ReshapeCpu(),
+    .cpu = &kReshapeCpu,
     .inplace = {{0, 0}},
 };
 
-const OpDef kReshapeGrad = {
+constinit const OpDef kReshapeGrad = {
     .type = "reshape_grad",
     .doc = "Out@GRAD in the shape of X. Of X the shape alone is used.",
     .inputs = {{"X", Arity::kOne, true}, {"Out@GRAD"}},
     .outputs = {{"X@GRAD"}},
     .infer = InferGrad,
-    .cpu = ReshapeGradCpu(),
+    .cpu = &kReshapeGradCpu,
     .inplace = {{0, 1}},
 };
 

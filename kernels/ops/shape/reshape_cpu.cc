@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/parallel_copy.h"
 
@@ -19,12 +20,13 @@ Status Run(State<input>& s, const KernelArgs& args) {
 
 template <int input>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
+  TD_REQUIRE(view.out(0).bytes() == view.in(input).bytes());
   return MakeKernel<State<input>, Run<input>>({view.in(input).bytes(), ctx.threads});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> ReshapeCpu() { return {{"plain", Prepare<0>}}; }
-std::vector<KernelImpl> ReshapeGradCpu() { return {{"plain", Prepare<1>}}; }
+constinit const KernelList kReshapeCpu = {{"plain", Prepare<0>}};
+constinit const KernelList kReshapeGradCpu = {{"plain", Prepare<1>}};
 
 }  // namespace tandem

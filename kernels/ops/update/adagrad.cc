@@ -12,7 +12,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAdagrad = {
+constinit const OpDef kAdagrad = {
     .type = "adagrad",
     .doc = "Moment += Grad^2; ParamOut = Param - LearningRate Grad / (sqrt(Moment) + epsilon).",
     .inputs = {{"Param"}, {"Grad"}, {"Moment"}, {"LearningRate"}, {"Rows", Arity::kOptional}},
@@ -21,7 +21,7 @@ const OpDef kAdagrad = {
               {"initial_accumulator", 0.0,
                "what Moment starts from; read when the program is made"}},
     .infer = Infer,
-    .cpu = AdagradCpu(),
+    .cpu = &kAdagradCpu,
     .inplace = {{0, 0}, {1, 2}},
     .elementwise = true,
 };

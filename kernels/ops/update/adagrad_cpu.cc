@@ -12,6 +12,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> AdagradCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kAdagradCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAdam = {
+constinit const OpDef kAdam = {
     .type = "adam",
     .doc =
         "m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2; lr_t = lr sqrt(1-Beta2Pow) / "
@@ -34,7 +34,7 @@ const OpDef kAdam = {
               {"weight_decay", 0.0, "decoupled weight decay"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = AdamCpu(),
+    .cpu = &kAdamCpu,
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}, {4, 5}},
     .elementwise = true,
 };

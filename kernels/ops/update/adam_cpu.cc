@@ -23,6 +23,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> AdamCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kAdamCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

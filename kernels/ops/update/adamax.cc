@@ -11,7 +11,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAdamax = {
+constinit const OpDef kAdamax = {
     .type = "adamax",
     .doc =
         "m = beta1 m + (1-beta1) g; u = max(|g|, beta2 u + epsilon); ParamOut = Param - "
@@ -30,7 +30,7 @@ const OpDef kAdamax = {
               {"epsilon", 1e-8, "keeps the division finite"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = AdamaxCpu(),
+    .cpu = &kAdamaxCpu,
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}},
     .elementwise = true,
 };

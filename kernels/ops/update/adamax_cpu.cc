@@ -22,6 +22,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> AdamaxCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kAdamaxCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

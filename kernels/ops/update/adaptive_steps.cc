@@ -24,7 +24,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kAdaptiveSteps = {
+constinit const OpDef kAdaptiveSteps = {
     .type = "adaptive_steps",
     .doc =
         "StepsOut = sqrt(BaseLearningRate Loss / (LearningRate BaseLoss) init_k_steps), rounded up "
@@ -35,7 +35,7 @@ const OpDef kAdaptiveSteps = {
     .attrs = {{"init_k_steps", int64_t{1}, "what the base stands for"},
               {"k_steps_max", int64_t{16}, "most steps"}},
     .infer = Infer,
-    .cpu = AdaptiveStepsCpu(),
+    .cpu = &kAdaptiveStepsCpu,
     .inplace = {{0, 2}, {1, 3}, {2, 4}},
 };
 

@@ -21,6 +21,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> AdaptiveStepsCpu() { return {{"plain", Prepare}}; }
+constinit const KernelList kAdaptiveStepsCpu = {{"plain", Prepare}};
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kDecayedAdagrad = {
+constinit const OpDef kDecayedAdagrad = {
     .type = "decayed_adagrad",
     .doc =
         "Moment = decay Moment + (1-decay) Grad^2; ParamOut = Param - LearningRate Grad / "
@@ -23,7 +23,7 @@ const OpDef kDecayedAdagrad = {
               {"epsilon", 1e-6, "keeps the division finite"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = DecayedAdagradCpu(),
+    .cpu = &kDecayedAdagradCpu,
     .inplace = {{0, 0}, {1, 2}},
     .elementwise = true,
 };

@@ -12,6 +12,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> DecayedAdagradCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kDecayedAdagradCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -50,7 +50,7 @@ Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kDgcCompress = {
+constinit const OpDef kDgcCompress = {
     .type = "dgc_compress",
     .doc =
         "VelocityOut = mu * Velocity + Grad; ResidualOut = Residual + VelocityOut, with "
@@ -65,11 +65,11 @@ const OpDef kDgcCompress = {
               {"use_nesterov", false, "look ahead"},
               {"capacity", int64_t{1}, "most elements that a Sparsity asks for"}},
     .infer = InferCompress,
-    .cpu = DgcCompressCpu(),
+    .cpu = &kDgcCompressCpu,
     .inplace = {{0, 1}, {1, 2}},
 };
 
-const OpDef kDgcUpdate = {
+constinit const OpDef kDgcUpdate = {
     .type = "dgc_update",
     .doc =
         "ParamOut = Param - LearningRate * the elements of each row of Selections, one row after "
@@ -77,7 +77,7 @@ const OpDef kDgcUpdate = {
     .inputs = {{"Param"}, {"Selections"}, {"LearningRate"}},
     .outputs = {{"ParamOut"}},
     .infer = InferUpdate,
-    .cpu = DgcUpdateCpu(),
+    .cpu = &kDgcUpdateCpu,
     .inplace = {{0, 0}},
 };
 

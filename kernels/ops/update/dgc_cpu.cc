@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/formulas/dgc.h"
@@ -79,11 +80,13 @@ uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
     if (!reached) left -= here;
     for (Part& part : s.parts) (reached ? part.equal : part.above) += part.counts[digit];
     if (reached) return digit;
+    TD_REQUIRE(digit > 0);  // at least `left` elements were counted
   }
 }
 
 // REQUIRES: 1 <= k <= n, and the first digits were counted.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
+  TD_REQUIRE(k >= 1 && k <= s.n);
   Cut cut{0, k};
   for (int i = 0; i < kDgcLevelCount; ++i) {
     const DgcLevel& level = kDgcLevels[i];
@@ -150,6 +153,7 @@ StatusOr<Kernel> PrepareCompress(const OpView& view, const PrepareContext& ctx) 
       .capacity = view.attr<int64_t>("capacity"),
       .parts = {}};
   state.parts.resize(static_cast<size_t>(PartsFor(ctx.threads, 4 * state.n)));
+  TD_REQUIRE(state.capacity >= std::min<int64_t>(state.n, 1) && !state.parts.empty());
   return MakeKernel<CompressState, RunCompress>(std::move(state));
 }
 
@@ -191,12 +195,13 @@ Status RunAdd(AddState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
   const Shape& shape = view.in(1).shape;
+  TD_REQUIRE(shape.rank() == 2 && view.in(1).dtype == DType::kI32);
   return MakeKernel<AddState, RunAdd>({view.in(0).shape.numel(), shape[0], shape[1]});
 }
 
 }  // namespace
 
-std::vector<KernelImpl> DgcCompressCpu() { return {{"vector", PrepareCompress}}; }
-std::vector<KernelImpl> DgcUpdateCpu() { return {{"plain", PrepareUpdate}}; }
+constinit const KernelList kDgcCompressCpu = {{"vector", PrepareCompress}};
+constinit const KernelList kDgcUpdateCpu = {{"plain", PrepareUpdate}};
 
 }  // namespace tandem

@@ -18,7 +18,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kEveryNth = {
+constinit const OpDef kEveryNth = {
     .type = "every_nth",
     .doc =
         "CounterOut = Counter + 1, Due = 0; at n CounterOut = 0 and Due = 1. While Counter is "
@@ -27,7 +27,7 @@ const OpDef kEveryNth = {
     .outputs = {{"CounterOut"}, {"Due"}},
     .attrs = {{"n", int64_t{1}, "steps from one to the next"}},
     .infer = Infer,
-    .cpu = EveryNthCpu(),
+    .cpu = &kEveryNthCpu,
     .inplace = {{0, 0}},
 };
 

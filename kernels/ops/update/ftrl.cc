@@ -13,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kFtrl = {
+constinit const OpDef kFtrl = {
     .type = "ftrl",
     .doc =
         "n = Squared + g^2; z = Linear + g - (sqrt(n) - sqrt(Squared)) / LearningRate Param; "
@@ -30,7 +30,7 @@ const OpDef kFtrl = {
               {"l2", 0.0, "strength of the squared 2-norm"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = FtrlCpu(),
+    .cpu = &kFtrlCpu,
     .inplace = {{0, 0}, {1, 2}, {2, 3}},
     .elementwise = true,
 };

@@ -24,6 +24,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> FtrlCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kFtrlCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

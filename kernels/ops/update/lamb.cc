@@ -13,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kLamb = {
+constinit const OpDef kLamb = {
     .type = "lamb",
     .doc =
         "m, v as adam; r = m / (1-Beta1Pow) / (sqrt(v / (1-Beta2Pow)) + epsilon) + weight_decay "
@@ -33,7 +33,7 @@ const OpDef kLamb = {
               {"epsilon", 1e-6, "keeps the division finite"},
               {"weight_decay", 0.01, "weight decay"}},
     .infer = Infer,
-    .cpu = LambCpu(),
+    .cpu = &kLambCpu,
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}, {4, 5}},
 };
 

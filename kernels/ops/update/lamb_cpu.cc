@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/square_sum.h"
 #include "kernels/ops/formulas/update.h"
@@ -46,12 +47,13 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(UpdateState update,
                       MakeUpdate(view, ctx, BestUpdateLoops().lamb, AdamArgs(view), /*scalars=*/2));
   const SquareSum squares(update.n, update.parts);
+  TD_REQUIRE(!update.sparse && update.n == view.out(0).shape.numel());
   const size_t scratch = static_cast<size_t>(update.n) * sizeof(float) + squares.scratch_bytes();
   return MakeKernel<State, Run>({std::move(update), squares}, scratch);
 }
 
 }  // namespace
 
-std::vector<KernelImpl> LambCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kLambCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kLarsMomentum = {
+constinit const OpDef kLarsMomentum = {
     .type = "lars_momentum",
     .doc =
         "local = LearningRate lars_coeff |Param| / (|Grad| + weight_decay |Param| + epsilon), "
@@ -26,7 +26,7 @@ const OpDef kLarsMomentum = {
               {"weight_decay", 0.0005, "weight decay"},
               {"epsilon", 0.0, "keeps the division finite"}},
     .infer = Infer,
-    .cpu = LarsMomentumCpu(),
+    .cpu = &kLarsMomentumCpu,
     .inplace = {{0, 0}, {1, 2}},
 };
 

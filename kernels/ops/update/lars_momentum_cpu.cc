@@ -1,3 +1,4 @@
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/square_sum.h"
 #include "kernels/ops/formulas/update.h"
@@ -24,12 +25,13 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(UpdateState update,
                       MakeUpdate(view, ctx, BestUpdateLoops().lars, LarsArgs(view)));
   const SquareSum squares(update.n, update.parts);
+  TD_REQUIRE(!update.sparse && update.n == view.out(0).shape.numel());
   return MakeKernel<State, Run>({std::move(update), squares, AttrF32(view, "lars_coeff")},
                                 squares.scratch_bytes());
 }
 
 }  // namespace
 
-std::vector<KernelImpl> LarsMomentumCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kLarsMomentumCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -39,18 +39,18 @@ Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kCheckFiniteAndUnscale = {
+constinit const OpDef kCheckFiniteAndUnscale = {
     .type = "check_finite_and_unscale",
     .doc =
         "AllFinite = 1 when no element of any X is infinite or NaN, else 0; Out = X * (1 / Scale).",
     .inputs = {{"Scale"}, {"X", Arity::kMany}},
     .outputs = {{"AllFinite"}, {"Out", Arity::kMany}},
     .infer = InferCheck,
-    .cpu = CheckFiniteAndUnscaleCpu(),
+    .cpu = &kCheckFiniteAndUnscaleCpu,
     .inplace = {{1, 1}},
 };
 
-const OpDef kUpdateLossScaling = {
+constinit const OpDef kUpdateLossScaling = {
     .type = "update_loss_scaling",
     .doc =
         "With AllFinite: BadSteps = 0, GoodSteps + 1; at incr_every_n_steps it is 0 and Scale is "
@@ -64,7 +64,7 @@ const OpDef kUpdateLossScaling = {
               {"incr_ratio", 2.0, "growth"},
               {"decr_ratio", 0.8, "shrinking"}},
     .infer = InferUpdate,
-    .cpu = UpdateLossScalingCpu(),
+    .cpu = &kUpdateLossScalingCpu,
     .inplace = {{0, 1}, {1, 2}, {2, 3}},
 };
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
@@ -55,6 +56,7 @@ Status RunCheck(CheckState& s, const KernelArgs& args) {
 }
 
 StatusOr<Kernel> PrepareCheck(const OpView& view, const PrepareContext& ctx) {
+  TD_REQUIRE(view.in(0).shape.numel() == 1);
   CheckState state{BestLoops(), {}, std::clamp(ctx.threads, 1, kPartsMax)};
   for (size_t i = 1; i < view.in_count(); ++i) state.sizes.push_back(view.in(i).shape.numel());
   return MakeKernel<CheckState, RunCheck>(std::move(state));
@@ -75,7 +77,7 @@ StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
 
 }  // namespace
 
-std::vector<KernelImpl> CheckFiniteAndUnscaleCpu() { return {{"vector", PrepareCheck}}; }
-std::vector<KernelImpl> UpdateLossScalingCpu() { return {{"plain", PrepareUpdate}}; }
+constinit const KernelList kCheckFiniteAndUnscaleCpu = {{"vector", PrepareCheck}};
+constinit const KernelList kUpdateLossScalingCpu = {{"plain", PrepareUpdate}};
 
 }  // namespace tandem

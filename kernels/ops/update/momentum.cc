@@ -10,7 +10,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kMomentum = {
+constinit const OpDef kMomentum = {
     .type = "momentum",
     .doc =
         "VelocityOut = mu * Velocity + Grad; ParamOut = Param - LearningRate * VelocityOut, with "
@@ -21,7 +21,7 @@ const OpDef kMomentum = {
               {"use_nesterov", false, "look ahead: Sutskever et al., ICML 2013"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = MomentumCpu(),
+    .cpu = &kMomentumCpu,
     .inplace = {{0, 0}, {1, 2}},
     .elementwise = true,
 };

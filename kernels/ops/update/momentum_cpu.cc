@@ -12,6 +12,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> MomentumCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kMomentumCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

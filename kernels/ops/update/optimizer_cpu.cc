@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
@@ -84,7 +85,10 @@ StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, 
                                  const UpdateArgs& args, int scalars) {
   constexpr int64_t kZeros = 1024;
   UpdateState s{.loop = loop, .args = args, .slots = SlotsOf(view)};
+  TD_REQUIRE(loop != nullptr && scalars >= 0 && static_cast<size_t>(scalars) <= s.slots);
+  TD_REQUIRE(view.in(LearningRateAt(s.slots)).shape.numel() == 1);
   s.full = s.slots - static_cast<size_t>(scalars);
+  TD_REQUIRE(s.full <= size_t{kUpdateSlotsMax});
   for (size_t i = 0; i < s.slots; ++i) {
     if (view.has_in(2 + i) != view.has_out(1 + i)) {
       return view.Error(absl::StrFormat("slot %d is an input or an output, but not both", i));
@@ -93,9 +97,11 @@ StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, 
   s.n = view.in(0).shape.numel();
   int64_t touched = s.n;
   s.sparse = view.has_in(RowsAt(s.slots));
+  TD_REQUIRE(s.sparse || view.in(1).shape.numel() == s.n);
   if (s.sparse) {
     s.count = view.in(1).shape[0];
     s.dim = view.in(1).shape[1];
+    TD_REQUIRE(view.in(RowsAt(s.slots)).shape[0] == s.count && s.dim == view.in(0).shape[1]);
     s.every_row = UpdatesEveryRow(view);
     if (!s.every_row) touched = RowsCost(s.count, s.dim);
     if (s.every_row) s.zeros.resize(static_cast<size_t>(std::max(kZeros, s.dim)));

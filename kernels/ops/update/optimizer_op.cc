@@ -26,8 +26,4 @@ Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> out
   return NeedF32(view, static_cast<int>(rows));
 }
 
-AttrDef LazyModeAttr() {
-  return {"lazy_mode", false, "with Rows: leave the other rows as they are"};
-}
-
 }  // namespace tandem

@@ -22,6 +22,8 @@ inline size_t SlotsOf(const OpView& view) { return view.out_count() - 1; }
 inline size_t LearningRateAt(size_t slots) { return 2 + slots; }
 inline size_t RowsAt(size_t slots) { return 3 + slots; }
 
-AttrDef LazyModeAttr();
+constexpr AttrDef LazyModeAttr() {
+  return {"lazy_mode", false, "with Rows: leave the other rows as they are"};
+}
 
 }  // namespace tandem

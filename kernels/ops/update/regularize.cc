@@ -21,7 +21,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kRegularize = {
+constinit const OpDef kRegularize = {
     .type = "regularize",
     .doc =
         "GradOut = Grad + l2 Param + l1 sign(Param). With Rows, Grad is sparse and the penalty is "
@@ -30,7 +30,7 @@ const OpDef kRegularize = {
     .outputs = {{"GradOut"}},
     .attrs = {{"l1", 0.0, "strength of the 1-norm"}, {"l2", 0.0, "strength of the 2-norm"}},
     .infer = Infer,
-    .cpu = RegularizeCpu(),
+    .cpu = &kRegularizeCpu,
     .inplace = {{0, 1}},
 };
 

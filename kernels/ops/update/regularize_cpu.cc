@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/rows/sparse_rows.h"
@@ -37,17 +38,19 @@ Status RunSparse(State& s, const KernelArgs& args) {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   const int64_t n = view.in(0).shape.numel();
+  TD_REQUIRE(view.has_in(2) || view.in(1).shape.numel() == n);
   State s{BestUpdateLoops(),       AttrF32(view, "l1"), AttrF32(view, "l2"), n, 0,
           PartsFor(ctx.threads, n)};
   if (!view.has_in(2)) return MakeKernel<State, Run>(s);
   s.height = view.in(0).shape[0];
   s.count = view.in(1).shape[0];
   s.dim = view.in(1).shape[1];
+  TD_REQUIRE(view.in(2).shape[0] == s.count && s.height * s.dim == n);
   return MakeKernel<State, RunSparse>(s);
 }
 
 }  // namespace
 
-std::vector<KernelImpl> RegularizeCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kRegularizeCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kRmsprop = {
+constinit const OpDef kRmsprop = {
     .type = "rmsprop",
     .doc =
         "s = decay s + (1-decay) g^2; with centered a = decay a + (1-decay) g, else a = 0; "
@@ -36,7 +36,7 @@ const OpDef kRmsprop = {
               {"centered", false, "MeanGrad is there"},
               LazyModeAttr()},
     .infer = Infer,
-    .cpu = RmspropCpu(),
+    .cpu = &kRmspropCpu,
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}},
     .elementwise = true,
 };

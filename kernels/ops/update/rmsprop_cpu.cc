@@ -12,6 +12,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> RmspropCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kRmspropCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

@@ -10,13 +10,13 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 
 }  // namespace
 
-const OpDef kSgd = {
+constinit const OpDef kSgd = {
     .type = "sgd",
     .doc = "ParamOut = Param - LearningRate * Grad.",
     .inputs = {{"Param"}, {"Grad"}, {"LearningRate"}, {"Rows", Arity::kOptional}},
     .outputs = {{"ParamOut"}},
     .infer = Infer,
-    .cpu = SgdCpu(),
+    .cpu = &kSgdCpu,
     .inplace = {{0, 0}},
     .elementwise = true,
 };

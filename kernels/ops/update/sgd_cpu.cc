@@ -11,6 +11,6 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-std::vector<KernelImpl> SgdCpu() { return {{"vector", Prepare}}; }
+constinit const KernelList kSgdCpu = {{"vector", Prepare}};
 
 }  // namespace tandem

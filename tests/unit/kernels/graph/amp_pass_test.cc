@@ -9,7 +9,7 @@
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/distribute.h"
-#include "kernels/graph/passes/pass.h"
+#include "kernels/graph/passes/pass_pipeline.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {

@@ -201,7 +201,7 @@ TEST_F(PlanTest, RefusesWhenEveryImplementationIsOff) {
   Program program = SmallNet(4);
   PlanOptions options;
   for (const OpDef* def : AllOps()) {
-    for (const KernelImpl& impl : def->cpu) options.disable_impls.push_back(impl.name);
+    for (const KernelImpl& impl : def->cpu_kernels()) options.disable_impls.push_back(impl.name);
   }
   const auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
   EXPECT_EQ(plan.status().code(), StatusCode::kUnimplemented);

@@ -1,7 +1,7 @@
-#include <algorithm>
+#include "kernels/graph/passes/pass_pipeline.h"
 
 #include "common/base/clock.h"
-#include "kernels/graph/passes/pass.h"
+#include "common/base/require.h"
 #include "proto/strategy.pb.h"
 
 namespace tandem {
@@ -24,6 +24,7 @@ Status PassPipeline::Observe(std::string_view point, const Program& program) con
 }
 
 Status PassPipeline::RunOne(const Pass& pass, Program& program, std::vector<ParamGrad>& grads) {
+  TD_REQUIRE(pass.stage != PassStage::kForward || grads.empty());
   PassContext context{strategy_, grads, place_};
   PassReport report;
   report.name = pass.name;
@@ -36,6 +37,7 @@ Status PassPipeline::RunOne(const Pass& pass, Program& program, std::vector<Para
     return Internal("pass %s leaves a program that is none: %s", pass.name,
                     std::string(status.message()));
   }
+  TD_REQUIRE(outcome->matched >= 0);
   report.milliseconds = 1e3 * Seconds(SteadyNow() - begin);
   report.outcome = *std::move(outcome);
   report.operators_after = program.ops.size();

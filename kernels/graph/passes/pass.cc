@@ -1,4 +1,5 @@
 // The table of passes: one line per pass, in the order in which they run within their stage.
+#include "kernels/graph/passes/pass.h"
 #include "kernels/graph/passes/addto.h"
 #include "kernels/graph/passes/amp.h"
 #include "kernels/graph/passes/auto_fusion.h"
@@ -10,7 +11,6 @@
 #include "kernels/graph/passes/fuse_optimizer.h"
 #include "kernels/graph/passes/fuse_relu_depthwise_conv.h"
 #include "kernels/graph/passes/gradient_merge.h"
-#include "kernels/graph/passes/pass.h"
 #include "kernels/graph/passes/recompute.h"
 #include "kernels/graph/passes/update_early.h"
 #include "proto/strategy.pb.h"

@@ -1,0 +1,45 @@
+// A list with a fixed capacity that lies inside its object. Tables of definitions consist of such
+// lists, so that the compiler initialises them (constinit).
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+
+#include "common/base/require.h"
+
+namespace tandem {
+
+template <typename T, size_t kCapacity>
+class ShortList {
+ public:
+  constexpr ShortList() = default;
+  // REQUIRES: at most kCapacity items. The initialiser of a constant with more does not compile.
+  constexpr ShortList(std::initializer_list<T> items) {
+    for (const T& item : items) items_[size_++] = item;
+  }
+
+  constexpr const T* begin() const { return items_; }
+  constexpr const T* end() const { return items_ + size_; }
+  constexpr size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr const T& operator[](size_t i) const {
+    TD_REQUIRE(i < size_);
+    return items_[i];
+  }
+  constexpr const T& back() const { return (*this)[size_ - 1]; }
+  constexpr operator std::span<const T>() const { return {items_, size_}; }
+
+  // Returns this list, followed by `more`. The same requirement as for the constructor.
+  constexpr ShortList With(std::initializer_list<T> more) const {
+    ShortList all = *this;
+    for (const T& item : more) all.items_[all.size_++] = item;
+    return all;
+  }
+
+ private:
+  T items_[kCapacity] = {};
+  size_t size_ = 0;
+};
+
+}  // namespace tandem

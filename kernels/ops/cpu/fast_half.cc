@@ -1,0 +1,15 @@
+#include "kernels/ops/cpu/fast_half.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace tandem {
+
+// Measured on AVX-512 without these instructions, where oneDNN emulates them: 5 times slower than
+// f32.
+bool HasFastHalf(DType dtype) {
+  const auto isa = dnnl::get_effective_cpu_isa();
+  return dtype == DType::kBF16 &&
+         (isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx);
+}
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// Merges the rows of several gradients, or of one gradient with duplicates, on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem {
+
+// Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
+// are added in the order of the list, beginning with 0. The bits are those of a dense gradient.
+class RowMerger {
+ public:
+  // For at most `count` rows of `dim` values of a variable with `height` rows; uses `parts`
+  // threads. REQUIRES: height and count are below 2^32.
+  RowMerger(int64_t count, int64_t height, int64_t dim, int parts);
+
+  size_t scratch_bytes() const;
+  // Begins a list. `scratch` is used until Finish.
+  void Begin(void* scratch);
+  // REQUIRES: row is in [0, height), and fewer than `count` rows were added. `values` must not
+  // change until Finish.
+  void Add(int64_t row, const float* values);
+  // Writes n rows, the size of the outputs. REQUIRES: at most n different rows were added.
+  void Finish(int64_t* rows, float* values, int64_t n);
+
+ private:
+  void Sort();
+
+  struct Entry {
+    int64_t row;
+    const float* values;
+  };
+  int64_t count_, height_, dim_;
+  int parts_;
+  Entry *entries_ = nullptr, *other_ = nullptr;
+  int64_t *begin_ = nullptr, *histogram_ = nullptr;
+  int64_t added_ = 0;
+};
+
+}  // namespace tandem
