@@ -224,7 +224,8 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
 }
 
 void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnation,
-                              const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics) {
+                              const std::optional<shm_rpc::ServerMemory>& memory,
+                              Metrics& metrics) {
   DurableShard::Options made;
   made.shard.server_incarnation = incarnation;
   made.shard.index = options.index;

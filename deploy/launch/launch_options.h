@@ -49,7 +49,7 @@ struct SecurityOptions {
   bool insecure_allow_network = false;  // network traffic may be unencrypted
 };
 
-// What the launcher does while the processes run.
+// How the launcher treats the processes while they run.
 struct SupervisionOptions {
   int grace_s = 10;      // seconds between SIGTERM and SIGKILL
   int max_restarts = 0;  // restarts of killed processes that can return
