@@ -204,8 +204,8 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
 Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
   const auto make = [](const std::string& folder, const std::string& what) {
-    TD_RETURN_IF_ERROR(MakeFolders(what + " " + folder, folder));
-    return Annotate(MakeOwnFolder(folder, OwnRule::kGroup).status(), what);
+    TD_RETURN_IF_ERROR(MakeDirs(what + " " + folder, folder));
+    return Annotate(MakeOwnDir(folder, OwnRule::kGroup).status(), what);
   };
   if (!options.data_dir.empty()) {
     TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));

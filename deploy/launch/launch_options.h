@@ -79,9 +79,8 @@ const std::vector<FlagSpec>& LaunchFlags();
 // "--".
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
-// `program_folder`: directory of tandem-pserver and tandem-trainer, unless flags override it.
+// `program_dir`: directory of tandem-pserver and tandem-trainer, unless flags override it.
 // INVALID_ARGUMENT (a usage error): the message names the contradiction. Reads the job file.
-StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
-                                          const std::string& program_folder);
+StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir);
 
 }  // namespace tandem::deploy
