@@ -33,8 +33,8 @@ namespace {
 // Limit of the memory that clients on this host read in place. Unused pages take no memory.
 constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
 
-std::optional<shm_rpc::LaneMemory> MakeLaneMemory() {
-  StatusOr<shm_rpc::LaneMemory> memory = shm_rpc::LaneMemory::Make(kLaneMemoryBytes);
+std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
+  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kLaneMemoryBytes);
   if (memory.ok()) return *std::move(memory);
   LOG(WARNING) << "no lanes: " << memory.status().message();
   return std::nullopt;
@@ -108,7 +108,7 @@ struct Pserver::Impl {
   std::unique_ptr<grpc::Service> service;
   std::unique_ptr<rpc::RpcServer> server;
 
-  shm_rpc::LaneAnswer Counted(PserverCall call, shm_rpc::LaneAnswer answer) {
+  shm_rpc::ReplyFn Counted(PserverCall call, shm_rpc::ReplyFn answer) {
     return [finish = call_metrics.Begin(call), answer = std::move(answer)](
                const Status& status, codec::EncodedMessage message) {
       finish(status);
@@ -129,14 +129,14 @@ struct Pserver::Impl {
   Status OpenStores(const PserverOptions& options);
   // `memory`: null if there is none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
-                 const std::optional<shm_rpc::LaneMemory>& memory, Metrics& metrics);
+                 const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics);
   // Fails the calls with changes that could not be written. After that, no call waits.
   void End();
   // `memory`: null if there is none.
-  void StartLanes(const std::optional<shm_rpc::LaneMemory>& memory) {
+  void StartLanes(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
     StatusOr<std::unique_ptr<shm_rpc::ShmRpcServer>> started = shm_rpc::ShmRpcServer::Start(
-        *memory, [this](uint32_t method, codec::Fragments request, shm_rpc::LaneAnswer answer) {
+        *memory, [this](uint32_t method, codec::Fragments request, shm_rpc::ReplyFn answer) {
           switch (method) {
             case LANE_METHOD_PUSH:
               return calls->Push(request, Counted(PserverCall::kPush, std::move(answer)));
@@ -204,8 +204,8 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
 Status Pserver::Impl::OpenStores(const PserverOptions& options) {
   const std::string index = std::to_string(options.index);
   const auto make = [](const std::string& folder, const std::string& what) {
-    TD_RETURN_IF_ERROR(MakeFolders(what + " " + folder, folder));
-    return Annotate(MakeOwnFolder(folder, OwnRule::kGroup).status(), what);
+    TD_RETURN_IF_ERROR(MakeDirs(what + " " + folder, folder));
+    return Annotate(MakeOwnDir(folder, OwnRule::kGroup).status(), what);
   };
   if (!options.data_dir.empty()) {
     TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));
@@ -224,7 +224,8 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
 }
 
 void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnation,
-                              const std::optional<shm_rpc::LaneMemory>& memory, Metrics& metrics) {
+                              const std::optional<shm_rpc::ServerMemory>& memory,
+                              Metrics& metrics) {
   DurableShard::Options made;
   made.shard.server_incarnation = incarnation;
   made.shard.index = options.index;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
@@ -15,6 +16,8 @@ constexpr uint64_t kBytesMax = 1 << 20;
 }  // namespace
 
 Status WriteElasticWorld(const std::string& path, const ElasticWorld& world) {
+  TD_REQUIRE(world.version > 0 && world.least > 0);
+  TD_REQUIRE(std::is_sorted(world.members.begin(), world.members.end()));
   const std::string text =
       absl::StrFormat("version %d least %d over %d members %d %s\n", world.version, world.least,
                       world.over ? 1 : 0, world.members.size(), absl::StrJoin(world.members, " "));

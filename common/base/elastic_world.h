@@ -12,7 +12,7 @@
 namespace tandem {
 
 struct ElasticWorld {
-  int64_t version = 0;  // of the file; increases with each change
+  int64_t version = 0;  // version of the file; increases with each change
   int least = 1;        // least number of ranks that the job needs
   bool over = false;    // true: some have reached the end of the job, so no process begins new work
   std::vector<int> members;  // processes by the number with which they were started, ascending

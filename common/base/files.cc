@@ -129,7 +129,7 @@ Status PublishFiles(const std::vector<FileToWrite>& files) {
   return status;
 }
 
-Status MakeFolders(const std::string& called, const std::string& dir) {
+Status MakeDirs(const std::string& called, const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::vector<fs::path> missing;  // innermost first

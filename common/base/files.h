@@ -76,7 +76,7 @@ Status PublishFiles(const std::vector<FileToWrite>& files);
 
 // Creates `dir` and its missing parent directories and makes their names durable. `dir` gets mode
 // 0700, a parent directory the mode of the umask. Errors name `called`.
-Status MakeFolders(const std::string& called, const std::string& dir);
+Status MakeDirs(const std::string& called, const std::string& dir);
 
 // Returns OK if a file can be written at `path`, as far as this can be known in advance: its
 // directory exists and permissions allow it. Does not change an existing file and leaves no new

@@ -52,8 +52,8 @@ Status CannotOpen(const std::string& path, OwnRule rule, int error) {
 Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
-  const bool folder = S_ISDIR(info.st_mode);
-  const char* kind = folder ? "folder" : "file";
+  const bool dir = S_ISDIR(info.st_mode);
+  const char* kind = dir ? "folder" : "file";
   if (info.st_uid != geteuid() && info.st_uid != 0) {
     const std::string expected = geteuid() == 0 ? "root" : UserText(geteuid()) + " or root";
     return PermissionDenied(
@@ -68,7 +68,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
         "%s may be read or changed by others (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
         path);
   }
-  const bool common = folder && (info.st_mode & S_ISVTX) != 0;  // like /tmp, which is for all users
+  const bool common = dir && (info.st_mode & S_ISVTX) != 0;  // like /tmp, which is for all users
   const std::string hint =
       common ? "name a folder inside it"
              : absl::StrFormat("chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
@@ -76,20 +76,20 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
                           mode, hint);
 }
 
-StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule) {
-  Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
-  if (!folder.valid()) {
+StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule) {
+  Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
+  if (!dir.valid()) {
     // The error for a symbolic link is "not a directory" because of O_DIRECTORY.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
     return CannotOpen(path, rule, link ? ELOOP : error);
   }
-  TD_RETURN_IF_ERROR(CheckOwn(folder.get(), path, rule));
-  return folder;
+  TD_RETURN_IF_ERROR(CheckOwn(dir.get(), path, rule));
+  return dir;
 }
 
-StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule) {
+StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule) {
   std::string name = path;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   const std::filesystem::path parent = std::filesystem::path(name).parent_path();
@@ -99,16 +99,16 @@ StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule) {
   if (mkdir(name.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError(path, "cannot be made", errno);
   }
-  return OpenOwnFolder(name, rule);
+  return OpenOwnDir(name, rule);
 }
 
 Status CheckOwnSocket(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path();
-  const Status own = OpenOwnFolder(folder, OwnRule::kGroup).status();
+  const std::string dir = std::filesystem::path(path).parent_path();
+  const Status own = OpenOwnDir(dir, OwnRule::kGroup).status();
   if (own.code() != StatusCode::kPermissionDenied) return OkStatus();  // connecting says the rest
   struct stat info {};
   const bool common =
-      stat(folder.c_str(), &info) == 0 && info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0;
+      stat(dir.c_str(), &info) == 0 && info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0;
   if (!common) return own;
   if (lstat(path.c_str(), &info) != 0 || info.st_uid == geteuid() || info.st_uid == 0) {
     return OkStatus();

@@ -29,10 +29,10 @@ enum class OwnRule {
 Status CheckOwn(int fd, const std::string& path, OwnRule rule);
 
 // Opens an existing directory. NOT_FOUND: it does not exist. PERMISSION_DENIED: see CheckOwn.
-StatusOr<Fd> OpenOwnFolder(const std::string& path, OwnRule rule);
+StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule);
 // The same, but creates a missing directory with mode 0700. Missing parents get the mode of the
 // umask.
-StatusOr<Fd> MakeOwnFolder(const std::string& path, OwnRule rule);
+StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule);
 
 // A client calls this before it calls the server at the Unix-domain socket `path`. OK: the socket's
 // directory passes CheckOwn by kGroup, or does not exist yet. In a directory for all users, such as

@@ -293,7 +293,7 @@ Status WriteTogether(const std::vector<Pem>& pems) {
   return PublishFiles(files);
 }
 
-Status MakeFolder(const std::string& dir) {
+Status MakeDir(const std::string& dir) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(dir).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
@@ -303,15 +303,15 @@ Status MakeFolder(const std::string& dir) {
 
 }  // namespace
 
-Status WriteTlsFolder(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem) {
-  TD_RETURN_IF_ERROR(MakeFolder(dir));
+Status WriteTlsDir(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem) {
+  TD_RETURN_IF_ERROR(MakeDir(dir));
   const TlsFiles files = TlsFilesIn(dir);
   return WriteTogether(
       {{files.key, leaf.key, 0600}, {files.ca, ca_pem, 0644}, {files.cert, leaf.cert, 0644}});
 }
 
 Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
-  TD_RETURN_IF_ERROR(MakeFolder(dir));
+  TD_RETURN_IF_ERROR(MakeDir(dir));
   const std::string cert = dir + "/ca.crt", key = dir + "/ca.key";
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {

@@ -60,7 +60,7 @@ int64_t WallSeconds();
 // Writes tls.key, ca.crt and tls.crt into `dir`, which is created with mode 0700. Each file is
 // replaced atomically; only its owner can read the key. Programs that use the directory load the
 // new files.
-Status WriteTlsFolder(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem);
+Status WriteTlsDir(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem);
 // Writes ca.crt and ca.key into `dir`. ALREADY_EXISTS: one of the files exists.
 Status WriteAuthority(const std::string& dir, const CertifiedKey& authority);
 StatusOr<CertifiedKey> ReadAuthority(const std::string& dir);

@@ -81,17 +81,17 @@ StatusOr<Fd> ListenOnOne(const std::string& address, int port) {
 }
 
 // Another user that can write to the directory could put a socket there and receive the callers.
-Status CheckFolder(const std::string& path) {
-  const std::string folder = path.substr(0, std::max<size_t>(1, path.rfind('/')));
+Status CheckDir(const std::string& path) {
+  const std::string dir = path.substr(0, std::max<size_t>(1, path.rfind('/')));
   struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) {
-    return Unavailable("folder %s: %s", folder, ErrnoText(errno));
+  if (stat(dir.c_str(), &info) != 0) {
+    return Unavailable("folder %s: %s", dir, ErrnoText(errno));
   }
   if (info.st_uid == geteuid() && (info.st_mode & 022) == 0) return OkStatus();
   return PermissionDenied(
       "others may write to folder %s (mode %o, owner %d); hint: mkdir -m 700 a folder for the "
       "socket",
-      folder, info.st_mode & 07777, info.st_uid);
+      dir, info.st_mode & 07777, info.st_uid);
 }
 
 StatusOr<Fd> BindPath(const sockaddr_un& address) {
@@ -160,7 +160,7 @@ StatusOr<Listening> ListenOnPath(const std::string& path) {
                            path.size(), kUnixPathMax);
   }
   std::copy(path.begin(), path.end(), address.sun_path);
-  TD_RETURN_IF_ERROR(CheckFolder(path));
+  TD_RETURN_IF_ERROR(CheckDir(path));
   StatusOr<Fd> fd = BindPath(address);
   if (absl::IsAlreadyExists(fd.status()) && IsLeftOver(address)) {
     unlink(path.c_str());

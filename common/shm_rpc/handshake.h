@@ -11,22 +11,22 @@ namespace tandem::shm_rpc {
 // A one-time permission to connect: valid for one client, for some seconds.
 struct ShmRpcTicket {
   std::string socket;  // abstract name of the server's Unix socket
-  std::string ticket;  // kLaneTicketBytes bytes
+  std::string ticket;  // kTicketBytes bytes
 };
-inline constexpr size_t kLaneTicketBytes = 16;
-inline constexpr size_t kLaneSocketBytesMax = 100;
+inline constexpr size_t kTicketBytes = 16;
+inline constexpr size_t kSocketBytesMax = 100;
 
-struct LaneHello {
+struct Hello {
   static constexpr uint32_t kMagic = 0x4c4d4454;  // "TDML"
   static constexpr uint32_t kVersion = 1;
   uint32_t magic = kMagic, version = kVersion;
-  char ticket[kLaneTicketBytes] = {};
+  char ticket[kTicketBytes] = {};
 };
 // The server's reply, with two file descriptors. The first is the memory of this connection, which
 // the client may write. The second is the memory of the server, which it may only read.
-struct LaneWelcome {
-  uint32_t magic = LaneHello::kMagic, version = LaneHello::kVersion;
-  uint64_t lane_bytes = 0, server_bytes = 0;
+struct Welcome {
+  uint32_t magic = Hello::kMagic, version = Hello::kVersion;
+  uint64_t connection_bytes = 0, server_bytes = 0;
 };
 
 }  // namespace tandem::shm_rpc

@@ -14,7 +14,7 @@ size_t Aligned(size_t bytes) {
 
 }  // namespace
 
-StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena) {
+StatusOr<PlacedMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena) {
   std::vector<RingFragment> table;
   size_t bytes = Aligned(message.pieces.size() * sizeof(RingFragment));
   for (const codec::EncodedMessage::Piece& piece : message.pieces) {
@@ -23,7 +23,7 @@ StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& ar
     table.push_back({at < 0 ? bytes : static_cast<uint64_t>(at), size});
     if (at < 0) bytes += Aligned(size);
   }
-  LaneMessage placed;
+  PlacedMessage placed;
   placed.head = arena.Allocate(bytes);
   if (placed.head == nullptr) return ResourceExhausted("shared memory is full");
   const auto begin = static_cast<uint64_t>(arena.OffsetOf(placed.head.get(), bytes));
@@ -49,7 +49,7 @@ StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& en
   const auto inside = [&arena](uint64_t offset, uint64_t bytes) {
     return offset <= arena.size() && bytes <= arena.size() - offset;
   };
-  if (entry.pieces > kLanePiecesMax || entry.table % alignof(RingFragment) != 0 ||
+  if (entry.pieces > kPiecesMax || entry.table % alignof(RingFragment) != 0 ||
       !inside(entry.table, entry.pieces * sizeof(RingFragment))) {
     return DataLoss("a message of %d pieces outside the shared memory", entry.pieces);
   }

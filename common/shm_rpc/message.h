@@ -11,16 +11,16 @@
 namespace tandem::shm_rpc {
 
 // A message in an arena. Its memory is kept until destruction.
-struct LaneMessage {
+struct PlacedMessage {
   RingEntry entry;                                // `pieces` and `table` are set
   Buffer head;                                    // the table, and the copied pieces
   std::vector<std::shared_ptr<const void>> keep;  // owners of the referenced pieces
 };
 // References pieces that are already in the arena and copies the others, each aligned to
 // Device::kAlignment. RESOURCE_EXHAUSTED: the arena is full.
-StatusOr<LaneMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena);
+StatusOr<PlacedMessage> PutMessage(const codec::EncodedMessage& message, Arena& arena);
 
-inline constexpr uint32_t kLanePiecesMax = 1 << 21;
+inline constexpr uint32_t kPiecesMax = 1 << 21;
 
 // Returns the pieces of a message, in place in `arena`. DATA_LOSS: a piece is not inside the arena,
 // or the pieces are together larger than the arena.

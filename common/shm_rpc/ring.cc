@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/base/require.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -25,14 +24,13 @@ int64_t Nanos() { return SteadyNow().time_since_epoch().count(); }
 
 }  // namespace
 
-bool LaneSender::Write(const RingEntry& entry) {
-  TD_REQUIRE(written_ - ring_.taken.load(std::memory_order_acquire) < ShmRpcRing::kEntries);
+bool RingSender::Write(const RingEntry& entry) {
   ring_.entries[written_ % ShmRpcRing::kEntries] = entry;
   ring_.written.store(++written_, std::memory_order_seq_cst);
   return ring_.sleeps.load(std::memory_order_seq_cst) != 0 && ring_.sleeps.exchange(0) != 0;
 }
 
-StatusOr<uint64_t> LaneSender::Taken() {
+StatusOr<uint64_t> RingSender::Taken() {
   const uint64_t taken = ring_.taken.load(std::memory_order_acquire);
   if (taken < taken_ || taken > written_) {
     return DataLoss("%d of %d entries are said to be taken, %d were", taken, written_, taken_);
@@ -40,14 +38,14 @@ StatusOr<uint64_t> LaneSender::Taken() {
   return taken_ = taken;
 }
 
-StatusOr<std::optional<RingEntry>> LaneReceiver::Read() {
+StatusOr<std::optional<RingEntry>> RingReceiver::Read() {
   const uint64_t waiting = ring_.written.load(std::memory_order_acquire) - read_;
   if (waiting == 0) return std::optional<RingEntry>();
   if (waiting > ShmRpcRing::kEntries) return DataLoss("%d entries in a ring", waiting);
   return std::optional<RingEntry>(ring_.entries[read_++ % ShmRpcRing::kEntries]);
 }
 
-bool LaneReceiver::FallAsleep() {
+bool RingReceiver::FallAsleep() {
   ring_.sleeps.store(1, std::memory_order_seq_cst);
   return ring_.written.load(std::memory_order_seq_cst) == read_;
 }

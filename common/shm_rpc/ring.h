@@ -44,12 +44,12 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared by processes")
 static_assert(std::atomic<uint32_t>::is_always_lock_free, "shared by processes");
 static_assert(sizeof(RingEntry) == 24 && sizeof(RingFragment) == 16);
 static_assert(std::has_single_bit(ShmRpcRing::kEntries), "counts wrap at 2^64");
-inline constexpr size_t kLaneControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
+inline constexpr size_t kControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
 
 // The sending end of a ring. One thread at a time.
-class LaneSender {
+class RingSender {
  public:
-  explicit LaneSender(ShmRpcRing& ring) : ring_(ring) {}
+  explicit RingSender(ShmRpcRing& ring) : ring_(ring) {}
   // Returns true if the receiver sleeps and no thread has begun to wake it: the caller must call
   // RingBell. REQUIRES that fewer than kEntries entries are not yet taken.
   bool Write(const RingEntry& entry);
@@ -63,9 +63,9 @@ class LaneSender {
 };
 
 // The receiving end of a ring. For one thread.
-class LaneReceiver {
+class RingReceiver {
  public:
-  explicit LaneReceiver(ShmRpcRing& ring) : ring_(ring) {}
+  explicit RingReceiver(ShmRpcRing& ring) : ring_(ring) {}
   // Returns the next entry, if there is one. DATA_LOSS: the entry count is impossible.
   StatusOr<std::optional<RingEntry>> Read();
   uint64_t read() const { return read_; }

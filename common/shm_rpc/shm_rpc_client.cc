@@ -28,8 +28,8 @@ std::string Text(codec::Fragments pieces) {
 
 StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket& invitation,
                                                               Time deadline) {
-  LaneHello hello;
-  if (invitation.socket.empty() || invitation.socket.size() > kLaneSocketBytesMax ||
+  Hello hello;
+  if (invitation.socket.empty() || invitation.socket.size() > kSocketBytesMax ||
       invitation.ticket.size() != sizeof(hello.ticket)) {
     return DataLoss("this is no invitation to a lane");
   }
@@ -39,31 +39,31 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
   if (::send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
     return Unavailable("no lane: %s", ErrnoText(errno));
   }
-  LaneWelcome welcome;
+  Welcome welcome;
   TD_ASSIGN_OR_RETURN(
       std::vector<Fd> fds,
       ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, deadline));
-  if (welcome.magic != LaneHello::kMagic || welcome.version != LaneHello::kVersion ||
-      welcome.lane_bytes <= kLaneControlBytes) {
-    return DataLoss("this is no welcome to a lane of version %d", LaneHello::kVersion);
+  if (welcome.magic != Hello::kMagic || welcome.version != Hello::kVersion ||
+      welcome.connection_bytes <= kControlBytes) {
+    return DataLoss("this is no welcome to a lane of version %d", Hello::kVersion);
   }
   using Others = SealedMemory::Others;
-  TD_ASSIGN_OR_RETURN(auto lane,
-                      SealedMemory::Map(std::move(fds[0]), welcome.lane_bytes, Others::kWrite));
+  TD_ASSIGN_OR_RETURN(
+      auto memory, SealedMemory::Map(std::move(fds[0]), welcome.connection_bytes, Others::kWrite));
   TD_ASSIGN_OR_RETURN(auto server,
                       SealedMemory::Map(std::move(fds[1]), welcome.server_bytes, Others::kRead));
   TD_ASSIGN_OR_RETURN(Fd wake, MakeEvent());
   return std::unique_ptr<ShmRpcClient>(
-      new ShmRpcClient(std::move(socket), std::move(wake), std::move(lane), std::move(server)));
+      new ShmRpcClient(std::move(socket), std::move(wake), std::move(memory), std::move(server)));
 }
 
-ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
+ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> memory,
                            std::shared_ptr<SealedMemory> server)
     : socket_(std::move(socket)),
       wake_(std::move(wake)),
-      lane_(std::move(lane)),
+      memory_(std::move(memory)),
       server_(std::move(server)),
-      arena_(std::make_shared<Arena>(lane_->bytes().subspan(kLaneControlBytes), lane_)),
+      arena_(std::make_shared<Arena>(memory_->bytes().subspan(kControlBytes), memory_)),
       answers_(control().answers),
       calls_(control().calls) {}
 
@@ -81,7 +81,7 @@ bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, T
     id = next_++;
     pending_[id] = {Time::max(), nullptr, nullptr, {}};
   }
-  StatusOr<LaneMessage> message = PutMessage(request, *arena_);
+  StatusOr<PlacedMessage> message = PutMessage(request, *arena_);
   MutexLock lock(mu_);
   if (!open_ || !message.ok()) {
     pending_.erase(id);

@@ -52,9 +52,9 @@ class ShmRpcClient {
     std::vector<std::shared_ptr<const void>> keep;  // owners of memory that the message references
   };
 
-  ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lane,
+  ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> memory,
                std::shared_ptr<SealedMemory> server);
-  RingHeader& control() const { return *reinterpret_cast<RingHeader*>(lane_->bytes().data()); }
+  RingHeader& control() const { return *reinterpret_cast<RingHeader*>(memory_->bytes().data()); }
   StatusOr<bool> TakeAnswers();
   Status TakeAnswer(const RingEntry& entry);
   void ExpireCalls();
@@ -64,13 +64,13 @@ class ShmRpcClient {
 
   const Fd socket_;
   const Fd wake_;  // eventfd: set by Stop
-  const std::shared_ptr<SealedMemory> lane_, server_;
+  const std::shared_ptr<SealedMemory> memory_, server_;
   const std::shared_ptr<Arena> arena_;  // for the requests
-  LaneReceiver answers_;
+  RingReceiver answers_;
   std::atomic<bool> stopped_ = false;
 
   Mutex mu_;
-  LaneSender calls_ TD_GUARDED_BY(mu_);
+  RingSender calls_ TD_GUARDED_BY(mu_);
   bool open_ TD_GUARDED_BY(mu_) = true;
   uint64_t next_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);  // fewer than ShmRpcRing::kEntries

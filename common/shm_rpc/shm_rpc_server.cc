@@ -27,7 +27,7 @@ namespace tandem::shm_rpc {
 namespace {
 
 constexpr Duration kTicketLife = std::chrono::seconds(10);
-constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kLanesMax = 1024;
+constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kConnectionsMax = 1024;
 // Interval between two checks of the sockets while there are always requests.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
 // Most replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to 0.3 MB.
@@ -43,17 +43,17 @@ std::string Unguessable(size_t bytes) {
 
 }  // namespace
 
-StatusOr<LaneMemory> LaneMemory::Make(size_t bytes) {
+StatusOr<ServerMemory> ServerMemory::Make(size_t bytes) {
   TD_ASSIGN_OR_RETURN(
       auto memory, SealedMemory::Create("tandem-lane-answers", bytes, SealedMemory::Others::kRead));
   auto arena = std::make_shared<Arena>(memory->bytes(), memory);
-  return LaneMemory{std::move(memory), std::move(arena)};
+  return ServerMemory{std::move(memory), std::move(arena)};
 }
 
 // One connection. The loop reads its requests; replies may come from any thread.
-class ShmRpcServer::Lane {
+class ShmRpcServer::Connection {
  public:
-  Lane(Fd socket, std::shared_ptr<SealedMemory> memory, std::shared_ptr<Arena> arena)
+  Connection(Fd socket, std::shared_ptr<SealedMemory> memory, std::shared_ptr<Arena> arena)
       : socket_(std::move(socket)),
         memory_(std::move(memory)),
         arena_(std::move(arena)),
@@ -61,8 +61,8 @@ class ShmRpcServer::Lane {
         answers_(control().answers) {}
 
   int socket() const { return socket_.get(); }
-  LaneReceiver& calls() { return calls_; }
-  std::span<const std::byte> arena() const { return memory_->bytes().subspan(kLaneControlBytes); }
+  RingReceiver& calls() { return calls_; }
+  std::span<const std::byte> arena() const { return memory_->bytes().subspan(kControlBytes); }
 
   // Returns the next request. DATA_LOSS: the client violates the protocol.
   StatusOr<std::optional<RingEntry>> NextCall() {
@@ -81,11 +81,11 @@ class ShmRpcServer::Lane {
 
   void Answer(uint64_t id, const Status& status, codec::EncodedMessage message) {
     if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
-    StatusOr<LaneMessage> placed = PutMessage(message, *arena_);
+    StatusOr<PlacedMessage> placed = PutMessage(message, *arena_);
     MutexLock lock(mu_);
     // Forget cannot fail here: NextCall checks the same number before the ring has room for misuse.
     if (closed_ || !Forget().ok()) return;
-    if (!placed.ok()) placed = LaneMessage();  // UNAVAILABLE without a text
+    if (!placed.ok()) placed = PlacedMessage();  // UNAVAILABLE without a text
     const StatusCode code = placed->head == nullptr ? StatusCode::kUnavailable : status.code();
     placed->entry.id = id;
     placed->entry.what = static_cast<uint32_t>(code);
@@ -118,11 +118,11 @@ class ShmRpcServer::Lane {
   const Fd socket_;
   const std::shared_ptr<SealedMemory> memory_;
   const std::shared_ptr<Arena> arena_;  // of the server
-  LaneReceiver calls_;
+  RingReceiver calls_;
   Mutex mu_;
-  LaneSender answers_ TD_GUARDED_BY(mu_);
+  RingSender answers_ TD_GUARDED_BY(mu_);
   uint64_t forgotten_ TD_GUARDED_BY(mu_) = 0;
-  std::deque<LaneMessage> kept_ TD_GUARDED_BY(mu_);  // replies that the client has not finished
+  std::deque<PlacedMessage> kept_ TD_GUARDED_BY(mu_);  // replies that the client has not finished
   bool closed_ TD_GUARDED_BY(mu_) = false;
   // A sleeping client is woken after the replies to half of its requests. It can then send new
   // requests while the rest is running, and each wake-up delivers several replies.
@@ -133,7 +133,7 @@ class ShmRpcServer::Lane {
 
 class ShmRpcServer::Loop {
  public:
-  Loop(LaneMemory memory, LaneHandler handler, size_t call_bytes, std::string name, Fd listener,
+  Loop(ServerMemory memory, CallHandler handler, size_t call_bytes, std::string name, Fd listener,
        Fd wake)
       : memory_(std::move(memory)),
         handler_(std::move(handler)),
@@ -148,11 +148,11 @@ class ShmRpcServer::Loop {
     stopped_ = true;
     SetEvent(wake_.get());
     thread_.join();
-    for (const auto& lane : lanes_) lane->Close();
+    for (const auto& connection : connections_) connection->Close();
   }
 
   StatusOr<ShmRpcTicket> Invite();
-  int lanes() const { return lane_count_; }
+  int connections() const { return connection_count_; }
 
  private:
   struct Guest {  // a client that has not sent a ticket yet
@@ -162,27 +162,27 @@ class ShmRpcServer::Loop {
 
   void Run();
   // Returns true if there was a request.
-  bool ServeLanes();
-  Status ServeOne(const std::shared_ptr<Lane>& lane);
+  bool ServeConnections();
+  Status ServeOne(const std::shared_ptr<Connection>& connection);
   // Checks the sockets. `wait`: blocks until an event.
   void Look(bool wait);
   int WaitMs(bool wait, Time now) const;
   void TakeGuest();
   Status Admit(Guest& guest);
-  void Drop(size_t lane, const Status& why);
+  void Drop(size_t connection, const Status& why);
 
-  const LaneMemory memory_;
-  const LaneHandler handler_;
+  const ServerMemory memory_;
+  const CallHandler handler_;
   const size_t call_bytes_;
   const std::string name_;
   const Fd listener_, wake_;
   std::atomic<bool> stopped_ = false;
-  std::atomic<int> lane_count_ = 0;
+  std::atomic<int> connection_count_ = 0;
   Mutex mu_;
   std::map<std::string, Time> tickets_ TD_GUARDED_BY(mu_);
   // For the thread only.
   std::vector<Guest> guests_;
-  std::vector<std::shared_ptr<Lane>> lanes_;
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::vector<pollfd> fds_;
   std::thread thread_;
 };
@@ -192,7 +192,7 @@ StatusOr<ShmRpcTicket> ShmRpcServer::Loop::Invite() {
   MutexLock lock(mu_);
   std::erase_if(tickets_, [now](const auto& ticket) { return ticket.second < now; });
   if (tickets_.size() >= kTicketsMax) return ResourceExhausted("too many clients want a lane");
-  std::string ticket = Unguessable(kLaneTicketBytes);
+  std::string ticket = Unguessable(kTicketBytes);
   tickets_[ticket] = now + kTicketLife;
   return ShmRpcTicket{name_, std::move(ticket)};
 }
@@ -202,44 +202,44 @@ void ShmRpcServer::Loop::Run() {
   SpinBackoff pause(2);
   Time look_at = SteadyNow() + kLookEvery;
   while (!stopped_) {
-    const bool any = ServeLanes();
+    const bool any = ServeConnections();
     if (any) pause.Reset();
     if (any && SteadyNow() < look_at) continue;
-    if (!any && !lanes_.empty() && pause.Wait()) continue;
+    if (!any && !connections_.empty() && pause.Wait()) continue;
     Look(!any);
     pause.Reset();
     look_at = SteadyNow() + kLookEvery;
   }
 }
 
-bool ShmRpcServer::Loop::ServeLanes() {
+bool ShmRpcServer::Loop::ServeConnections() {
   bool any = false;
-  for (size_t i = lanes_.size(); i-- > 0;) {
-    const uint64_t before = lanes_[i]->calls().read();
-    const Status served = ServeOne(lanes_[i]);
-    any |= lanes_[i]->calls().read() != before;
+  for (size_t i = connections_.size(); i-- > 0;) {
+    const uint64_t before = connections_[i]->calls().read();
+    const Status served = ServeOne(connections_[i]);
+    any |= connections_[i]->calls().read() != before;
     if (!served.ok()) Drop(i, served);
   }
   return any;
 }
 
 // Serves one request of each connection in turn, so that no connection delays the others.
-Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Lane>& lane) {
-  TD_ASSIGN_OR_RETURN(const auto entry, lane->NextCall());
+Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Connection>& connection) {
+  TD_ASSIGN_OR_RETURN(const auto entry, connection->NextCall());
   if (!entry) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const auto pieces, GetMessage(*entry, lane->arena()));
+  TD_ASSIGN_OR_RETURN(const auto pieces, GetMessage(*entry, connection->arena()));
   handler_(entry->what, pieces,
-           [lane, id = entry->id](const Status& status, codec::EncodedMessage message) {
-             lane->Answer(id, status, std::move(message));
+           [connection, id = entry->id](const Status& status, codec::EncodedMessage message) {
+             connection->Answer(id, status, std::move(message));
            });
   return OkStatus();
 }
 
-void ShmRpcServer::Loop::Drop(size_t lane, const Status& why) {
+void ShmRpcServer::Loop::Drop(size_t connection, const Status& why) {
   LOG_IF(WARNING, why.code() == StatusCode::kDataLoss) << "a lane is closed: " << why.message();
-  lanes_[lane]->Close();
-  lanes_.erase(lanes_.begin() + static_cast<ptrdiff_t>(lane));
-  lane_count_ = static_cast<int>(lanes_.size());
+  connections_[connection]->Close();
+  connections_.erase(connections_.begin() + static_cast<ptrdiff_t>(connection));
+  connection_count_ = static_cast<int>(connections_.size());
 }
 
 int ShmRpcServer::Loop::WaitMs(bool wait, Time now) const {
@@ -252,27 +252,27 @@ int ShmRpcServer::Loop::WaitMs(bool wait, Time now) const {
 
 void ShmRpcServer::Loop::Look(bool wait) {
   fds_.clear();
-  for (const auto& lane : lanes_) {
-    wait = wait && lane->calls().FallAsleep();
-    fds_.push_back({lane->socket(), POLLIN, 0});
+  for (const auto& connection : connections_) {
+    wait = wait && connection->calls().FallAsleep();
+    fds_.push_back({connection->socket(), POLLIN, 0});
   }
   for (const Guest& guest : guests_) fds_.push_back({guest.socket.get(), POLLIN, 0});
   fds_.push_back({listener_.get(), POLLIN, 0});
   fds_.push_back({wake_.get(), POLLIN, 0});
   const int ready = ::poll(fds_.data(), fds_.size(), WaitMs(wait, SteadyNow()));
-  for (const auto& lane : lanes_) lane->calls().WakeUp();
+  for (const auto& connection : connections_) connection->calls().WakeUp();
   if (ready < 0 && errno != EINTR) LOG(ERROR) << "poll: " << ErrnoText(errno);
-  const size_t lanes = lanes_.size(), guests = guests_.size();
+  const size_t connections = connections_.size(), guests = guests_.size();
   const Time now = SteadyNow();
-  const bool knock = ready > 0 && fds_[lanes + guests].revents != 0;
+  const bool knock = ready > 0 && fds_[connections + guests].revents != 0;
   for (size_t i = guests; i-- > 0;) {
-    const bool spoke = ready > 0 && fds_[lanes + i].revents != 0;
+    const bool spoke = ready > 0 && fds_[connections + i].revents != 0;
     if (!spoke && now < guests_[i].deadline) continue;
     const Status admitted = spoke ? Admit(guests_[i]) : DeadlineExceeded("it says nothing");
     LOG_IF(WARNING, !admitted.ok()) << "a lane is refused: " << admitted.message();
     guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(i));
   }
-  for (size_t i = lanes; i-- > 0;) {
+  for (size_t i = connections; i-- > 0;) {
     if (ready <= 0 || fds_[i].revents == 0 || DrainBells(fds_[i].fd)) continue;
     Drop(i, Unavailable("the client is gone"));
   }
@@ -287,11 +287,10 @@ void ShmRpcServer::Loop::TakeGuest() {
 }
 
 Status ShmRpcServer::Loop::Admit(Guest& guest) {
-  LaneHello hello;
+  Hello hello;
   const ssize_t got = ::recv(guest.socket.get(), &hello, sizeof(hello), MSG_DONTWAIT);
-  if (got != sizeof(hello) || hello.magic != LaneHello::kMagic ||
-      hello.version != LaneHello::kVersion) {
-    return DataLoss("it does not speak as a client of version %d", LaneHello::kVersion);
+  if (got != sizeof(hello) || hello.magic != Hello::kMagic || hello.version != Hello::kVersion) {
+    return DataLoss("it does not speak as a client of version %d", Hello::kVersion);
   }
   {
     MutexLock lock(mu_);
@@ -301,19 +300,23 @@ Status ShmRpcServer::Loop::Admit(Guest& guest) {
     }
     tickets_.erase(ticket);
   }
-  if (lanes_.size() >= kLanesMax) return ResourceExhausted("there are %d lanes", lanes_.size());
-  LaneWelcome welcome{.lane_bytes = call_bytes_ + kLaneControlBytes,
-                      .server_bytes = memory_.memory->bytes().size()};
-  TD_ASSIGN_OR_RETURN(auto lane, SealedMemory::Create("tandem-lane-calls", welcome.lane_bytes,
-                                                      SealedMemory::Others::kWrite));
-  const int fds[] = {lane->fd(), memory_.memory->fd()};
+  if (connections_.size() >= kConnectionsMax)
+    return ResourceExhausted("there are %d lanes", connections_.size());
+  Welcome welcome{.connection_bytes = call_bytes_ + kControlBytes,
+                  .server_bytes = memory_.memory->bytes().size()};
+  TD_ASSIGN_OR_RETURN(auto connection,
+                      SealedMemory::Create("tandem-lane-calls", welcome.connection_bytes,
+                                           SealedMemory::Others::kWrite));
+  const int fds[] = {connection->fd(), memory_.memory->fd()};
   TD_RETURN_IF_ERROR(SendFds(guest.socket.get(), std::as_bytes(std::span(&welcome, 1)), fds));
-  lanes_.push_back(std::make_shared<Lane>(std::move(guest.socket), std::move(lane), memory_.arena));
-  lane_count_ = static_cast<int>(lanes_.size());
+  connections_.push_back(
+      std::make_shared<Connection>(std::move(guest.socket), std::move(connection), memory_.arena));
+  connection_count_ = static_cast<int>(connections_.size());
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<ShmRpcServer>> ShmRpcServer::Start(LaneMemory memory, LaneHandler handler,
+StatusOr<std::unique_ptr<ShmRpcServer>> ShmRpcServer::Start(ServerMemory memory,
+                                                            CallHandler handler,
                                                             size_t call_bytes) {
   const std::string name = "tandem-lane-" + absl::BytesToHexString(Unguessable(16));
   TD_ASSIGN_OR_RETURN(Fd listener, ListenAbstract(name, 64));
@@ -326,6 +329,6 @@ StatusOr<std::unique_ptr<ShmRpcServer>> ShmRpcServer::Start(LaneMemory memory, L
 ShmRpcServer::ShmRpcServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 ShmRpcServer::~ShmRpcServer() = default;
 StatusOr<ShmRpcTicket> ShmRpcServer::Invite() { return loop_->Invite(); }
-int ShmRpcServer::lanes() const { return loop_->lanes(); }
+int ShmRpcServer::connections() const { return loop_->connections(); }
 
 }  // namespace tandem::shm_rpc

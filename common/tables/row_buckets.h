@@ -12,7 +12,7 @@ inline constexpr int kRowBuckets = 1024;
 inline constexpr int kSlicesMax = 1 << 20;
 // Buckets from kRowBuckets on are slices of dense variables, one slice each.
 inline constexpr int kBucketsMax = kRowBuckets + kSlicesMax;
-inline constexpr size_t kRowsOfMessageMax = 1 << 22;  // of one table
+inline constexpr size_t kRowsOfMessageMax = 1 << 22;  // rows of one table
 // Bytes per row in an index of rows, absl::flat_hash_map<uint64_t, uint32_t>: a pair and its
 // control byte, at the lowest load between two growths (7/16).
 inline constexpr size_t kRowIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;

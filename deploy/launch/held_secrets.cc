@@ -17,7 +17,7 @@ namespace tandem::deploy {
 HeldSecrets::~HeldSecrets() {
   std::error_code ignored;
   for (const std::string& link : links_) unlink(link.c_str());
-  for (const std::string& folder : folders_) std::filesystem::remove_all(folder, ignored);
+  for (const std::string& dir : dirs_) std::filesystem::remove_all(dir, ignored);
 }
 
 Status HeldSecrets::Hold(const std::string& path, std::string_view secret) {

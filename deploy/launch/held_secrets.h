@@ -25,14 +25,14 @@ class HeldSecrets {
   // Replaces a secret that an earlier job left at `path`.
   Status Hold(const std::string& path, std::string_view secret);
   // Adds a directory that the destructor removes with its content. `lock` stays open until then.
-  void AddFolder(const std::string& path, Fd lock = {}) {
-    folders_.push_back(path);
+  void AddDir(const std::string& path, Fd lock = {}) {
+    dirs_.push_back(path);
     files_.push_back(std::move(lock));
   }
 
  private:
   std::vector<Fd> files_;
-  std::vector<std::string> links_, folders_;
+  std::vector<std::string> links_, dirs_;
 };
 
 }  // namespace tandem::deploy

@@ -18,7 +18,7 @@ namespace tandem::deploy {
 // rank runs at a time. Not thread-safe.
 class JobProcesses {
  public:
-  // `callers_per_worker`: a caller of a pserver is one of so many replicas of a trainer.
+  // `callers_per_worker`: the replicas of a trainer, each a caller of the pservers.
   explicit JobProcesses(int callers_per_worker);
 
   // Adds a started process. REQUIRES: no other process of its role and rank runs.

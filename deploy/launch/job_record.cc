@@ -89,7 +89,7 @@ Status WriteJobRecord(const LaunchPlan& plan) {
 
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   const std::string path = log_dir + "/job.json";
-  const Status own = OpenOwnFolder(log_dir, OwnRule::kUser).status();
+  const Status own = OpenOwnDir(log_dir, OwnRule::kUser).status();
   const StatusOr<std::string> text =
       own.ok() ? ReadOwnFile(path, kRecordBytesMax, OwnRule::kUser) : own;
   if (text.status().code() == StatusCode::kNotFound) {
@@ -152,7 +152,7 @@ Status SignalLauncher(const JobRecord& record, int signal) {
                           ErrnoText(errno));
 }
 
-Status CheckFolderFree(const std::string& log_dir) {
+Status CheckDirFree(const std::string& log_dir) {
   const StatusOr<JobRecord> record = ReadJobRecord(log_dir);
   if (record.status().code() == StatusCode::kPermissionDenied) return record.status();
   if (!record.ok() || record->launcher_pid == getpid() || !LauncherRuns(*record)) return OkStatus();

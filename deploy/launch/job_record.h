@@ -47,7 +47,7 @@ bool LauncherRuns(const JobRecord& record);
 Status SignalLauncher(const JobRecord& record, int signal);
 // FAILED_PRECONDITION: a running job of another launcher on this host uses this directory. A new
 // job would overwrite its logs, record and secret.
-Status CheckFolderFree(const std::string& log_dir);
+Status CheckDirFree(const std::string& log_dir);
 
 struct JobEvent {
   std::string time;     // UTC, ISO 8601

@@ -325,8 +325,7 @@ StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args) {
   return ParseArgs(LaunchFlags(), args, &to_trainer);
 }
 
-StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
-                                          const std::string& program_folder) {
+StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir) {
   TD_RETURN_IF_ERROR(CheckRest(args));
   LaunchOptions options;
   options.job_file = args.positional[0];
@@ -343,8 +342,8 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
   TD_RETURN_IF_ERROR(FillDurability(args, options));
   options.pservers.place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
-  options.pservers.program = args.Get("pserver_bin", program_folder + "/tandem-pserver");
-  options.workers.program = args.Get("trainer_bin", program_folder + "/tandem-trainer");
+  options.pservers.program = args.Get("pserver_bin", program_dir + "/tandem-pserver");
+  options.workers.program = args.Get("trainer_bin", program_dir + "/tandem-trainer");
   options.workers.args = args.after_dashes;
   options.supervision.quiet = args.Has("quiet");
   options.dry_run = args.Has("dry_run");

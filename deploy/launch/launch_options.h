@@ -49,7 +49,7 @@ struct SecurityOptions {
   bool insecure_allow_network = false;  // network traffic may be unencrypted
 };
 
-// What the launcher does while the processes run.
+// How the launcher treats the processes while they run.
 struct SupervisionOptions {
   int grace_s = 10;      // seconds between SIGTERM and SIGKILL
   int max_restarts = 0;  // restarts of killed processes that can return
@@ -79,9 +79,8 @@ const std::vector<FlagSpec>& LaunchFlags();
 // "--".
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
-// `program_folder`: directory of tandem-pserver and tandem-trainer, unless flags override it.
+// `program_dir`: directory of tandem-pserver and tandem-trainer, unless flags override it.
 // INVALID_ARGUMENT (a usage error): the message names the contradiction. Reads the job file.
-StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args,
-                                          const std::string& program_folder);
+StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir);
 
 }  // namespace tandem::deploy

@@ -229,8 +229,8 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   constexpr int kDays = 30;  // a longer job uses its own certificates, which can be renewed
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
-  secrets.AddFolder(plan.tls_dir);
-  TD_RETURN_IF_ERROR(MakeOwnFolder(plan.tls_dir, OwnRule::kUser).status());
+  secrets.AddDir(plan.tls_dir);
+  TD_RETURN_IF_ERROR(MakeOwnDir(plan.tls_dir, OwnRule::kUser).status());
   TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
                       rpc::MakeAuthority("this run alone", kDays));
   for (const rpc::PeerRole role :
@@ -238,9 +238,9 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
     rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
     if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
     TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));
-    const std::string folder = plan.tls_dir + "/" + tandem::rpc::RoleName(role);
-    const rpc::TlsFiles files = rpc::TlsFilesIn(folder);
-    TD_RETURN_IF_ERROR(MakeOwnFolder(folder, OwnRule::kUser).status());
+    const std::string dir = plan.tls_dir + "/" + tandem::rpc::RoleName(role);
+    const rpc::TlsFiles files = rpc::TlsFilesIn(dir);
+    TD_RETURN_IF_ERROR(MakeOwnDir(dir, OwnRule::kUser).status());
     TD_RETURN_IF_ERROR(secrets.Hold(files.key, leaf.key));
     TD_RETURN_IF_ERROR(WriteOwnFile(files.ca, authority.cert));
     TD_RETURN_IF_ERROR(WriteOwnFile(files.cert, leaf.cert));
@@ -305,7 +305,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   TD_REQUIRE(static_cast<size_t>(options.workers.heter) < options.workers.endpoints.size());
   std::string socket_dir;
   if (options.pservers.private_sockets) {
-    socket_dir = NewSocketFolder(env);
+    socket_dir = NewSocketDir(env);
     int index = 0;
     for (ProcessEndpoint& e : options.pservers.endpoints) {
       e = {"", 0, true, absl::StrFormat("%s/pserver-%d", socket_dir, index++)};
@@ -430,9 +430,9 @@ Status CheckStatusPorts(const LaunchPlan& plan) {
 StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_REQUIRE(!plan.log_dir.empty());
   TD_REQUIRE(!plan.secret_file.empty());
-  TD_RETURN_IF_ERROR(CheckFolderFree(plan.log_dir));
+  TD_RETURN_IF_ERROR(CheckDirFree(plan.log_dir));
   TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
-  TD_RETURN_IF_ERROR(MakeOwnFolder(plan.log_dir, OwnRule::kUser).status());
+  TD_RETURN_IF_ERROR(MakeOwnDir(plan.log_dir, OwnRule::kUser).status());
   std::error_code error;
   std::filesystem::remove(plan.log_dir + "/error.json", error);
   for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
@@ -440,9 +440,9 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_RETURN_IF_ERROR(WriteJobRecord(plan));
   HeldSecrets secrets;
   if (!plan.socket_dir.empty()) {
-    RemoveDeadSocketFolders(plan.socket_dir);
-    TD_ASSIGN_OR_RETURN(Fd lock, MakePrivateFolder(plan.socket_dir));
-    secrets.AddFolder(plan.socket_dir, std::move(lock));
+    RemoveDeadSocketDirs(plan.socket_dir);
+    TD_ASSIGN_OR_RETURN(Fd lock, MakePrivateDir(plan.socket_dir));
+    secrets.AddDir(plan.socket_dir, std::move(lock));
   }
   if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
   if (plan.make_secret) {

@@ -35,7 +35,7 @@ void PrintStatusPage(const LaunchPlan& plan) {
 
 StatusOr<int> Launch(const ParsedArgs& args) {
   const Environment env = WithoutRanks(CurrentEnvironment());
-  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramFolder()));
+  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramDir()));
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
   if (options.dry_run) {
     std::fputs(Describe(plan).c_str(), stdout);

@@ -140,7 +140,7 @@ Environment CurrentEnvironment() {
   return env;
 }
 
-std::string ProgramFolder() {
+std::string ProgramDir() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "." : path.parent_path().string();

@@ -70,6 +70,6 @@ std::string SignalName(int signal);
 Environment CurrentEnvironment();
 
 // Directory of the running program's file, which also has its companion programs.
-std::string ProgramFolder();
+std::string ProgramDir();
 
 }  // namespace tandem::deploy

@@ -24,14 +24,14 @@ namespace {
 // Longer than any pserver's file name: "/pserver-1023".
 constexpr size_t kFileNameMax = 16;
 
-bool IsPrivate(const std::string& folder) {
+bool IsPrivate(const std::string& dir) {
   struct stat info {};
-  return stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+  return stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
          (info.st_mode & 077) == 0;
 }
 
-// "tandem-" and 16 hexadecimal digits, as NewSocketFolder makes it.
-bool IsSocketFolderName(const std::string& name) {
+// "tandem-" and 16 hexadecimal digits, as NewSocketDir makes it.
+bool IsSocketDirName(const std::string& name) {
   constexpr size_t kPrefix = 7;
   return name.size() == kPrefix + 16 && name.starts_with("tandem-") &&
          name.find_first_not_of("0123456789abcdef", kPrefix) == name.npos;
@@ -49,9 +49,9 @@ bool Answers(const std::string& path) {
   return connect(socket.get(), to, sizeof(address)) == 0 || errno != ECONNREFUSED;
 }
 
-bool HoldsDeadSocketsAlone(const std::string& folder) {
+bool HoldsDeadSocketsAlone(const std::string& dir) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     if (!entry.is_socket(error) || Answers(entry.path())) return false;
   }
   return !error;
@@ -86,44 +86,43 @@ void PserverSockets::HandOver(int rank, SpawnRequest& request) const {
   request.argv.push_back("--listen_fd=" + list);
 }
 
-std::string NewSocketFolder(const Environment& env) {
+std::string NewSocketDir(const Environment& env) {
   unsigned char random[8];
   CHECK_EQ(getrandom(random, sizeof(random), 0), static_cast<ssize_t>(sizeof(random)));
   std::string name = "/tandem-";
   for (const unsigned char byte : random) name += absl::StrFormat("%02x", byte);
   const auto runtime = env.find("XDG_RUNTIME_DIR");
   if (runtime != env.end() && IsPrivate(runtime->second)) {
-    const std::string folder = runtime->second + name;
-    if (ParseEndpoint("unix:" + folder + std::string(kFileNameMax, 'x')).ok()) return folder;
+    const std::string dir = runtime->second + name;
+    if (ParseEndpoint("unix:" + dir + std::string(kFileNameMax, 'x')).ok()) return dir;
   }
   return "/tmp" + name;
 }
 
-StatusOr<Fd> MakePrivateFolder(const std::string& path) {
+StatusOr<Fd> MakePrivateDir(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0) {
     if (errno == EEXIST) return AlreadyExists("%s is there already", path);
     return FileError(path, "cannot be made", errno);
   }
-  Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.valid() || flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
+  Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!dir.valid() || flock(dir.get(), LOCK_EX | LOCK_NB) != 0) {
     return FileError(path, "cannot be locked", errno);
   }
-  return folder;
+  return dir;
 }
 
-void RemoveDeadSocketFolders(const std::string& path, Duration age_min) {
+void RemoveDeadSocketDirs(const std::string& path, Duration age_min) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const auto newest = std::filesystem::file_time_type::clock::now() - age_min;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(beside, error)) {
     const std::string name = entry.path().filename();
-    if (!IsSocketFolderName(name)) continue;
-    const std::string folder = entry.path();
-    const StatusOr<Fd> lock = OpenOwnFolder(folder, OwnRule::kUser);
-    if (!lock.ok() || !IsPrivate(folder) || entry.last_write_time(error) > newest || error)
-      continue;
+    if (!IsSocketDirName(name)) continue;
+    const std::string dir = entry.path();
+    const StatusOr<Fd> lock = OpenOwnDir(dir, OwnRule::kUser);
+    if (!lock.ok() || !IsPrivate(dir) || entry.last_write_time(error) > newest || error) continue;
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;  // its launcher lives
-    if (HoldsDeadSocketsAlone(folder)) std::filesystem::remove_all(folder, error);
+    if (HoldsDeadSocketsAlone(dir)) std::filesystem::remove_all(dir, error);
   }
 }
 

@@ -31,13 +31,13 @@ class PserverSockets {
 
 // A new, unused name of a directory for Unix-domain sockets: in XDG_RUNTIME_DIR if that is private,
 // else in /tmp. Does not create it.
-std::string NewSocketFolder(const Environment& env);
-// Creates the directory for this user only, and returns a lock of it. RemoveDeadSocketFolders keeps
+std::string NewSocketDir(const Environment& env);
+// Creates the directory for this user only, and returns a lock of it. RemoveDeadSocketDirs keeps
 // a directory whose lock is open. ALREADY_EXISTS: the path exists.
-StatusOr<Fd> MakePrivateFolder(const std::string& path);
-// Removes directories next to `path` of NewSocketFolder that launchers of this user left at
+StatusOr<Fd> MakePrivateDir(const std::string& path);
+// Removes directories next to `path` of NewSocketDir that launchers of this user left at
 // SIGKILL: no lock is held, the age is above `age_min`, and all entries are sockets that refuse
 // connections.
-void RemoveDeadSocketFolders(const std::string& path, Duration age_min = std::chrono::minutes(1));
+void RemoveDeadSocketDirs(const std::string& path, Duration age_min = std::chrono::minutes(1));
 
 }  // namespace tandem::deploy

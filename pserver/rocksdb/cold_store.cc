@@ -136,7 +136,7 @@ StatusOr<std::unique_ptr<RocksdbColdStore>> RocksdbColdStore::Open(
   impl->dir = options.dir;
   impl->free_bytes_min = options.free_bytes_min;
   const auto make = [&options] {
-    return Annotate(MakeOwnFolder(options.dir, OwnRule::kGroup).status(), "cold rows");
+    return Annotate(MakeOwnDir(options.dir, OwnRule::kGroup).status(), "cold rows");
   };
   TD_RETURN_IF_ERROR(make());
   TD_RETURN_IF_ERROR(WaitForDirectoryLock("cold rows in", options.dir, "--rocksdb_path"));

@@ -70,8 +70,8 @@ class RocksdbStorage final : public Storage {
         synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
   Status Open() {
-    TD_RETURN_IF_ERROR(MakeFolders("data folder " + dir_, dir_));
-    const Status own = MakeOwnFolder(dir_, OwnRule::kGroup).status();
+    TD_RETURN_IF_ERROR(MakeDirs("data folder " + dir_, dir_));
+    const Status own = MakeOwnDir(dir_, OwnRule::kGroup).status();
     TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(WaitForDirectoryLock("checkpoint store", dir_, "--data_dir"));

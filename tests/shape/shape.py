@@ -42,7 +42,7 @@ def _short(scope):
     return "::".join(p for p in scope.split("::") if not p.startswith("__anon") and not p.islower())
 
 
-def _stem(path):
+def stem(path):
     return re.sub(r"\.(h|cc|cu)$", "", path)
 
 
@@ -73,9 +73,9 @@ def classes(tags):
             inside[0]["fields"] += 1
         if t["kind"] == "function":
             for path, c in by_name[scope]:
-                c["bodies"].add(_stem(t["path"]))
+                c["bodies"].add(stem(t["path"]))
     return [Class(path, c["line"], _short(name), len(c["public"]), len(c["private"]), c["fields"],
-                  sorted(c["bodies"] | {_stem(path)}))
+                  sorted(c["bodies"] | {stem(path)}))
             for (name, path), c in sorted(found.items())]
 
 

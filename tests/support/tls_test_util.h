@@ -22,7 +22,7 @@ class TestAuthority {
     const StatusOr<rpc::CertifiedKey> leaf = rpc::IssueCertificate(authority_, request);
     CHECK(leaf.ok()) << leaf.status();
     const std::string path = dir_ + "/" + folder;
-    const Status written = rpc::WriteTlsFolder(path, *leaf, authority_.cert);
+    const Status written = rpc::WriteTlsDir(path, *leaf, authority_.cert);
     CHECK(written.ok()) << written;
     return rpc::TlsFilesIn(path);
   }

@@ -274,16 +274,16 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
 }
 
 Status CheckpointStore::Prepare() const {
-  TD_RETURN_IF_ERROR(MakeOwnFolder(dir_, OwnRule::kGroup).status());
+  TD_RETURN_IF_ERROR(MakeOwnDir(dir_, OwnRule::kGroup).status());
   if (access(dir_.c_str(), W_OK | X_OK) == 0) return OkStatus();
   return FileError(dir_, "cannot be written to", errno);
 }
 
 Status CheckpointStore::Claim(Duration patience) {
   TD_RETURN_IF_ERROR(Prepare());
-  Fd folder(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Fd dir(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto held = [&] {
-    return flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    return flock(dir.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
   if (!WaitForPreviousInstance(dir_ + ": another process writes checkpoints there", held,
                                patience)) {
@@ -292,7 +292,7 @@ Status CheckpointStore::Claim(Duration patience) {
         "hint: fuser %s shows it; else another checkpoint.dir",
         dir_, dir_);
   }
-  claim_ = std::move(folder);
+  claim_ = std::move(dir);
   return OkStatus();
 }
 

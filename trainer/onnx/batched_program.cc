@@ -131,7 +131,7 @@ StatusOr<std::optional<BatchAxis>> BatchedProgram::BatchOf(const std::string& va
              .stride = (pieces == pieces_.end() ? 1 : pieces->second) *
                        here.numel(axis + 1, here.rank())};
   }
-  TD_REQUIRE(!batch || (batch->times > 0 && batch->stride > 0));
+  TD_REQUIRE(!batch || batch->times > 0);
   return batch;
 }
 

@@ -74,7 +74,7 @@ Status FillOpen(const Product& whole, Ints& dims) {
 // Marks the one of `dims`, sizes at the batch size `fixed`, that is the batch: its samples are
 // `stride` elements apart.
 Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
-  TD_REQUIRE(stride > 0 && fixed > 0);
+  TD_REQUIRE(fixed > 0);
   Ints places, exact;
   int64_t inner = 1;
   for (size_t i = dims.size(); i-- > 0; inner *= dims[i]) {

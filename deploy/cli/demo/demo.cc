@@ -51,12 +51,12 @@ const std::vector<FlagSpec>& DemoFlags() {
   return kFlags;
 }
 
-Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
+Status OpenDir(const ParsedArgs& args, WorkDir& dir) {
   const bool stays = args.Has("dir") || args.Has("keep");
-  TD_RETURN_IF_ERROR(folder.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
+  TD_RETURN_IF_ERROR(dir.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
   // The run would otherwise resume from the files of an earlier demo.
   for (const char* name : {"pserver", "collective"}) {
-    const std::string part = folder.path() + "/" + name;
+    const std::string part = dir.path() + "/" + name;
     std::error_code error;
     if (!std::filesystem::exists(part, error)) continue;
     std::string first_line;
@@ -72,7 +72,7 @@ Status OpenFolder(const ParsedArgs& args, WorkFolder& folder) {
 
 StatusOr<std::string> FindData(const ParsedArgs& args) {
   const std::string dir = args.Get("data", kFashionMnistDir);
-  const Status status = CheckIdxFolder(dir);
+  const Status status = CheckIdxDir(dir);
   if (status.ok()) return std::filesystem::absolute(dir).string();
   return Status(status.code(),
                 std::string(status.message()) +
@@ -167,13 +167,12 @@ Status CheckArgs(const ParsedArgs& args) {
 }
 
 // Runs both jobs and fills `result`. Returns the exit code of the first run that failed, or 0.
-StatusOr<int> RunBoth(const ParsedArgs& args, const WorkFolder& folder, DemoResult& result) {
+StatusOr<int> RunBoth(const ParsedArgs& args, const WorkDir& dir, DemoResult& result) {
   TD_ASSIGN_OR_RETURN(const std::string data, FindData(args));
   std::fprintf(Screen(args), "tandem demo: LeNet on the images in %s\n", data.c_str());
-  TD_ASSIGN_OR_RETURN(const int code,
-                      RunPserverPart(args, data, folder.path() + "/pserver", result));
+  TD_ASSIGN_OR_RETURN(const int code, RunPserverPart(args, data, dir.path() + "/pserver", result));
   if (code != 0) return code;
-  return RunCollectivePart(args, data, folder.path() + "/collective", result);
+  return RunCollectivePart(args, data, dir.path() + "/collective", result);
 }
 
 }  // namespace
@@ -184,14 +183,14 @@ int RunDemo(const Args& args) {
   if (!ParseOrExplain("demo", kUsage, DemoFlags(), args, &parsed, &exit_code)) return exit_code;
   if (const Status wrong = CheckArgs(parsed); !wrong.ok()) return Fail("demo", wrong);
   const Time start = SteadyNow();
-  WorkFolder folder;
-  if (const Status opened = OpenFolder(parsed, folder); !opened.ok()) return Fail("demo", opened);
+  WorkDir dir;
+  if (const Status opened = OpenDir(parsed, dir); !opened.ok()) return Fail("demo", opened);
 
   DemoResult result;
-  const StatusOr<int> code = RunBoth(parsed, folder, result);
+  const StatusOr<int> code = RunBoth(parsed, dir, result);
   if (!code.ok()) {
-    folder.Keep();
-    std::fprintf(stderr, "tandem demo: logs are in %s\n", folder.path().c_str());
+    dir.Keep();
+    std::fprintf(stderr, "tandem demo: logs are in %s\n", dir.path().c_str());
     return Fail("demo", code.status());
   }
   if (*code == 128 + SIGINT || *code == 128 + SIGTERM) {
@@ -199,8 +198,8 @@ int RunDemo(const Args& args) {
     return *code;
   }
   if (*code != 0) {
-    folder.Keep();
-    std::fprintf(stderr, "tandem demo: a run failed; logs are in %s\n", folder.path().c_str());
+    dir.Keep();
+    std::fprintf(stderr, "tandem demo: a run failed; logs are in %s\n", dir.path().c_str());
     return *code;
   }
   result.seconds = Seconds(SteadyNow() - start);
@@ -208,7 +207,7 @@ int RunDemo(const Args& args) {
     std::fputs(DemoJson(result).c_str(), stdout);
   } else {
     std::fputs(DemoText(result, STDOUT_FILENO).c_str(), stdout);
-    if (!folder.temporary()) std::printf("jobs, logs, checkpoints: %s\n", folder.path().c_str());
+    if (!dir.temporary()) std::printf("jobs, logs, checkpoints: %s\n", dir.path().c_str());
     std::printf("next:  tandem lint FILE, tandem knobs list, tandem doctor, tandemrun --help\n");
   }
   return result.Good() ? 0 : kExitFailure;

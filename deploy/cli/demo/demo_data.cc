@@ -9,7 +9,7 @@
 
 namespace tandem::deploy {
 
-Status CheckIdxFolder(const std::string& dir) {
+Status CheckIdxDir(const std::string& dir) {
   for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     const std::string path = dir + "/" + name;

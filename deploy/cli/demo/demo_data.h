@@ -12,7 +12,7 @@ inline constexpr char kFashionMnistDir[] = "/usr/share/datasets/fashion-mnist";
 
 // OK if the four idx files of MNIST's layout are in `dir`, each plain or with .gz. NOT_FOUND: one
 // is absent; the message names the first. Does not read the files.
-Status CheckIdxFolder(const std::string& dir);
+Status CheckIdxDir(const std::string& dir);
 
 // The content of deploy/examples/lenet.pbtxt at build time.
 const char* ExampleJob();

@@ -170,7 +170,7 @@ std::vector<ErrorCode> SecurityErrors() {
 namespace {
 
 // Errors from two jobs, or two states of one job, in the same directory.
-std::vector<ErrorCode> FolderErrors() {
+std::vector<ErrorCode> DirErrors() {
   return {
       {7011, "a job runs in this log folder", "a second job would take logs and secret from it",
        "the same command twice; jobs of one name in one folder",
@@ -248,7 +248,7 @@ std::vector<ErrorCode> RunningErrors() {
        "the "
        "addresses that tandemrun --status_port gives"},
   };
-  const std::vector<ErrorCode> rows = FolderErrors();
+  const std::vector<ErrorCode> rows = DirErrors();
   all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -33,7 +33,7 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
 }
 
 // tandemrun's default log directory is log-JOB.
-StatusOr<std::string> OnlyFolderHere() {
+StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(".", error)) {
@@ -63,7 +63,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
     TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pages.push_back({p.role, p.rank, endpoint});
   }
-  PserverChanges changes = ReadPserverChanges(access.folder);
+  PserverChanges changes = ReadPserverChanges(access.dir);
   for (const auto& [index, address] : changes.added) {
     // An earlier addition that was taken back
     if (index != static_cast<int>(access.pservers.size())) continue;
@@ -99,17 +99,17 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
     if (secret_file.empty() && there) secret_file = record.secret_file;
     for (const rpc::PeerRole role : roles) {
       if (!tls_dir.empty() || record.tls_dir.empty()) break;
-      const std::string folder = record.tls_dir + "/" + tandem::rpc::RoleName(role);
-      if (std::filesystem::exists(folder, error) || role == roles.back()) tls_dir = folder;
+      const std::string dir = record.tls_dir + "/" + tandem::rpc::RoleName(role);
+      if (std::filesystem::exists(dir, error) || role == roles.back()) tls_dir = dir;
     }
   }
   if (!tls_dir.empty()) {
     if (access.record && !args.Has("tls_dir") && !LauncherRuns(*access.record) &&
         !std::filesystem::exists(rpc::TlsFilesIn(tls_dir).key, error)) {
-      TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+      TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
       return FailedPrecondition(
           "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
-          access.job, access.folder, access.folder);
+          access.job, access.dir, access.dir);
     }
     access.tls = rpc::TlsFilesIn(tls_dir);
     if (access.job.empty()) {
@@ -165,11 +165,11 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
       access.pages.push_back({"trainer", static_cast<int>(access.pages.size()), page});
     }
   } else {
-    access.folder = args.positional.empty() ? "" : args.positional[0];
-    if (access.folder.empty()) {
-      TD_ASSIGN_OR_RETURN(access.folder, OnlyFolderHere());
+    access.dir = args.positional.empty() ? "" : args.positional[0];
+    if (access.dir.empty()) {
+      TD_ASSIGN_OR_RETURN(access.dir, OnlyDirHere());
     }
-    TD_ASSIGN_OR_RETURN(access.record, ReadJobRecord(access.folder));
+    TD_ASSIGN_OR_RETURN(access.record, ReadJobRecord(access.dir));
     TD_RETURN_IF_ERROR(TakeRecord(*access.record, access));
   }
   if (args.Has("job")) access.job = args.Get("job");
@@ -197,11 +197,11 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
 }
 
 void NoteEvent(const JobAccess& job, const JobEvent& event) {
-  if (job.folder.empty()) return;
-  const Status added = AddEvent(job.folder, event);
+  if (job.dir.empty()) return;
+  const Status added = AddEvent(job.dir, event);
   if (added.ok()) return;
   std::fprintf(stderr, "warning: event \"%s\" is not in %s/events.jsonl: %s\n", event.event.c_str(),
-               job.folder.c_str(), ToString(added).c_str());
+               job.dir.c_str(), ToString(added).c_str());
 }
 
 struct ServerAccess::Impl {

@@ -36,8 +36,8 @@ struct PageAddress {
 };
 
 struct JobAccess {
-  std::string job;     // "": unknown; servers with a secret reject that
-  std::string folder;  // tandemrun's log directory; "": the user gave addresses
+  std::string job;  // "": unknown; servers with a secret reject that
+  std::string dir;  // tandemrun's log directory; "": the user gave addresses
   std::optional<JobRecord> record;
   std::vector<Endpoint> pservers;  // includes those that the directory's events added later
   std::set<int> drained;           // indices in pservers; they may have ended

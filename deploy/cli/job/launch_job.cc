@@ -23,7 +23,7 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   line.insert(line.end(), {"--", "--result_json=" + launch.ResultFile()});
   line.insert(line.end(), launch.trainer_args.begin(), launch.trainer_args.end());
   TD_ASSIGN_OR_RETURN(const ParsedArgs parsed, ParseLaunchArgs(line));
-  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramFolder()));
+  TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramDir()));
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
   // Live until the job has ended
@@ -39,12 +39,12 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   return supervisor.Run();
 }
 
-WorkFolder::~WorkFolder() {
+WorkDir::~WorkDir() {
   std::error_code error;
   if (temporary_) std::filesystem::remove_all(path_, error);
 }
 
-Status WorkFolder::Open(const std::string& dir, const std::string& name) {
+Status WorkDir::Open(const std::string& dir, const std::string& name) {
   std::error_code error;
   if (dir.empty()) {
     std::string pattern =

@@ -29,12 +29,12 @@ StatusOr<int> RunJob(const JobLaunch& launch);
 
 // A command's work directory: `dir`, which is kept. With "" it is a new directory in the system's
 // temporary directory, removed at the end unless Keep() is called.
-class WorkFolder {
+class WorkDir {
  public:
-  WorkFolder() = default;
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder();
+  WorkDir() = default;
+  WorkDir(const WorkDir&) = delete;
+  WorkDir& operator=(const WorkDir&) = delete;
+  ~WorkDir();
 
   // `name`: of the command, for a new directory. PERMISSION_DENIED: it cannot be created.
   Status Open(const std::string& dir, const std::string& name);

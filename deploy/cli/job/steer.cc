@@ -127,7 +127,7 @@ Status Restore(const ParsedArgs& args) {
   });
 }
 
-StatusOr<std::string> Folder(const ParsedArgs& args) {
+StatusOr<std::string> Dir(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(TakesAtMost(1, args));
   if (!args.positional.empty()) return args.positional[0];
   return InvalidArgument(
@@ -148,14 +148,14 @@ Status Drain(const ParsedArgs& args) {
         args.flags.at(flag.name).spelled);
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
+  TD_ASSIGN_OR_RETURN(const std::string dir, Dir(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
-  TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(folder));
+  TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(dir));
   if (!LauncherRuns(record)) {
-    TD_RETURN_IF_ERROR(CheckNotOver(folder, record));
+    TD_RETURN_IF_ERROR(CheckNotOver(dir, record));
     return FailedPrecondition(
         "job %s of %s is over, or was started on another host [TD7003]; hint: tandem events %s",
-        record.job, folder, folder);
+        record.job, dir, dir);
   }
   TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));
   const auto say = [&](const char* text, bool over) {
@@ -175,7 +175,7 @@ Status Drain(const ParsedArgs& args) {
       return DeadlineExceeded(
           "job %s has not ended within %d s [TD7006]; hint: tandem events %s, or kill %d "
           "to end it at once",
-          record.job, seconds, folder, record.launcher_pid);
+          record.job, seconds, dir, record.launcher_pid);
     }
     poll(nullptr, 0, 50);
   }
@@ -185,8 +185,8 @@ Status Drain(const ParsedArgs& args) {
 
 Status Events(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_ASSIGN_OR_RETURN(const std::string folder, Folder(args));
-  TD_ASSIGN_OR_RETURN(const std::vector<JobEvent> events, ReadEvents(folder));
+  TD_ASSIGN_OR_RETURN(const std::string dir, Dir(args));
+  TD_ASSIGN_OR_RETURN(const std::vector<JobEvent> events, ReadEvents(dir));
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows = {{"TIME", "EVENT", "PROCESS", "PID", ""}};
   for (const JobEvent& e : events) {
@@ -199,8 +199,8 @@ Status Events(const ParsedArgs& args) {
                     e.pid == 0 ? "-" : std::to_string(e.pid), e.text});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
-  const StatusOr<JobRecord> record = ReadJobRecord(folder);
-  const Status over = record.ok() ? CheckNotGone(folder, *record, events) : OkStatus();
+  const StatusOr<JobRecord> record = ReadJobRecord(dir);
+  const Status over = record.ok() ? CheckNotGone(dir, *record, events) : OkStatus();
   if (!over.ok()) std::fputs(("note: " + ToString(over) + "\n").c_str(), stderr);
   return OkStatus();
 }

@@ -32,7 +32,7 @@ StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
 StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   JobSnapshot now = LookAt(access);
   if (now.NobodyAnswers() && access.record) {
-    TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+    TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
   }
   return now;
 }
@@ -87,7 +87,7 @@ StatusOr<int> Steps(const ParsedArgs& args) {
   }
   const StatusOr<Page> page = ReadPage(first->endpoint, access.timeout);
   if (!page.ok()) {
-    if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.folder, *access.record));
+    if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
     return page.status();
   }
   std::map<double, std::map<std::string, double>> steps;

@@ -122,9 +122,9 @@ StatusOr<int> BenchKnobs(const ParsedArgs& args) {
   }
   TD_ASSIGN_OR_RETURN(KnobBenchOptions options, OptionsOf(args));
   TD_ASSIGN_OR_RETURN(const std::vector<const KnobBench*> rows, ChooseKnobs(args.Get("only")));
-  WorkFolder folder;
-  TD_RETURN_IF_ERROR(folder.Open(args.Get("dir"), "bench"));
-  options.dir = folder.path();
+  WorkDir dir;
+  TD_RETURN_IF_ERROR(dir.Open(args.Get("dir"), "bench"));
+  options.dir = dir.path();
   TD_ASSIGN_OR_RETURN(KnobReport report, Measure(rows, options));
   report.commit = args.Get("commit");
   TD_RETURN_IF_ERROR(Show(args, report));

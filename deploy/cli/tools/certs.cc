@@ -85,7 +85,7 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   const std::string out = args.Get(
       "out", dir + "/" + request.identity.job + "/" + tandem::rpc::RoleName(request.identity.role));
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  TD_RETURN_IF_ERROR(rpc::WriteTlsFolder(out, leaf, authority->cert));
+  TD_RETURN_IF_ERROR(rpc::WriteTlsDir(out, leaf, authority->cert));
   TD_ASSIGN_OR_RETURN(const rpc::CertificateFacts facts, rpc::ReadCertificate(leaf.cert));
   if (as_json) {
     const nlohmann::ordered_json json = {{"folder", out},
@@ -111,16 +111,14 @@ struct ShownCertificate {
 // Checks a directory like a program that uses it, and a file by its dates.
 StatusOr<ShownCertificate> Look(const std::string& path) {
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(path, error);
-  const bool authority = folder && !std::filesystem::exists(rpc::TlsFilesIn(path).cert, error);
-  const std::string file = !folder     ? path
-                           : authority ? path + "/ca.crt"
-                                       : rpc::TlsFilesIn(path).cert;
+  const bool dir = std::filesystem::is_directory(path, error);
+  const bool authority = dir && !std::filesystem::exists(rpc::TlsFilesIn(path).cert, error);
+  const std::string file = !dir ? path : authority ? path + "/ca.crt" : rpc::TlsFilesIn(path).cert;
   TD_ASSIGN_OR_RETURN(const std::string pem, rpc::ReadPem(file));
   auto facts = rpc::ReadCertificate(pem);
   if (!facts.ok()) return Annotate(facts.status(), file);
   ShownCertificate shown{file, *std::move(facts), OkStatus()};
-  if (!folder || authority) {
+  if (!dir || authority) {
     shown.verdict = rpc::CheckValidity(shown.facts, rpc::WallSeconds());
     return shown;
   }

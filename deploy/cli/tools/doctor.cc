@@ -124,7 +124,7 @@ std::string TryOpen(const std::string& path) {
 }
 
 Finding CheckCuda() {
-  const std::string module = ProgramFolder() + "/../lib/libtandem_cuda.so";
+  const std::string module = ProgramDir() + "/../lib/libtandem_cuda.so";
   if (!std::filesystem::exists(module)) {
     return {"cuda", Verdict::kNote, "no CUDA module (lib/libtandem_cuda.so): CPU only",
             std::string("for GPUs: ") + kBuildCudaModule +
@@ -143,16 +143,16 @@ Finding CheckCuda() {
 Finding CheckPrograms() {
   std::vector<std::string> absent;
   for (const char* program : {"tandem-pserver", "tandem-trainer", "tandemrun"}) {
-    const std::string path = ProgramFolder() + "/" + program;
+    const std::string path = ProgramDir() + "/" + program;
     if (access(path.c_str(), X_OK) != 0) absent.push_back(program);
   }
-  if (absent.empty()) return {"programs", Verdict::kOk, "all in " + ProgramFolder(), ""};
+  if (absent.empty()) return {"programs", Verdict::kOk, "all in " + ProgramDir(), ""};
   return {"programs", Verdict::kProblem,
-          "not in " + ProgramFolder() + ": " + absl::StrJoin(absent, " "), "./deploy/build.sh"};
+          "not in " + ProgramDir() + ": " + absl::StrJoin(absent, " "), "./deploy/build.sh"};
 }
 
 Finding CheckData() {
-  const Status status = CheckIdxFolder(kFashionMnistDir);
+  const Status status = CheckIdxDir(kFashionMnistDir);
   if (status.ok())
     return {"data", Verdict::kOk, std::string("Fashion-MNIST in ") + kFashionMnistDir, ""};
   return {"data", Verdict::kNote, "no Fashion-MNIST for the demo",

@@ -58,9 +58,9 @@ StatusOr<onnx::ImportOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
-std::string FolderOf(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
+std::string DirOf(const std::string& path) {
+  const std::string dir = std::filesystem::path(path).parent_path().string();
+  return dir.empty() ? "." : dir;
 }
 
 // A data variable's type and shape; a variable first size is "batch": "f32[batch,1,28,28]".
@@ -76,9 +76,9 @@ Status Import(const ParsedArgs& args) {
     return InvalidArgument(
         "expected a model and a folder [TD1007]; hint: tandem import model.onnx mine");
   }
-  const std::string &path = args.positional[0], &folder = args.positional[1];
+  const std::string &path = args.positional[0], &dir = args.positional[1];
   TD_ASSIGN_OR_RETURN(onnx::ImportOptions options, OptionsOf(args));
-  options.dir = FolderOf(path);
+  options.dir = DirOf(path);
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string bytes, ReadSmallFile(path, INT_MAX));
   CpuDevice device;
@@ -88,8 +88,8 @@ Status Import(const ParsedArgs& args) {
     std::fprintf(stderr, "tandem import: %s\n", note.c_str());
   }
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return FileError(folder, "cannot be created", error.value());
+  std::filesystem::create_directories(dir, error);
+  if (error) return FileError(dir, "cannot be created", error.value());
   pb::ProgramDef def;
   ToProto(model.program, &def);
   const auto write_tensors = [&](const std::string& to) {
@@ -99,14 +99,14 @@ Status Import(const ParsedArgs& args) {
     return WriteTextFile(to, strategy::SaveText(def));
   };
   TD_RETURN_IF_ERROR(PublishFiles(
-      {{folder + "/model.safetensors", write_tensors}, {folder + "/model.pbtxt", write_program}}));
+      {{dir + "/model.safetensors", write_tensors}, {dir + "/model.pbtxt", write_program}}));
   int64_t elements = 0;
   for (const auto& [name, tensor] : model.tensors) elements += tensor.numel();
   std::string text =
-      absl::StrFormat("%s: %d operators, %d tensors, %d elements\n", folder + "/model.pbtxt",
+      absl::StrFormat("%s: %d operators, %d tensors, %d elements\n", dir + "/model.pbtxt",
                       model.program.ops.size(), model.tensors.size(), elements);
-  nlohmann::ordered_json json = {{"program", folder + "/model.pbtxt"},
-                                 {"parameters", folder + "/model.safetensors"},
+  nlohmann::ordered_json json = {{"program", dir + "/model.pbtxt"},
+                                 {"parameters", dir + "/model.safetensors"},
                                  {"operators", model.program.ops.size()},
                                  {"tensors", model.tensors.size()},
                                  {"elements", elements},

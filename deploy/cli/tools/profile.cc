@@ -74,10 +74,10 @@ StatusOr<Timeline> Read(const std::string& path) {
   return timeline;
 }
 
-StatusOr<std::vector<Timeline>> ReadAll(const std::string& folder) {
+StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
   std::vector<Timeline> timelines;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     const std::string name = entry.path().filename().string();
     const bool one = name.starts_with("timeline.") && name.ends_with(".json") &&
                      std::count(name.begin(), name.end(), '.') == 2;
@@ -86,10 +86,10 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& folder) {
   }
   if (error)
     return NotFound("%s: %s [TD2106]; hint: the folder that a trainer was given as --profile.dir",
-                    folder, error.message());
+                    dir, error.message());
   if (timelines.empty()) {
     return NotFound("%s has no timeline.RANK.json [TD7008]; hint: train with --profile.dir=FOLDER",
-                    folder);
+                    dir);
   }
   std::sort(timelines.begin(), timelines.end(),
             [](const Timeline& a, const Timeline& b) { return a.rank < b.rank; });
@@ -210,10 +210,9 @@ Status Merge(const ParsedArgs& args) {
     return InvalidArgument("expected the profile's folder [TD1007]; hint: tandem profile prof");
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  const std::string& folder = args.positional[0];
-  const std::string out =
-      args.positional.size() == 2 ? args.positional[1] : folder + "/timeline.json";
-  TD_ASSIGN_OR_RETURN(const std::vector<Timeline> timelines, ReadAll(folder));
+  const std::string& dir = args.positional[0];
+  const std::string out = args.positional.size() == 2 ? args.positional[1] : dir + "/timeline.json";
+  TD_ASSIGN_OR_RETURN(const std::vector<Timeline> timelines, ReadAll(dir));
   Merger merger;
   Way worst = Way::kSameHost;
   auto hosts = ClocksOfHosts(timelines);

@@ -36,7 +36,7 @@ std::string CodeCache::PathOf(std::string_view key) const {
 // A damaged file, or a file of another key with the same hash, is compiled again and replaced.
 std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
-  const Status own = OpenOwnFolder(folder_, OwnRule::kUser).status();
+  const Status own = OpenOwnDir(folder_, OwnRule::kUser).status();
   const StatusOr<std::string> text =
       own.ok() ? ReadOwnFile(PathOf(key), kBytesMax, OwnRule::kUser) : own;
   if (text.status().code() == StatusCode::kPermissionDenied) refused_ = text.status();
@@ -54,7 +54,7 @@ void CodeCache::Keep(std::string_view key, std::string_view bytes) {
   const std::string path = PathOf(key);
   std::random_device random;
   const std::string draft = absl::StrFormat("%s.%08x%08x.new", path, random(), random());
-  const Status own = MakeOwnFolder(folder_, OwnRule::kUser).status();
+  const Status own = MakeOwnDir(folder_, OwnRule::kUser).status();
   refused_ = own.ok() ? WriteOwnFile(draft, ToText(key, bytes)) : own;
   if (refused_.ok() && std::rename(draft.c_str(), path.c_str()) != 0) {
     refused_ = FileError(path, "cannot be replaced", errno);

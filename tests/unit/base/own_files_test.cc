@@ -85,8 +85,8 @@ TEST_F(OwnFiles, OfAnotherUserAreRefused) {
   ASSERT_EQ(chown(folder.c_str(), kNobody, 0), 0);
   for (const OwnRule rule : {OwnRule::kUser, OwnRule::kGroup, OwnRule::kSecret}) {
     ExpectRefused(ReadOwnFile(file, 100, rule), "(65534), expected root [TD2113]; hint: ");
-    ExpectRefused(OpenOwnFolder(folder, rule), "(65534), expected root [TD2113]; hint: ");
-    ExpectRefused(MakeOwnFolder(folder, rule), "[TD2113]");
+    ExpectRefused(OpenOwnDir(folder, rule), "(65534), expected root [TD2113]; hint: ");
+    ExpectRefused(MakeOwnDir(folder, rule), "[TD2113]");
   }
   // A rejected file was not truncated.
   EXPECT_EQ(WriteOwnFile(file, "mine").code(), StatusCode::kPermissionDenied);
@@ -99,10 +99,10 @@ TEST_F(OwnFiles, LinksAreFollowedWhereAUserNamesThem) {
   std::filesystem::create_symlink(file, to_file);
   std::filesystem::create_symlink(folder, to_folder);
   EXPECT_TRUE(ReadOwnFile(to_file, 100, OwnRule::kSecret).ok()) << "as Kubernetes mounts secrets";
-  EXPECT_TRUE(MakeOwnFolder(to_folder, OwnRule::kGroup).ok());
+  EXPECT_TRUE(MakeOwnDir(to_folder, OwnRule::kGroup).ok());
   ExpectRefused(ReadOwnFile(to_file, 100, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(OpenOwnFolder(to_folder, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(MakeOwnFolder(to_folder, OwnRule::kUser), "is a link [TD2113]");
+  ExpectRefused(OpenOwnDir(to_folder, OwnRule::kUser), "is a link [TD2113]");
+  ExpectRefused(MakeOwnDir(to_folder, OwnRule::kUser), "is a link [TD2113]");
   EXPECT_EQ(WriteOwnFile(to_file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
   std::filesystem::create_symlink(dir_ / "none", dir_ / "to_none");
@@ -112,7 +112,7 @@ TEST_F(OwnFiles, LinksAreFollowedWhereAUserNamesThem) {
 
 TEST_F(OwnFiles, AreMadePrivate) {
   const mode_t before = umask(0);
-  const StatusOr<Fd> made = MakeOwnFolder(dir_ / "a/b/", OwnRule::kUser);
+  const StatusOr<Fd> made = MakeOwnDir(dir_ / "a/b/", OwnRule::kUser);
   umask(before);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(ModeOf(dir_ / "a/b"), 0700u);
@@ -127,13 +127,13 @@ TEST_F(OwnFiles, AreMadePrivate) {
 
 TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   const std::string shared = Folder("shared", 01777);
-  ExpectRefused(MakeOwnFolder(shared, OwnRule::kUser), "hint: name a folder inside it");
-  ExpectRefused(MakeOwnFolder(shared, OwnRule::kGroup), "(mode 777) [TD2113]");
-  EXPECT_TRUE(MakeOwnFolder(shared + "/mine", OwnRule::kUser).ok());
+  ExpectRefused(MakeOwnDir(shared, OwnRule::kUser), "hint: name a folder inside it");
+  ExpectRefused(MakeOwnDir(shared, OwnRule::kGroup), "(mode 777) [TD2113]");
+  EXPECT_TRUE(MakeOwnDir(shared + "/mine", OwnRule::kUser).ok());
   // A Kubernetes volume with fsGroup.
   const std::string volume = Folder("volume", 02770);
-  EXPECT_TRUE(MakeOwnFolder(volume, OwnRule::kGroup).ok());
-  ExpectRefused(MakeOwnFolder(volume, OwnRule::kUser), "hint: chmod go-w ");
+  EXPECT_TRUE(MakeOwnDir(volume, OwnRule::kGroup).ok());
+  ExpectRefused(MakeOwnDir(volume, OwnRule::kUser), "hint: chmod go-w ");
 }
 
 TEST_F(OwnFiles, ASocketIsCalledInAFolderThatOthersDoNotWrite) {

@@ -47,7 +47,7 @@ void LauncherTest::Launch(const std::vector<std::string>& args) {
 void LauncherTest::StartProgram(const std::string& name, const std::vector<std::string>& args) {
   const char* bin = getenv("TANDEM_BIN_DIR");
   deploy::SpawnRequest request;
-  request.argv = {(bin != nullptr ? bin : deploy::ProgramFolder() + "/../bin") + "/" + name};
+  request.argv = {(bin != nullptr ? bin : deploy::ProgramDir() + "/../bin") + "/" + name};
   request.argv.insert(request.argv.end(), args.begin(), args.end());
   request.env = deploy::CurrentEnvironment();
   const Fd out(open((dir_ + "/out").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));

@@ -101,19 +101,19 @@ class Served {
 class LaneTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto memory = LaneMemory::Make(kServerBytes);
+    auto memory = ServerMemory::Make(kServerBytes);
     ASSERT_TRUE(memory.ok()) << memory.status();
     memory_ = *memory;
     auto server = ShmRpcServer::Start(
         memory_,
-        [this](uint32_t method, codec::Fragments message, LaneAnswer answer) {
+        [this](uint32_t method, codec::Fragments message, ReplyFn answer) {
           Handle(method, message, std::move(answer));
         },
         kCallBytes);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  void Handle(uint32_t method, codec::Fragments message, LaneAnswer answer) {
+  void Handle(uint32_t method, codec::Fragments message, ReplyFn answer) {
     ++calls_;
     if (method == kEcho) return answer(OkStatus(), Message(Text(message)));
     if (method == kFail) return answer(NotFound("there is no \"%s\"", Text(message)), {});
@@ -121,7 +121,7 @@ class LaneTest : public testing::Test {
     MutexLock lock(mu_);
     kept_.push_back(std::move(answer));
   }
-  std::vector<LaneAnswer> Kept(size_t count) {
+  std::vector<ReplyFn> Kept(size_t count) {
     const Time deadline = In(60);
     while (SteadyNow() < deadline) {
       MutexLock lock(mu_);
@@ -131,14 +131,14 @@ class LaneTest : public testing::Test {
   }
   bool LanesBecome(int lanes) {
     const Time deadline = In(60);
-    while (server_->lanes() != lanes && SteadyNow() < deadline) std::this_thread::yield();
-    return server_->lanes() == lanes;
+    while (server_->connections() != lanes && SteadyNow() < deadline) std::this_thread::yield();
+    return server_->connections() == lanes;
   }
 
-  LaneMemory memory_;
+  ServerMemory memory_;
   std::atomic<int> calls_ = 0;
   Mutex mu_;
-  std::vector<LaneAnswer> kept_ TD_GUARDED_BY(mu_);
+  std::vector<ReplyFn> kept_ TD_GUARDED_BY(mu_);
   std::unique_ptr<ShmRpcServer> server_;
 };
 
@@ -290,8 +290,7 @@ TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
     const auto client = ShmRpcClient::Connect(invitation, SteadyNow() + milliseconds(300));
     refused += client.ok() ? 0 : 1;
-    const auto another =
-        ShmRpcServer::Start(memory_, [](uint32_t, codec::Fragments, LaneAnswer) {});
+    const auto another = ShmRpcServer::Start(memory_, [](uint32_t, codec::Fragments, ReplyFn) {});
     refused += another.ok() ? 0 : 1;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   }
@@ -321,15 +320,15 @@ TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
 struct Hostile {
   Hostile(const ShmRpcTicket& invitation, size_t server_bytes) {
     socket = *ConnectAbstract(invitation.socket);
-    LaneHello hello;
+    Hello hello;
     std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
     CHECK_EQ(::send(socket.get(), &hello, sizeof(hello), 0), ssize_t{sizeof(hello)});
-    LaneWelcome welcome;
+    Welcome welcome;
     auto fds = ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, In(10));
     CHECK(fds.ok()) << fds.status();
     CHECK_EQ(welcome.server_bytes, server_bytes);
-    memory =
-        *SealedMemory::Map(std::move((*fds)[0]), welcome.lane_bytes, SealedMemory::Others::kWrite);
+    memory = *SealedMemory::Map(std::move((*fds)[0]), welcome.connection_bytes,
+                                SealedMemory::Others::kWrite);
     control = reinterpret_cast<RingHeader*>(memory->bytes().data());
   }
   void Ring() { (void)RingBell(socket.get()); }
@@ -376,7 +375,7 @@ TEST_F(LaneTest, AClientIsWokenUpWhenHalfOfItsCallsAreAnswered) {
   int calls = 0;
   const auto server = ShmRpcServer::Start(
       memory_,
-      [&](uint32_t, codec::Fragments, const LaneAnswer& answer) {
+      [&](uint32_t, codec::Fragments, const ReplyFn& answer) {
         if (++calls == 2) {
           second.arrive_and_wait();
           go_on.wait();
@@ -424,7 +423,7 @@ TEST_F(LaneTest, GarbageClosesTheLaneAndNothingElse) {
   const auto post = [](RingEntry entry, std::vector<RingFragment> table) -> Do {
     return [entry, table](Hostile& h) {
       if (!table.empty()) {
-        std::memcpy(h.memory->bytes().data() + kLaneControlBytes, table.data(),
+        std::memcpy(h.memory->bytes().data() + kControlBytes, table.data(),
                     table.size() * sizeof(RingFragment));
       }
       h.control->calls.entries[0] = entry;
@@ -466,7 +465,7 @@ TEST_F(LaneTest, RandomMemoryHurtsNobody) {
       auto* const words = reinterpret_cast<uint64_t*>(hostile.memory->bytes().data());
       for (int w = 0; w < 40; ++w) {
         const uint64_t small = random() % 200, any = random();
-        words[random() % (kLaneControlBytes / 8 + 512)] = random() % 2 == 0 ? small : any;
+        words[random() % (kControlBytes / 8 + 512)] = random() % 2 == 0 ? small : any;
       }
       hostile.control->calls.written = random() % 80;
       hostile.Ring();
@@ -482,8 +481,7 @@ TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
   std::atomic<bool> stop = false;
   std::thread changer([&] {
     std::mt19937_64 random(3);
-    auto* const words =
-        reinterpret_cast<uint64_t*>(hostile.memory->bytes().data() + kLaneControlBytes);
+    auto* const words = reinterpret_cast<uint64_t*>(hostile.memory->bytes().data() + kControlBytes);
     while (!stop) {
       words[random() % 16] = random() % 4 == 0 ? random() : random() % kCallBytes;
     }
@@ -492,7 +490,7 @@ TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
     hostile.control->calls.entries[(i - 1) % ShmRpcRing::kEntries] = {i, kEcho, 4, 0};
     hostile.control->calls.written = i;
     hostile.Ring();
-    if (server_->lanes() == 0) break;
+    if (server_->connections() == 0) break;
     hostile.control->answers.taken = hostile.control->answers.written.load();
   }
   stop = true;

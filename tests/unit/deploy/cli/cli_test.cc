@@ -123,7 +123,7 @@ TEST_F(CliTest, ShellsCompleteCommandsAndFlags) {
   Write("tandem.bash", Out());
   const char* folder = std::getenv("TANDEM_BIN_DIR");
   const std::string bin =
-      (folder != nullptr ? folder : deploy::ProgramFolder() + "/../bin") + "/tandem";
+      (folder != nullptr ? folder : deploy::ProgramDir() + "/../bin") + "/tandem";
   const auto complete = [&](const std::string& words) {
     const std::string script =
         Script("complete", "source $D/tandem.bash\nCOMP_WORDS=(" + words +

@@ -33,7 +33,7 @@ TEST(HeldSecrets, AreReadAtTheirPathAndEndWithTheObject) {
   {
     deploy::HeldSecrets made;
     ASSERT_TRUE(made.Hold(path, std::string(kSecret) + "\n").ok());
-    made.AddFolder(dir / "tls");
+    made.AddDir(dir / "tls");
     const deploy::HeldSecrets secrets = std::move(made);
     const StatusOr<std::string> read = rpc::ReadSecretFile(path);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -84,7 +84,7 @@ TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
   const TempDir dir;
   const auto name = [&](int i) { return dir / absl::StrFormat("tandem-%016x", i); };
   for (const int i : {1, 3, 4, 5}) ASSERT_EQ(mkdir(name(i).c_str(), 0700), 0);
-  const StatusOr<Fd> lock = deploy::MakePrivateFolder(name(2));
+  const StatusOr<Fd> lock = deploy::MakePrivateDir(name(2));
   ASSERT_TRUE(lock.ok()) << lock.status();
   Listen(name(3) + "/pserver-0");  // dead at once
   const Fd alive = Listen(name(4) + "/pserver-0");
@@ -96,9 +96,9 @@ TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
     for (const int i : {1, 2, 3, 4, 5}) all += fs::exists(name(i)) ? absl::StrFormat("%d", i) : "";
     return all;
   };
-  deploy::RemoveDeadSocketFolders(name(9), std::chrono::hours(1));
+  deploy::RemoveDeadSocketDirs(name(9), std::chrono::hours(1));
   EXPECT_EQ(left(), "12345") << "one that was just made may not have its lock yet";
-  deploy::RemoveDeadSocketFolders(name(9), Duration::zero());
+  deploy::RemoveDeadSocketDirs(name(9), Duration::zero());
   EXPECT_EQ(left(), "245");
   EXPECT_TRUE(fs::exists(other));
 }
