@@ -36,8 +36,8 @@ Shard::Counters::Counters(Metrics& m)
                            "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
       lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
                                "Pushes whose values were gone with their trainer and the server")),
-      owed(m.GetGauge("tandem_pserver_owed_pushes",
-                      "Pushes whose values a server that was started again waits for")),
+      owed(m.GetGauge({"tandem_pserver_pushes_awaiting_replay", "tandem_pserver_owed_pushes"},
+                      "Pushes whose values a restarted server waits for")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", kWaitBounds)),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -47,8 +47,8 @@ Shard::Counters::Counters(Metrics& m)
       staleness(m.GetHistogram("tandem_pserver_staleness_updates",
                                "Updates between a trainer's last pull and its push",
                                kStalenessBounds)),
-      hold(m.GetHistogram("tandem_pserver_hold_seconds",
-                          "Time without new pushes, for a cut over all servers", kWaitBounds)) {}
+      hold(m.GetHistogram({"tandem_pserver_push_pause_seconds", "tandem_pserver_hold_seconds"},
+                          "Time without new pushes, for a global snapshot", kWaitBounds)) {}
 
 Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
              Metrics& metrics)

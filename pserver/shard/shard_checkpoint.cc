@@ -135,6 +135,7 @@ ShardInfo Shard::Info() const {
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += Serves(b);
   info.map_version = moves_.map.version();
   info.last_cut = std::max(last_cut_, hold_.cut);
+  info.repeated_pushes = static_cast<uint64_t>(counters_.duplicates.Value());
   info.trainers = trainers_.Info();
   // A log entry that waits for pushes may have a newer incarnation.
   for (TrainerInfo& t : info.trainers) {

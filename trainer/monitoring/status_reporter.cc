@@ -55,7 +55,8 @@ StatusReporter::StatusReporter(Metrics& metrics, const Clock& clock, EventFile* 
                              "Of it, the time in which the step did nothing but wait for it")),
       ranks_(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
       step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
-      steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
+      steps_wanted_(metrics.GetGauge({"tandem_steps_target", "tandem_steps_wanted"},
+                                     "Steps of the whole job")),
       loss_(metrics.GetGauge(
           "tandem_loss", "Training loss when last reported, of this rank's share of the batch")),
       eval_loss_(metrics.GetGauge("tandem_eval_loss", "Loss of the last evaluation")),
