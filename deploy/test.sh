@@ -49,11 +49,18 @@ if ! command -v chromium >/dev/null; then
     echo "test: warning: chromium cannot be installed: deploy_status_page_test is skipped" >&2
 fi
 # tests/deploy/site_test.py builds the documentation.
-if ! command -v mkdocs >/dev/null || ! command -v dot >/dev/null; then
-  ./deploy/setup.sh mkdocs mkdocs-material graphviz ||
-    echo "test: warning: mkdocs cannot be installed: deploy_site_test is skipped" >&2
+if ! command -v mkdocs >/dev/null || ! command -v dot >/dev/null || ! command -v doxygen >/dev/null; then
+  ./deploy/setup.sh mkdocs mkdocs-material graphviz doxygen ||
+    echo "test: warning: mkdocs or doxygen cannot be installed: tests are skipped" >&2
+fi
+# deploy/lint.sh looks at the sources that changed.
+if ! command -v clang-tidy >/dev/null; then
+  ./deploy/setup.sh clang-tidy ||
+    echo "test: warning: clang-tidy cannot be installed: sources are not linted" >&2
 fi
 ./deploy/build.sh --preset "$preset"
+lint=0
+[ "$preset" != release ] || ./deploy/lint.sh --build="$dir" --seconds=120 || lint=$?
 
 # Each test program writes a summary of its cases to this directory.
 results=$PWD/$dir/test-results
@@ -73,5 +80,9 @@ totals=$(find "$results" -name '*.xml' -exec cat {} + | awk '
   END { printf "%d cases in %d programs, %d failed, %d skipped", cases, programs, failed, skipped }')
 outcome=passed
 [ $status -eq 0 ] || outcome=FAILED
+if [ $lint -ne 0 ]; then
+  outcome=FAILED status=$lint
+  echo "test: clang-tidy has findings: see above, or run deploy/lint.sh"
+fi
 echo "test: $outcome: $totals, $((SECONDS - start)) s (preset $preset)"
 exit $status

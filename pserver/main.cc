@@ -84,8 +84,9 @@ DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
 DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
 DEFINE_bool(insecure_allow_network, false,
             "Listen on network addresses in the clear, or for anybody");
-DEFINE_string(admin_listen, "",
+DEFINE_string(status_listen, "",
               "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
+TD_FORMER_FLAG(admin_listen, status_listen);
 DEFINE_string(health_listen, "",
               "Address of /healthz and /readyz alone, HOST:PORT, for probes; empty: none is "
               "served");
@@ -306,11 +307,10 @@ void PrintTables(const ShardInfo& info) {
   std::fflush(stdout);
 }
 
-void PrintEnd(const ShardInfo& info, int index, Metrics& metrics) {
-  const double repeated =
-      metrics.GetCounter("tandem_pserver_push_duplicates_total", "Pushes seen before").Value();
-  std::printf("tandem-pserver %d ends at version %llu; pushes that came again: %.0f\n", index,
-              static_cast<unsigned long long>(info.version), repeated);
+void PrintEnd(const ShardInfo& info, int index) {
+  std::printf("tandem-pserver %d ends at version %llu; pushes that came again: %llu\n", index,
+              static_cast<unsigned long long>(info.version),
+              static_cast<unsigned long long>(info.repeated_pushes));
   std::fflush(stdout);
 }
 
@@ -328,8 +328,8 @@ int Serve(PserverOptions options) {
     return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus());
   };
   auto page =
-      http::ServeStatus(FLAGS_admin_listen, FLAGS_insecure_allow_network, document, metrics);
-  if (!page.ok()) return Fail(Annotate(page.status(), "--admin_listen"));
+      http::ServeStatus(FLAGS_status_listen, FLAGS_insecure_allow_network, document, metrics);
+  if (!page.ok()) return Fail(Annotate(page.status(), "--status_listen"));
   const auto health =
       http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network, document);
   if (!health.ok()) return Fail(Annotate(health.status(), "--health_listen"));
@@ -362,7 +362,7 @@ int Serve(PserverOptions options) {
   }
   if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
   const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
-  PrintEnd((*pserver)->Info(), options.index, metrics);
+  PrintEnd((*pserver)->Info(), options.index);
   page->reset();
   pserver->reset();
   return drained.ok() ? kExitOk : Fail(Annotate(drained, "last checkpoint"));

@@ -105,7 +105,7 @@ struct Pserver::Impl {
   std::unique_ptr<shm_rpc::ShmRpcServer> lanes;  // null: this machine provides no shared memory
   std::unique_ptr<rpc::AuditLog> audit;          // null: not requested
   std::unique_ptr<ServerSessions> sessions;
-  std::unique_ptr<grpc::Service> service;
+  PserverServices services;
   std::unique_ptr<rpc::RpcServer> server;
 
   shm_rpc::ReplyFn Counted(PserverCall call, shm_rpc::ReplyFn answer) {
@@ -292,12 +292,12 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
   options.rpc.admissions = std::make_shared<rpc::Admissions>(limits);
   impl->sessions = std::make_unique<ServerSessions>(options.secret, options.job);
-  impl->service = MakePserverService(
+  impl->services = MakePserverServices(
       {options.index, incarnation, impl->sessions.get(), options.rpc.tls.mutual(),
        impl->audit.get(), [impl] { return impl->Invite(); },
        limits.callers_prove ? options.rpc.admissions : nullptr},
       *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
-  TD_ASSIGN_OR_RETURN(impl->server, rpc::RpcServer::Start(options.rpc, {impl->service.get()}));
+  TD_ASSIGN_OR_RETURN(impl->server, rpc::RpcServer::Start(options.rpc, impl->services.All()));
   impl->server->SetServing(true);
   return pserver;
 }

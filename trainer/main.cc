@@ -44,9 +44,10 @@
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
 DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
 DEFINE_string(strategy_out, "", "rank 0 writes the strategy there as a file, with what auto chose");
-DEFINE_string(event_dir, "",
+DEFINE_string(tensorboard_dir, "",
               "folder where rank 0 writes what TensorBoard shows: curves, and histograms of the "
               "parameters at each evaluation");
+TD_FORMER_FLAG(event_dir, tensorboard_dir);
 DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
 DEFINE_string(
     pservers, "",
@@ -65,12 +66,13 @@ DEFINE_string(
 DEFINE_string(tls_cert, "", "certificate that this trainer shows to the pservers (PEM)");
 DEFINE_string(tls_key, "", "its private key (PEM)");
 DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
-DEFINE_string(admin_listen, "",
+DEFINE_string(status_listen, "",
               "host:port of the status page and of /metrics (default: none is served)");
+TD_FORMER_FLAG(admin_listen, status_listen);
 DEFINE_string(health_listen, "",
               "host:port of /healthz and /readyz alone, for probes (default: none is served)");
 DEFINE_bool(insecure_allow_network, false,
-            "let --admin_listen, --health_listen and the rendezvous be network addresses, in the "
+            "let --status_listen, --health_listen and the rendezvous be network addresses, in the "
             "clear");
 DEFINE_bool(core_dumps, false,
             "let a crash leave a core file; it holds parameters, secret and keys");
@@ -248,10 +250,10 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// Opens the event file on rank 0 if event_dir is set; else nullptr.
+// Opens the event file on rank 0 if tensorboard_dir is set; else nullptr.
 StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
-  if (FLAGS_event_dir.empty() || rank.rank != 0) return nullptr;
-  return EventFile::Create(FLAGS_event_dir);
+  if (FLAGS_tensorboard_dir.empty() || rank.rank != 0) return nullptr;
+  return EventFile::Create(FLAGS_tensorboard_dir);
 }
 
 // Sets the job's NCCL settings in the environment, before any thread may read it. Rank 0 logs them.
@@ -306,9 +308,9 @@ Status Train(JobSources sources) {
   }
   StatusReporter board(metrics, clock, events.get());
   const auto page = http::ServeStatus(
-      FLAGS_admin_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
+      FLAGS_status_listen, FLAGS_insecure_allow_network, [&board] { return board.Document(); },
       metrics);
-  TD_RETURN_IF_ERROR(Annotate(page.status(), "--admin_listen"));
+  TD_RETURN_IF_ERROR(Annotate(page.status(), "--status_listen"));
   if (*page != nullptr) {
     std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
                  IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
@@ -326,7 +328,7 @@ Status Train(JobSources sources) {
   if (elastic) {
     TD_ASSIGN_OR_RETURN(
         const ElasticResult end,
-        RunElastic({sources, std::move(options), secrets, FLAGS_event_dir}, stop, clock));
+        RunElastic({sources, std::move(options), secrets, FLAGS_tensorboard_dir}, stop, clock));
     return finish(end.result, end.leads);
   }
   TD_ASSIGN_OR_RETURN(const auto places,

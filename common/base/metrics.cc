@@ -3,6 +3,7 @@
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/require.h"
@@ -59,49 +61,72 @@ struct Metrics::Impl {
   std::map<Key, std::unique_ptr<Counter>> counters TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Gauge>> gauges TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Histogram>> histograms TD_GUARDED_BY(mu);
+  std::map<std::string, std::string> former_names TD_GUARDED_BY(mu);  // by the current name
+
+  void Note(const MetricName& name) TD_REQUIRES(mu) {
+    TD_REQUIRE(name.current != name.former);
+    if (!name.former.empty()) former_names[name.current] = name.former;
+  }
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-Counter& Metrics::GetCounter(const std::string& name, const std::string& help,
+Counter& Metrics::GetCounter(const MetricName& name, const std::string& help,
                              const Labels& labels) {
   MutexLock lock(impl_->mu);
-  TD_REQUIRE(!name.empty() && impl_->gauges.count({name, labels}) == 0);
-  auto& slot = impl_->counters[{name, labels}];
+  TD_REQUIRE(!name.current.empty() && impl_->gauges.count({name.current, labels}) == 0);
+  auto& slot = impl_->counters[{name.current, labels}];
   if (!slot) {
-    auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
+    impl_->Note(name);
+    auto& family =
+        prometheus::BuildCounter().Name(name.current).Help(help).Register(impl_->registry);
     slot = std::make_unique<CounterImpl>(family.Add(labels));
   }
   return *slot;
 }
 
-Gauge& Metrics::GetGauge(const std::string& name, const std::string& help, const Labels& labels) {
+Gauge& Metrics::GetGauge(const MetricName& name, const std::string& help, const Labels& labels) {
   MutexLock lock(impl_->mu);
-  TD_REQUIRE(!name.empty() && impl_->counters.count({name, labels}) == 0);
-  auto& slot = impl_->gauges[{name, labels}];
+  TD_REQUIRE(!name.current.empty() && impl_->counters.count({name.current, labels}) == 0);
+  auto& slot = impl_->gauges[{name.current, labels}];
   if (!slot) {
-    auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+    impl_->Note(name);
+    auto& family = prometheus::BuildGauge().Name(name.current).Help(help).Register(impl_->registry);
     slot = std::make_unique<GaugeImpl>(family.Add(labels));
   }
   return *slot;
 }
 
-Histogram& Metrics::GetHistogram(const std::string& name, const std::string& help,
+Histogram& Metrics::GetHistogram(const MetricName& name, const std::string& help,
                                  const std::vector<double>& bounds, const Labels& labels) {
   MutexLock lock(impl_->mu);
-  TD_REQUIRE(!name.empty() && std::is_sorted(bounds.begin(), bounds.end()));
-  auto& slot = impl_->histograms[{name, labels}];
+  TD_REQUIRE(!name.current.empty() && std::is_sorted(bounds.begin(), bounds.end()));
+  auto& slot = impl_->histograms[{name.current, labels}];
   if (!slot) {
-    auto& family = prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
+    impl_->Note(name);
+    auto& family =
+        prometheus::BuildHistogram().Name(name.current).Help(help).Register(impl_->registry);
     slot = std::make_unique<HistogramImpl>(family.Add(labels, bounds));
   }
   return *slot;
 }
 
 std::string Metrics::Text() const {
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  {
+    MutexLock lock(impl_->mu);
+    for (size_t i = 0, current = families.size(); i < current; ++i) {
+      const auto former = impl_->former_names.find(families[i].name);
+      if (former == impl_->former_names.end()) continue;
+      prometheus::MetricFamily family = families[i];
+      family.help = "Former name of " + family.name;
+      family.name = former->second;
+      families.push_back(std::move(family));
+    }
+  }
   std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
+  prometheus::TextSerializer().Serialize(out, families);
   return out.str();
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -31,6 +32,17 @@ class Histogram {
   virtual void Observe(double value) = 0;
 };
 
+// The name of a metric. During a renaming the metric has its name of earlier versions too.
+struct MetricName {
+  MetricName(std::string shown) : current(std::move(shown)) {}
+  MetricName(const char* shown) : current(shown) {}
+  MetricName(std::string shown, std::string before)
+      : current(std::move(shown)), former(std::move(before)) {}
+
+  std::string current;
+  std::string former;  // Text() shows the metric under this name too; "": none
+};
+
 // A registry of metrics. Thread-safe. Returned objects live as long as the registry. The same name
 // and labels give the same object.
 class Metrics {
@@ -39,12 +51,13 @@ class Metrics {
 
   Metrics();
   ~Metrics();
-  Counter& GetCounter(const std::string& name, const std::string& help, const Labels& labels = {});
-  Gauge& GetGauge(const std::string& name, const std::string& help, const Labels& labels = {});
+  Counter& GetCounter(const MetricName& name, const std::string& help, const Labels& labels = {});
+  Gauge& GetGauge(const MetricName& name, const std::string& help, const Labels& labels = {});
   // `bounds`: upper bounds of the histogram buckets, ascending, in the unit of the name.
-  Histogram& GetHistogram(const std::string& name, const std::string& help,
+  Histogram& GetHistogram(const MetricName& name, const std::string& help,
                           const std::vector<double>& bounds, const Labels& labels = {});
-  // Returns the Prometheus text exposition of all registered metrics.
+  // Returns the Prometheus text exposition of all registered metrics, then of those with a former
+  // name under that name.
   std::string Text() const;
 
  private:

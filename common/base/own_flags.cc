@@ -9,7 +9,8 @@ std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file) {
   gflags::GetAllFlags(&all);
   for (const auto& flag : all) {
     const bool log = flag.name == "v" || flag.name == "minloglevel" || flag.name == "logtostderr";
-    if (flag.filename == file || log) own.push_back(flag);
+    const bool former = flag.description.starts_with("Former name of --");
+    if ((flag.filename == file && !former) || log) own.push_back(flag);
   }
   return own;
 }

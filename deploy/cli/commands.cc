@@ -28,7 +28,7 @@ const std::vector<Command>& Commands() {
       {"restore", RunRestore, "let a job's pservers go back to their checkpoints"},
       {"rebalance", RunRebalance, "spread rows and slices over a running job's pservers"},
       {"drain", RunDrain, "stop a job that tandemrun started on this host, or empty one pserver"},
-      {"events", RunEvents, "list what became of the processes of a job"},
+      {"events", RunEvents, "show the process events of a job: start, exit, restart, loss"},
       {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},
       {"explain", RunExplain, "say what an error code means and what to do about it"},
       {"doctor", RunDoctor, "check this machine and say what to fix"},

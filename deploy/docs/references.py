@@ -131,14 +131,63 @@ def section(block, names):
     return "\n".join(part for part in out if part is not None)
 
 
+def read_proto(source):
+    with open(os.path.join(ROOT, "proto", source), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def head(lines):
+    """The comment before `syntax`, without its first paragraph, which the page replaces. Lines
+    "NAME: text" after a line that ends with a colon become a table."""
+    comment = []
+    for line in lines:
+        if not line.startswith("//"):
+            break
+        comment.append(line.removeprefix("//").removeprefix(" "))
+    out, rows = [], []
+    for paragraph in "\n".join(comment).split("\n\n")[1:]:
+        title, _, rest = paragraph.partition("\n")
+        if not re.fullmatch(r"[\w ]+:", title):
+            out.append(escape(paragraph) + "\n")
+            continue
+        for line in rest.splitlines():
+            if match := re.match(r"([A-Z_]+): (.*)", line):
+                rows.append([match[1], match[2]])
+            else:
+                rows[-1][1] += " " + line
+        out.append(f"## {title.removesuffix(':')}\n\n| code | meaning |\n|---|---|")
+        out += [f"| {code} | {escape(text)} |" for code, text in rows]
+        out.append("")
+    return out
+
+
+def versioned_calls():
+    """The calls of the versioned service, which have the messages of the other one."""
+    calls = next(b for b in read_blocks(read_proto("pserver_v1.proto")) if b.kind == "service")
+    own = next(b for b in read_blocks(read_proto("pserver.proto")) if b.kind == "service")
+    out = ["## tandem.pserver.v1.ParameterServer\n",
+           "A pserver serves these calls beside those of `tandem.ParameterServer`. Both have the same\n"
+           "messages and effects. No call of this service changes its name, and no field its number.\n"
+           "`proto/pserver_v1.proto` declares them.\n",
+           "| call | same as |\n|---|---|"]
+    for (statement, _), (same, _) in zip(calls.entries, own.entries, strict=True):
+        name, other = (re.match(r"rpc (\w+\(.*)", text)[1] for text in (statement, same))
+        assert name.partition("(")[2] == other.partition("(")[2], (name, other)
+        name, other = name.partition("(")[0], other.partition("(")[0]
+        out.append(f"| {name} | [{other}](#{other.lower()}) |")
+    return out + [""]
+
+
 def page(name):
     """The text of a page."""
     title, source, first, top = PAGES[name]
-    with open(os.path.join(ROOT, "proto", source), encoding="utf-8") as file:
-        blocks = read_blocks(file.read().splitlines())
+    lines = read_proto(source)
+    blocks = read_blocks(lines)
     names = {block.name for block in blocks}
     blocks.sort(key=lambda block: block.name != top)
     parts = [f"# {title}\n", first, GENERATED.format(source)]
+    if name == "grpc.md":
+        parts += head(lines) + versioned_calls()
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts + [section(b, names) for b in blocks])
                   ).rstrip() + "\n"
 
@@ -185,6 +234,9 @@ def python_page():
             for node in tree.body:
                 if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
                     out += definition(node, "##")
+                elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+                    other = node.value.id  # a former name
+                    out += [f"## {name}\n", f"The former name of [{other}](#{other.lower()}).\n"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).rstrip() + "\n"
 
 

@@ -89,7 +89,7 @@ std::string Hint(const Failure& failure, const std::vector<std::string>& words) 
   }
   const std::string log = failure.log_file + " has all that it wrote";
   const std::string code = CodeIn(words).empty() ? CodeIn(failure.exit.code) : CodeIn(words);
-  const std::string what = code.empty() ? log : "tandem explain " + code + " says more; " + log;
+  std::string what = code.empty() ? log : "tandem explain " + code + " says more; " + log;
   if (failure.exit.code == kExitStorage) {
     return "its storage failed while in use; --max_restarts starts it again; " + what;
   }

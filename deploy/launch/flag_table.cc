@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -132,7 +133,8 @@ StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
   ParsedArgs parsed;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--") {
-      parsed.after_dashes.insert(parsed.after_dashes.end(), args.begin() + i + 1, args.end());
+      const auto rest = args.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      parsed.after_dashes.insert(parsed.after_dashes.end(), rest, args.end());
       break;
     }
     // "-" alone means standard input or output.

@@ -15,7 +15,8 @@ namespace {
 bool GoodName(std::string_view name) {
   if (name.empty() || name.size() > 200 || name.find("..") != std::string_view::npos) return false;
   return std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("._@/-").find(c) != std::string_view::npos;
+    return std::isalnum(c) != 0 ||
+           std::string_view("._@/-").find(static_cast<char>(c)) != std::string_view::npos;
   });
 }
 

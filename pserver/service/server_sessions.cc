@@ -62,7 +62,8 @@ Status ServerSessions::Open(const OpenSessionRequest& request, OpenSessionReply*
   return OkStatus();
 }
 
-Status ServerSessions::Check(std::string_view bytes, std::string_view method) {
+Status ServerSessions::Check(std::string_view bytes, std::string_view method,
+                             std::string_view other_name) {
   const auto stamp = rpc::DecodeStamp(bytes);
   if (!stamp) {
     return Unauthenticated("metadata %s has %d bytes, which are no proof of a call [TD6011]",
@@ -76,7 +77,10 @@ Status ServerSessions::Check(std::string_view bytes, std::string_view method) {
   }
   if (session == nullptr)
     return Unauthenticated("this server does not know the caller's session [TD6021]");
-  if (!rpc::ProofsEqual(stamp->proof, rpc::CallProof(session->key, stamp->counter, method))) {
+  const auto proves = [&](std::string_view name) {
+    return rpc::ProofsEqual(stamp->proof, rpc::CallProof(session->key, stamp->counter, name));
+  };
+  if (!proves(method) && (other_name.empty() || !proves(other_name))) {
     return Unauthenticated(
         "the proof of call %s is wrong: the caller does not hold the secret of "
         "job \"%s\" [TD6011]",

@@ -39,8 +39,9 @@ class ServerSessions {
   // request.
   Status Open(const OpenSessionRequest& request, OpenSessionReply* reply);
   // Checks that the holder of a session makes this call, with an unused counter. UNAUTHENTICATED:
-  // otherwise; with kNoSessionCode if a new session would help.
-  Status Check(std::string_view stamp, std::string_view method);
+  // otherwise; with kNoSessionCode if a new session would help. The proof may be for `other_name`,
+  // another name of the same method; "": there is none.
+  Status Check(std::string_view stamp, std::string_view method, std::string_view other_name = {});
 
   size_t unproven() const;
   size_t proven() const;

@@ -14,13 +14,14 @@
 #include "common/rpc/session_proof.h"
 #include "common/rpc/token.h"
 #include "common/tables/row_buckets.h"
-#include "proto/pserver.grpc.pb.h"
 #include "pserver/service/access.h"
 #include "pserver/service/caller_uris.h"
 #include "pserver/service/cut_calls.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
 #include "pserver/service/server_sessions.h"
+#include "pserver/service/service_handlers.h"
+#include "pserver/service/service_v1.h"
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
@@ -38,28 +39,6 @@ using Finish = CallMetrics::Finish;
 // take longer than the work. A longer push must not block other connections.
 constexpr size_t kShortBytesMax = 1 << 20;
 
-using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
-    ParameterServer::WithCallbackMethod_FreezeBuckets<
-        ParameterServer::WithCallbackMethod_OfferBuckets<
-            ParameterServer::WithCallbackMethod_ReleaseBuckets<
-                ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
-using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
-    ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
-// Push and Pull carry tensors and use a hand-written codec; the other calls use protobuf.
-using Plain = ParameterServer::WithCallbackMethod_Configure<
-    ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
-        ParameterServer::WithCallbackMethod_Barrier<ParameterServer::WithCallbackMethod_Complete<
-            ParameterServer::WithCallbackMethod_GetStatus<
-                ParameterServer::WithCallbackMethod_SaveCheckpoint<
-                    ParameterServer::WithCallbackMethod_RestoreCheckpoint<
-                        ParameterServer::WithCallbackMethod_PullState<
-                            ParameterServer::WithCallbackMethod_PullTable<
-                                ParameterServer::WithCallbackMethod_OpenLane<
-                                    ParameterServer::WithCallbackMethod_OpenSession<
-                                        Cuts>>>>>>>>>>>>;
-using Base =
-    ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
-
 // Writes the reply of a call that carries tensors, and ends the call.
 TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   return [reply, finish](const Status& status, codec::EncodedMessage answer) {
@@ -68,7 +47,7 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   };
 }
 
-class PserverService final : public Base {
+class PserverService final : public PserverHandlers {
  public:
   PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
                  CallMetrics& metrics, PserverThreads threads, Deadlines& deadlines)
@@ -288,8 +267,8 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   if (!options_.sessions->asks() || call == PserverCall::kOpenSession) return OkStatus();
   const auto& metadata = context.client_metadata();
   if (const auto stamp = metadata.find(rpc::kStampMetadata); stamp != metadata.end()) {
-    return options_.sessions->Check({stamp->second.data(), stamp->second.size()},
-                                    rpc::NameOf(call));
+    return options_.sessions->Check({stamp->second.data(), stamp->second.size()}, rpc::NameOf(call),
+                                    NameInV1(call));
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
@@ -487,12 +466,15 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
-                                                  DurableShard& durable, TensorCalls& calls,
-                                                  CallMetrics& metrics, PserverThreads threads,
-                                                  Deadlines& deadlines) {
-  return std::make_unique<PserverService>(std::move(options), durable, calls, metrics, threads,
-                                          deadlines);
+PserverServices MakePserverServices(PserverServiceOptions options, DurableShard& durable,
+                                    TensorCalls& calls, CallMetrics& metrics,
+                                    PserverThreads threads, Deadlines& deadlines) {
+  auto handlers = std::make_unique<PserverService>(std::move(options), durable, calls, metrics,
+                                                   threads, deadlines);
+  PserverServices services;
+  services.v1 = MakePserverServiceV1(*handlers);
+  services.unversioned = std::move(handlers);
+  return services;
 }
 
 }  // namespace tandem::pserver

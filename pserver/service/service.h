@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/runner.h"
 #include "common/shm_rpc/handshake.h"
@@ -44,10 +45,17 @@ struct PserverThreads {
   Runner& others;
 };
 
-// All arguments must outlive the service; the service must outlive its server.
-std::unique_ptr<grpc::Service> MakePserverService(PserverServiceOptions options,
-                                                  DurableShard& durable, TensorCalls& calls,
-                                                  CallMetrics& metrics, PserverThreads threads,
-                                                  Deadlines& deadlines);
+// The same calls under two names. `v1` forwards to `unversioned`.
+struct PserverServices {
+  std::unique_ptr<grpc::Service> unversioned;  // tandem.ParameterServer
+  std::unique_ptr<grpc::Service> v1;           // tandem.pserver.v1.ParameterServer
+
+  std::vector<grpc::Service*> All() const { return {unversioned.get(), v1.get()}; }
+};
+
+// All arguments must outlive the services; the services must outlive their server.
+PserverServices MakePserverServices(PserverServiceOptions options, DurableShard& durable,
+                                    TensorCalls& calls, CallMetrics& metrics,
+                                    PserverThreads threads, Deadlines& deadlines);
 
 }  // namespace tandem::pserver

@@ -671,6 +671,7 @@ ShardInfo Shard::Info() const {
   info.initialised = state_.initialised();
   info.config = state_.config;
   info.version = state_.version;
+  info.repeated_pushes = static_cast<uint64_t>(counters_.duplicates.Value());
   for (size_t i = 0; i < state_.config.tables.size() && info.configured; ++i) {
     info.tables.push_back(state_.params->tables().table(static_cast<int>(i)).Info());
   }

@@ -25,8 +25,9 @@ ShardCounters::ShardCounters(Metrics& m)
                            "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
       lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
                                "Pushes whose values were gone with their trainer and the server")),
-      missing_pushes(m.GetGauge("tandem_pserver_owed_pushes",
-                                "Pushes whose values a server that was started again waits for")),
+      missing_pushes(
+          m.GetGauge({"tandem_pserver_pushes_awaiting_replay", "tandem_pserver_owed_pushes"},
+                     "Pushes whose values a server that was started again waits for")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", WaitBounds())),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -36,7 +37,7 @@ ShardCounters::ShardCounters(Metrics& m)
       staleness(m.GetHistogram("tandem_pserver_staleness_updates",
                                "Updates between a trainer's last pull and its push",
                                StalenessBounds())),
-      hold(m.GetHistogram("tandem_pserver_hold_seconds",
+      hold(m.GetHistogram({"tandem_pserver_push_pause_seconds", "tandem_pserver_hold_seconds"},
                           "Time without new pushes, for a cut over all servers", WaitBounds())) {}
 
 }  // namespace tandem::pserver

@@ -26,11 +26,12 @@ GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Stor
       clock_(clock),
       storage_(storage),
       write_seconds_(metrics.GetHistogram(
-          "tandem_pserver_log_write_seconds",
-          "Time to write, and where it was due to sync, a group of changes of the update log",
+          {"tandem_pserver_wal_write_seconds", "tandem_pserver_log_write_seconds"},
+          "Time to write a group of changes to the write-ahead log, and to sync it if that was due",
           {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10})),
       bytes_total_(
-          metrics.GetCounter("tandem_pserver_log_bytes_total", "Bytes written to the update log")),
+          metrics.GetCounter({"tandem_pserver_wal_bytes_total", "tandem_pserver_log_bytes_total"},
+                             "Bytes written to the write-ahead log")),
       again_(Time::max()),
       synced_(clock.Now()) {}
 

@@ -80,12 +80,12 @@ class Kubernetes(unittest.TestCase):
 
     def test_ports_agree(self):
         for m in self.manifests:
-            for workload, flags in ((m.pservers, ("listen", "admin_listen")),
-                                    (m.trainers, ("admin_listen",))):
+            for workload, flags in ((m.pservers, ("listen", "status_listen")),
+                                    (m.trainers, ("status_listen",))):
                 container = m.container(workload)
                 heard = {int(flag_of(container["args"], f).split(":")[1]) for f in flags}
                 named = {p["name"]: p["containerPort"] for p in container["ports"]}
-                admin = int(flag_of(container["args"], "admin_listen").split(":")[1])
+                admin = int(flag_of(container["args"], "status_listen").split(":")[1])
                 health = int(flag_of(container["args"], "health_listen").split(":")[1])
                 self.assertEqual(set(named.values()), heard | {health})
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

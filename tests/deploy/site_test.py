@@ -137,6 +137,33 @@ class Site(unittest.TestCase):
             self.assertEqual(len(re.findall(r"^### ", page, re.M)),
                              len(re.findall(r"^\s*rpc ", proto, re.M)), name)
 
+    def test_the_page_of_the_versioned_service_has_all_calls_and_codes(self):
+        page = read(os.path.join(DOCS, "reference", "grpc.md"))
+        proto = read(os.path.join(script.SOURCE, "proto", "pserver_v1.proto"))
+        calls = re.findall(r"^\s*rpc (\w+)", proto, re.M)
+        self.assertGreater(len(calls), 20)
+        self.assertEqual(re.findall(r"^\| (\w+) \| \[", page, re.M), calls)
+        codes = re.findall(r"^// ([A-Z_]+): ",
+                           read(os.path.join(script.SOURCE, "proto", "pserver.proto")), re.M)
+        self.assertGreater(len(codes), 6)
+        for code in codes:
+            self.assertRegex(page, rf"(?m)^\| {code} \| \w")
+
+    def test_pages_of_programs_are_those_of_their_help(self):
+        module = writer("commands")
+        for name in module.PROGRAMS:
+            page = read(os.path.join(DOCS, "reference", "commands", f"{name}.md"))
+            self.assertEqual(page, module.page(name, script.BIN),
+                             f"{name}.md is not current; run deploy/docs/commands.py build/bin")
+        self.assertEqual(
+            {f"{name}.md" for name in module.PROGRAMS},
+            set(os.listdir(os.path.join(DOCS, "reference", "commands"))))
+
+    def test_cpp_page_names_the_installed_headers(self):
+        page = read(os.path.join(DOCS, "reference", "cpp.md"))
+        self.assertEqual(set(re.findall(r"^\| `([\w/.]+\.h)` ", page, re.M)),
+                         set(writer("cpp_reference").headers()))
+
     def test_python_reference_is_that_of_the_package(self):
         module, page = writer("references"), read(os.path.join(DOCS, "reference", "python.md"))
         self.assertEqual(page, module.python_page(),
@@ -145,6 +172,18 @@ class Site(unittest.TestCase):
         public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", package, re.S)[1])
         self.assertGreater(len(public), 5)
         self.assertEqual(set(re.findall(r"^## (\w+)$", page, re.M)), set(public))
+
+    def test_each_row_of_the_glossary_is_whole(self):
+        page = read(os.path.join(DOCS, "concepts", "glossary.md")).partition("## Former names")[0]
+        rows = [line.strip("|").split(" | ") for line in page.splitlines()
+                if line.startswith("| ") and not line.startswith("| word ")]
+        self.assertGreater(len(rows), 110)
+        words = [row[0].strip() for row in rows]
+        self.assertEqual(len(words), len(set(words)), "a word has two rows")
+        for row in rows:
+            self.assertEqual(len(row), 4, row)
+            self.assertTrue(row[0].strip() and row[1].strip(), row)
+            self.assertIn("`", row[3], f"{row[0]}: where is it in the code?")
 
     def test_exit_codes_are_those_of_the_source(self):
         header = read(os.path.join(script.SOURCE, "common", "base", "status.h"))
@@ -198,6 +237,15 @@ class Site(unittest.TestCase):
             loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"', text)
             loaded += re.findall(r'<link[^>]*\srel="(?:stylesheet|icon|preload)"[^>]*>', text)
             self.assertEqual([name for name in loaded if "//" in name], [], page)
+        cpp = os.path.join(folder, "reference", "cpp")
+        if shutil.which("doxygen") is None:
+            self.assertFalse(os.path.exists(cpp))
+            self.skipTest("no doxygen (Debian's package doxygen): the C++ reference was not built")
+        client = read(glob.glob(os.path.join(cpp, "class*PsClient.html"))[0])
+        self.assertIn("Blocks until every trainer that has not completed has called Barrier",
+                      client)
+        self.assertIn('href="cpp/annotated.html"',
+                      read(os.path.join(folder, "reference", "cpp.html")))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// A global snapshot of all pservers while trainers push in a_sync mode: `tandem save --cut`,
-// `tandem restore --cut`. Every push adds 1 to a slot of its trainer on each server. In a
+// A global snapshot of all pservers while trainers push in a_sync mode: `tandem save --snapshot`,
+// `tandem restore --snapshot`. Every push adds 1 to a slot of its trainer on each server. In a
 // consistent state a trainer therefore has the same number on every server.
 #include <signal.h>
 
@@ -147,10 +147,10 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   std::vector<int64_t> before;
   for (int round = 0; round < 5 && !HasFailure(); ++round) {
     before = Acknowledged();
-    const auto taken = Answer({"save", "--cut", "-o", "json"});
+    const auto taken = Answer({"save", "--snapshot", "-o", "json"});
     ASSERT_EQ(taken["pservers"].size(), static_cast<size_t>(kServers));
-    EXPECT_GT(taken["cut"].get<uint64_t>(), number);
-    number = taken["cut"].get<uint64_t>();
+    EXPECT_GT(taken["snapshot"].get<uint64_t>(), number);
+    number = taken["snapshot"].get<uint64_t>();
     held = std::max(held, taken["held_seconds_max"].get<double>());
     GoOn();
   }
@@ -162,27 +162,27 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   StartServer(1);
   GoOn();
   End();
-  const auto unknown = Tandem({"restore", "--cut=" + std::to_string(number + 1)});
+  const auto unknown = Tandem({"restore", "--snapshot=" + std::to_string(number + 1)});
   EXPECT_NE(unknown->Wait(60), 0);
   EXPECT_THAT(unknown->Output(), HasSubstr("there is no cut " + std::to_string(number + 1)));
   EXPECT_THAT(unknown->Output(), HasSubstr(std::to_string(number - 1)));
-  const auto back = Answer({"restore", "--cut", "-o", "json"});
-  EXPECT_EQ(back["cut"].get<uint64_t>(), number);
+  const auto back = Answer({"restore", "--snapshot", "-o", "json"});
+  EXPECT_EQ(back["snapshot"].get<uint64_t>(), number);
   ExpectOneState(before);
   // The previous snapshot is there too.
   const auto list = Tandem({"restore", "--list"});
   EXPECT_EQ(list->Wait(60), 0) << list->Output();
   EXPECT_THAT(list->Output(), HasSubstr("version"));
-  const auto older = Answer({"restore", "--cut=" + std::to_string(number - 1), "-o", "json"});
-  EXPECT_EQ(older["cut"].get<uint64_t>(), number - 1);
+  const auto older = Answer({"restore", "--snapshot=" + std::to_string(number - 1), "-o", "json"});
+  EXPECT_EQ(older["snapshot"].get<uint64_t>(), number - 1);
 }
 
 TEST_F(CutTest, ServersAndCommandMayBeKilledMeanwhile) {
   Begin();
-  Answer({"save", "--cut", "-o", "json"});
+  Answer({"save", "--snapshot", "-o", "json"});
   const std::vector<int64_t> least(kTrainers, 1);
   for (int round = 0; round < 6 && !HasFailure(); ++round) {
-    const auto command = Tandem({"save", "--cut"});
+    const auto command = Tandem({"save", "--snapshot"});
     std::this_thread::sleep_for(std::chrono::milliseconds(20 * round));
     if (round % 2 == 0) command->Signal(SIGKILL);
     const int victim = round % kServers;
@@ -193,20 +193,20 @@ TEST_F(CutTest, ServersAndCommandMayBeKilledMeanwhile) {
     GoOn();
   }
   End();
-  const auto back = Tandem({"restore", "--cut"});
+  const auto back = Tandem({"restore", "--snapshot"});
   EXPECT_EQ(back->Wait(120), 0) << back->Output();
   ExpectOneState(least);
 }
 
 TEST_F(CutTest, WhatThereIsNotIsSaid) {
   StartServers();
-  const auto none = Tandem({"restore", "--cut"});
+  const auto none = Tandem({"restore", "--snapshot"});
   EXPECT_NE(none->Wait(60), 0);
   EXPECT_THAT(none->Output(), HasSubstr("there is no cut that all 3 servers have"));
-  const auto early = Tandem({"save", "--cut"});
+  const auto early = Tandem({"save", "--snapshot"});
   EXPECT_NE(early->Wait(60), 0);
   EXPECT_THAT(early->Output(), HasSubstr("the first values are not there"));
-  const auto both = Tandem({"save", "--cut", "--mode=delta"});
+  const auto both = Tandem({"save", "--snapshot", "--mode=delta"});
   EXPECT_NE(both->Wait(60), 0);
   EXPECT_THAT(both->Output(), HasSubstr("it has no --mode"));
 }

@@ -223,7 +223,7 @@ TEST_F(ElasticRanksTest, AnotherRankLeads) {
   const JobRun quiet = RunJob("quiet", Launch("2"), args);
   Args all = args;
   all.push_back("--checkpoint.dir=" + Path("checkpoints"));
-  all.push_back("--event_dir=" + Path("events"));
+  all.push_back("--tensorboard_dir=" + Path("events"));
   const auto job = StartJob("killed", Launch("1:2"), all);
   KillAt(*job, 300, 0);
   EXPECT_EQ(job->Wait(), 0) << job->Output();

@@ -70,7 +70,7 @@ class Server:
         self.secret.touch(mode=0o600)
         self.secret.write_text(secrets.token_hex(32) + "\n", encoding="ascii")
         command = [str(BIN / "tandem-pserver"), "--listen=127.0.0.1:0", "--job=mine",
-                   "--trainers=1", "--admin_listen=127.0.0.1:0",
+                   "--trainers=1", "--status_listen=127.0.0.1:0",
                    f"--audit_log={folder}/audit.jsonl"]
         if tls:
             for words in (["init", "pki"], ["issue", "pki", "--job=mine", "--role=pserver",

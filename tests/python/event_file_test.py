@@ -137,7 +137,7 @@ class EventFile(unittest.TestCase):
             file.write(JOB)
         cls.lines = [json.loads(line) for line in
                      cls.run_program("tandem-trainer", "--job_file=job.pbtxt",
-                                     "--log_format=json", "--event_dir=run/one").splitlines()
+                                     "--log_format=json", "--tensorboard_dir=run/one").splitlines()
                      if line.startswith("{")]
         cls.run_program("tandem", "export", "checkpoints", "model.npz")
         cls.paths = glob.glob(os.path.join(cls.folder, "run", "one", "*tfevents*"))
@@ -218,7 +218,7 @@ class EventFile(unittest.TestCase):
 
     def test_one_rank_writes(self):
         self.run_program("tandemrun", "--mode=collective", "--nproc=2", "--log_dir=log",
-                         "job.pbtxt", "--", "--event_dir=run/two", "--steps_max=5",
+                         "job.pbtxt", "--", "--tensorboard_dir=run/two", "--steps_max=5",
                          "--checkpoint.dir=")
         self.assertEqual(len(os.listdir(os.path.join(self.folder, "run", "two"))), 1)
 

@@ -62,10 +62,10 @@ class Faults(Test):
         params = first_values()
         client.init_or_fetch(params)
         client.push_pull(0, 1.0, gradients(0, 0), params)
-        self.assertIn("new pushes were held for", self.tandem(servers, "save", "--cut"))
+        self.assertIn("new pushes were held for", self.tandem(servers, "save", "--snapshot"))
         then = {name: value.copy() for name, value in params.items()}
         client.push_pull(1, 1.0, gradients(0, 1), params)
-        self.assertIn("on 2 pservers", self.tandem(servers, "restore", "--cut"))
+        self.assertIn("on 2 pservers", self.tandem(servers, "restore", "--snapshot"))
         client.pull(params)
         self.assert_same(params, then)
 

@@ -152,11 +152,12 @@ std::vector<ErrorCode> ServerStateErrors() {
 // Errors of client calls and their replies.
 std::vector<ErrorCode> ServerCallErrors() {
   return {
-      {4020, "a cut that is not there, or whose number is used",
-       "cuts over all servers have ascending numbers, and the servers know which there are",
-       "a number of another job, or of a cut that newer ones replaced; a program that numbers cuts "
-       "by itself",
-       "tandem restore --list shows the cuts; tandem save --cut asks the servers for the number",
+      {4020, "a global snapshot that is not there, or whose number is used",
+       "global snapshots have ascending numbers, and the servers know which there are",
+       "a number of another job, or of a snapshot that newer ones replaced; a program that numbers "
+       "snapshots by itself",
+       "tandem restore --list shows the snapshots; tandem save --snapshot asks the servers for the "
+       "number",
        "there is no cut 7 that all 3 servers have; they have 4, 5 [TD4020]; hint: tandem restore "
        "--list shows their versions"},
       {4021, "tables that cannot go on in another mode",

@@ -221,7 +221,7 @@ std::vector<ErrorCode> RunningErrors() {
       {7005, "the job has no status pages", "what is asked for comes from the trainers' pages",
        "the job was started without --status_port", "tandemrun --status_port=8000",
        "the trainers of this job have no status pages [TD7005]; hint: start it with tandemrun "
-       "--status_port=8000, or give --pages=HOST:PORT"},
+       "--status_port=8000, or give --status_pages=HOST:PORT"},
       {7006, "the job does not end", "it was told to stop, and goes on longer than was waited for",
        "a step or a checkpoint that takes long; a process that hangs",
        "tandem events LOG_DIR; wait longer (--wait_s), or kill it as the hint says",
@@ -244,7 +244,8 @@ std::vector<ErrorCode> RunningErrors() {
       {7010, "no status page answers there", "something listens, and it is no process of the job",
        "another port; a job that ended, and whose port another program has",
        "tandemrun --status_port=PORT says which pages there are",
-       "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --pages takes "
+       "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --status_pages "
+       "takes "
        "the "
        "addresses that tandemrun --status_port gives"},
   };

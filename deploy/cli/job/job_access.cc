@@ -135,7 +135,8 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
   std::vector<FlagSpec> flags = {
       {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
-      {"pages", "", "LIST", "host:port of the trainers' status pages, in the order of their ranks"},
+      {"status_pages", "pages", "LIST",
+       "host:port of the trainers' status pages, in the order of their ranks"},
       {"job", "", "NAME", "the job's name, where servers have a secret"},
       {"secret_file", "", "FILE",
        "the job's secret (default: that of the log folder; with "
@@ -155,12 +156,13 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
   TD_RETURN_IF_ERROR(TakesAtMost(1, args));
   TD_ASSIGN_OR_RETURN(const int timeout, args.GetInt("timeout_s", 5, 1, 3600));
   access.timeout = std::chrono::seconds(timeout);
-  if (args.Has("pservers") || args.Has("pages")) {
+  if (args.Has("pservers") || args.Has("status_pages")) {
     if (!args.positional.empty()) {
-      return InvalidArgument("a log folder, or --pservers and --pages, but not both [TD1005]");
+      return InvalidArgument(
+          "a log folder, or --pservers and --status_pages, but not both [TD1005]");
     }
     TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
-    TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--pages", args.Get("pages")));
+    TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--status_pages", args.Get("status_pages")));
     for (const auto& page : pages) {
       access.pages.push_back({"trainer", static_cast<int>(access.pages.size()), page});
     }
@@ -286,7 +288,8 @@ StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout) {
     }
   } catch (const json::exception& error) {
     return DataLoss(
-        "%s: this is no status page of Tandem: %s [TD7010]; hint: --pages takes the addresses that "
+        "%s: this is no status page of Tandem: %s [TD7010]; hint: --status_pages takes the "
+        "addresses that "
         "tandemrun --status_port gives",
         ToString(address), error.what());
   }

@@ -49,8 +49,8 @@ struct JobAccess {
   Duration timeout = std::chrono::seconds(5);  // for one reply
 };
 
-// --pservers, --pages, --job, --secret_file, --tls_dir, --timeout_s, --output, and a command's own
-// flags in `more`.
+// --pservers, --status_pages, --job, --secret_file, --tls_dir, --timeout_s, --output, and a
+// command's own flags in `more`.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
 // Finds the job from flags, or from the only positional argument, a log directory of tandemrun.
 // Without both it uses log-* in the working directory, if there is only one. With TLS the

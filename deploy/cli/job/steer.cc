@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/job/cut.h"
+#include "deploy/cli/job/global_snapshot.h"
 #include "deploy/cli/job/job_access.h"
 #include "deploy/cli/job/rebalance.h"
 #include "proto/pserver.pb.h"
@@ -62,11 +62,11 @@ struct Checkpoints {
 };
 
 Status Save(const ParsedArgs& args) {
-  if (args.Has("cut") && args.Has("mode")) {
+  if (args.Has("snapshot") && args.Has("mode")) {
     return InvalidArgument(
-        "--cut writes whole states beside the checkpoints: it has no --mode [TD1005]");
+        "--snapshot writes whole states beside the checkpoints: it has no --mode [TD1005]");
   }
-  if (args.Has("cut")) return SaveCut(args);
+  if (args.Has("snapshot")) return SaveGlobalSnapshot(args);
   const std::string mode = args.Get("mode", "full");
   if (mode != "full" && mode != "base" && mode != "delta") {
     return InvalidArgument("--mode=%s: expected full, base (the same) or delta [TD1006]", mode);
@@ -112,13 +112,13 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
 }
 
 Status Restore(const ParsedArgs& args) {
-  if (args.Has("cut") && args.Has("list")) {
+  if (args.Has("snapshot") && args.Has("list")) {
     return InvalidArgument(
-        "--list shows cuts, and --cut goes back to one [TD1005]; hint: one of "
-        "the two");
+        "--list shows snapshots, and --snapshot goes back to one [TD1005]; hint: give one of the "
+        "two");
   }
-  if (args.Has("list")) return ListCuts(args);
-  if (args.Has("cut")) return RestoreCut(args);
+  if (args.Has("list")) return ListGlobalSnapshots(args);
+  if (args.Has("snapshot")) return RestoreGlobalSnapshot(args);
   TD_RETURN_IF_ERROR(CheckAllCanGoBack(args));
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
@@ -213,10 +213,11 @@ int RunSave(const Args& args) {
       "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir.\n"
       "A delta holds of tables the rows that changed since the last full checkpoint (its "
       "base),\nand takes the place of an older delta; tandem restore reads both.\n"
-      "In a_sync modes each server's checkpoint is of a moment of its own. A cut is one state of\n"
-      "all servers: of each push that was acknowledged it has all or nothing.\n",
+      "In a_sync modes each server writes its checkpoint at another moment. A global snapshot is "
+      "one\n"
+      "state of all servers: each acknowledged push is on all of its servers or on none.\n",
       AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"},
-                   {"cut", "", "", "one state of all servers, beside their checkpoints"}}),
+                   {"snapshot", "cut", "", "write a global snapshot, beside the checkpoints"}}),
       args, Save);
 }
 
@@ -226,9 +227,10 @@ int RunRestore(const Args& args) {
       "tandem restore [LOG_FOLDER]: pservers go back to the checkpoints that they wrote "
       "last.\nIn sync mode trainers that go on are refused: their step is not the servers' any "
       "more.\n",
-      AccessFlags({{"cut", "", "[=N]",
-                    "to cut N (save --cut); without N to the newest that all of them have"},
-                   {"list", "", "", "show the cuts that they have, and go back to none"}}),
+      AccessFlags(
+          {{"snapshot", "cut", "[=N]",
+            "to global snapshot N (save --snapshot); without N to the newest that all have"},
+           {"list", "", "", "show the snapshots that they have, and go back to none"}}),
       args, Restore);
 }
 
@@ -248,9 +250,10 @@ int RunDrain(const Args& args) {
 }
 
 int RunEvents(const Args& args) {
-  return RunBody("events",
-                 "tandem events LOG_FOLDER: what became of the processes of a job on this host\n",
-                 {kOutputFlag}, args, Events);
+  return RunBody(
+      "events",
+      "tandem events LOG_FOLDER: the starts, exits, restarts and losses of a job on this host\n",
+      {kOutputFlag}, args, Events);
 }
 
 }  // namespace tandem::deploy

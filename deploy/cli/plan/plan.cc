@@ -17,7 +17,7 @@ constexpr char kUsage[] =
     R"(tandem plan JOB --ranks=N            on this machine: a short probe fits a cost model, which predicts
                                      each way of reducing each bucket of gradients; then each is
                                      measured, with N threads as ranks
-tandem plan JOB --ranks=N --inter_alpha_us=20 --inter_gbps=100 ...
+tandem plan JOB --ranks=N --inter_latency_us=20 --inter_bandwidth_gbps=100 ...
                                      simulated: up to 4096 ranks over links of these figures
 )";
 
@@ -27,12 +27,15 @@ const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
       {"ranks", "", "N", "ranks of the job, 2 unless given; simulated: the most of them"},
       {"ranks_per_host", "", "G", "simulated: ranks of a host, 1 unless given"},
-      {"alpha_us", "", "US", "simulated: latency between ranks of a host"},
+      {"latency_us", "alpha_us", "US", "simulated: latency between ranks of a host"},
       {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s of a rank towards its host's other ranks"},
-      {"inter_alpha_us", "", "US", "simulated: latency between hosts"},
-      {"inter_gbps", "", "GBIT", "simulated: Gbit/s of a host, which its ranks share"},
-      {"message_us", "", "US", "simulated: what a rank needs for a message, 1 unless given"},
-      {"add_gbps", "", "GBIT", "simulated: at which a rank adds; measured here unless given"},
+      {"inter_latency_us", "inter_alpha_us", "US", "simulated: latency between hosts"},
+      {"inter_bandwidth_gbps", "inter_gbps", "GBIT",
+       "simulated: Gbit/s of a host, which its ranks share"},
+      {"message_overhead_us", "message_us", "US",
+       "simulated: what a rank needs for a message, 1 unless given"},
+      {"reduce_gbps", "add_gbps", "GBIT",
+       "simulated: at which a rank adds; measured here unless given"},
       {"compute_ms", "", "MS", "simulated: a step without communication; 0 unless given"},
       {"straggler", "", "RANK:FACTOR", "simulated: this rank is so many times as slow"},
       {"output", "o", "FORMAT", "text (default) or json, on stdout"},
@@ -95,27 +98,29 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   }
   if (layout.ranks_per_host > 1) {
     TD_ASSIGN_OR_RETURN(request.model.inside,
-                        WireOf(args, "alpha_us", "bandwidth_gbps", "ranks of a host"));
-  } else if (args.Has("alpha_us") || args.Has("bandwidth_gbps")) {
+                        WireOf(args, "latency_us", "bandwidth_gbps", "ranks of a host"));
+  } else if (args.Has("latency_us") || args.Has("bandwidth_gbps")) {
     return InvalidArgument(
-        "--alpha_us and --bandwidth_gbps are of the link between ranks of one host, and each rank "
-        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_alpha_us and "
-        "--inter_gbps");
+        "--latency_us and --bandwidth_gbps are of the link between ranks of one host, and each "
+        "rank "
+        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_latency_us and "
+        "--inter_bandwidth_gbps");
   }
   if (layout.ranks > layout.ranks_per_host) {
     TD_ASSIGN_OR_RETURN(request.model.between,
-                        WireOf(args, "inter_alpha_us", "inter_gbps", "hosts"));
-  } else if (args.Has("inter_alpha_us") || args.Has("inter_gbps")) {
+                        WireOf(args, "inter_latency_us", "inter_bandwidth_gbps", "hosts"));
+  } else if (args.Has("inter_latency_us") || args.Has("inter_bandwidth_gbps")) {
     return InvalidArgument(
-        "--inter_alpha_us and --inter_gbps are of the link between hosts, and all %d ranks are on "
-        "one [TD1005]; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
+        "--inter_latency_us and --inter_bandwidth_gbps are of the link between hosts, and all %d "
+        "ranks are on "
+        "one [TD1005]; hint: a smaller --ranks_per_host, or --latency_us and --bandwidth_gbps",
         layout.ranks);
   }
-  TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_us", 1, 0, 1e6));
-  TD_ASSIGN_OR_RETURN(const double add, args.GetDouble("add_gbps", 0, 1e-6, 1e6));
+  TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_overhead_us", 1, 0, 1e6));
+  TD_ASSIGN_OR_RETURN(const double add, args.GetDouble("reduce_gbps", 0, 1e-6, 1e6));
   TD_ASSIGN_OR_RETURN(const double compute, args.GetDouble("compute_ms", 0, 0, 1e7));
   request.model.thread.message = message * 1e-6;
-  request.model.thread.add_byte = args.Has("add_gbps") ? 8e-9 / add : collective::ProbeAdding();
+  request.model.thread.add_byte = args.Has("reduce_gbps") ? 8e-9 / add : collective::ProbeAdding();
   request.compute = compute * 1e-3;
   if (args.Has("straggler")) {
     TD_RETURN_IF_ERROR(ReadStraggler(args.Get("straggler"), &request));
@@ -144,7 +149,7 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
     return InvalidArgument(
         "--ranks=%d: %d ranks at most are measured on one machine [TD1004]; hint: more are "
         "simulated, with "
-        "--inter_alpha_us and --inter_gbps",
+        "--inter_latency_us and --inter_bandwidth_gbps",
         ranks, kMeasuredRanksMax);
   }
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], ranks));

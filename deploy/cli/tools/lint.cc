@@ -96,7 +96,8 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
   }
   Json rows = Json::array();
   for (const MemoryRow& row : report.rows) {
-    rows.push_back({{"behind", row.point},
+    rows.push_back({{"after", row.point},
+                    {"behind", row.point},  // former name, until 0.2
                     {"operators", row.operators},
                     {"no_reuse", row.no_reuse},
                     {"peak", row.peak},
@@ -152,7 +153,7 @@ int RunLint(const Args& args) {
   };
   if (!ParseOrExplain("lint", kLintUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string type = parsed.Get("type");
-  if (type != "" && type != "job" && type != "strategy") {
+  if (!type.empty() && type != "job" && type != "strategy") {
     return Fail("lint", InvalidArgument("--type: expected job or strategy, got \"%s\" [TD1006]%s",
                                         type, HintText(type, {"job", "strategy"})));
   }

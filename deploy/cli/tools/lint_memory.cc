@@ -56,7 +56,7 @@ std::string MemoryText(const MemoryReport& report) {
   std::string text = absl::StrFormat(
       "# %s: bytes of the temporaries of a step of %d samples on one rank\n%-34s "
       "%9s %15s %15s %15s\n",
-      report.job, report.batch, "behind", "operators", "no reuse", "peak", "lower bound");
+      report.job, report.batch, "after", "operators", "no reuse", "peak", "lower bound");
   for (const MemoryRow& row : report.rows) {
     text += absl::StrFormat("%-34s %9d %15d %15d %15d\n", row.point, row.operators, row.no_reuse,
                             row.peak, row.lower_bound);

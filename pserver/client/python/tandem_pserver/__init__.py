@@ -18,8 +18,8 @@ defines the interface of the server. Trainers in C++ and in Python may share a j
 
 from .client import Client, ServerStatus, State
 from .errors import PserverError
-from .partition import Block, partition, row_buckets
+from .partition import Block, Slice, partition, row_buckets
 from .table import Table
 
-__all__ = ["Block", "Client", "PserverError", "ServerStatus", "State", "Table", "partition",
-           "row_buckets"]
+__all__ = ["Block", "Client", "PserverError", "ServerStatus", "Slice", "State", "Table",
+           "partition", "row_buckets"]

@@ -11,12 +11,15 @@ import numpy
 ROW_BUCKETS = 1024  # of a table (common/tables/row_buckets.h)
 
 
-class Block(NamedTuple):
+class Slice(NamedTuple):
     """Elements [offset, offset + numel) of a flattened variable."""
     variable: str
     offset: int
     numel: int
     server: int
+
+
+Block = Slice  # former name, until 0.2
 
 
 def _stable_hash(text):
@@ -74,7 +77,7 @@ def partition(variables, servers, slice_var_up=True, min_block_size=8192,
     else:
         raise ValueError(f'there is no dispatcher "{dispatcher}": round_robin, hash_name and '
                          "size_balanced there are")
-    return [Block(*piece, server) for piece, server in zip(pieces, owner)]
+    return [Slice(*piece, server) for piece, server in zip(pieces, owner)]
 
 
 def row_buckets(ids):

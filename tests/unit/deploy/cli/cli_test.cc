@@ -108,7 +108,7 @@ TEST_F(CliTest, AJobThatIsNotThereIsNamed) {
             kExitUsage);
   EXPECT_EQ(Tandem({"steps", "--pservers=127.0.0.1:1"}), kExitConfig);
   EXPECT_THAT(Err(), HasSubstr("--status_port"));
-  EXPECT_EQ(Tandem({"save", "--pages=127.0.0.1:1"}), kExitConfig);
+  EXPECT_EQ(Tandem({"save", "--status_pages=127.0.0.1:1"}), kExitConfig);
   Write("job.json", "{\"job\": 3}");
   EXPECT_EQ(Tandem({"drain", dir_}), kExitData);
   Write("job.json",

@@ -34,9 +34,10 @@ class PlanTest : public LauncherTest {
   nlohmann::json Json() { return nlohmann::json::parse(Out(), nullptr, false); }
 };
 
-const std::vector<std::string> kLinks = {
-    "--ranks_per_host=2", "--alpha_us=5",   "--bandwidth_gbps=80", "--inter_alpha_us=1000",
-    "--inter_gbps=1",     "--message_us=0", "--add_gbps=1e6"};
+const std::vector<std::string> kLinks = {"--ranks_per_host=2",       "--latency_us=5",
+                                         "--bandwidth_gbps=80",      "--inter_latency_us=1000",
+                                         "--inter_bandwidth_gbps=1", "--message_overhead_us=0",
+                                         "--reduce_gbps=1e6"};
 
 std::vector<std::string> With(std::vector<std::string> args, const std::vector<std::string>& more) {
   args.insert(args.end(), more.begin(), more.end());
@@ -89,8 +90,8 @@ TEST_F(PlanTest, ComputingHidesWhatIsReducedMeanwhile) {
 }
 
 TEST_F(PlanTest, ThousandsOfRanks) {
-  ASSERT_EQ(Plan({Job("fuse_grad_size_in_MB: 32"), "--ranks=4096", "--inter_alpha_us=20",
-                  "--inter_gbps=100", "-o", "json"}),
+  ASSERT_EQ(Plan({Job("fuse_grad_size_in_MB: 32"), "--ranks=4096", "--inter_latency_us=20",
+                  "--inter_bandwidth_gbps=100", "-o", "json"}),
             0)
       << Err();
   const auto last = Json()["scales"].back();
@@ -146,17 +147,17 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(error({dir_ + "/none"}), HasSubstr("none"));
   EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: more are simulated"));
   EXPECT_THAT(error({job, "--ranks=1"}), HasSubstr("from 2 to 4096"));
-  EXPECT_THAT(error({job, "--inter_gbps=1"}), HasSubstr("--inter_alpha_us is missing"));
-  EXPECT_THAT(
-      error({job, "--ranks=4", "--ranks_per_host=2", "--inter_gbps=1", "--inter_alpha_us=1"}),
-      HasSubstr("--alpha_us is missing"));
-  EXPECT_THAT(error({job, "--alpha_us=1", "--inter_gbps=1", "--inter_alpha_us=1"}),
+  EXPECT_THAT(error({job, "--inter_bandwidth_gbps=1"}), HasSubstr("--inter_latency_us is missing"));
+  EXPECT_THAT(error({job, "--ranks=4", "--ranks_per_host=2", "--inter_bandwidth_gbps=1",
+                     "--inter_latency_us=1"}),
+              HasSubstr("--latency_us is missing"));
+  EXPECT_THAT(error({job, "--latency_us=1", "--inter_bandwidth_gbps=1", "--inter_latency_us=1"}),
               HasSubstr("hint: --ranks_per_host=N"));
-  EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--alpha_us=1", "--bandwidth_gbps=1",
-                     "--inter_gbps=1"}),
+  EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--latency_us=1", "--bandwidth_gbps=1",
+                     "--inter_bandwidth_gbps=1"}),
               HasSubstr("all 2 ranks are on one [TD1005] (INVALID_ARGUMENT)\nhint"));
-  EXPECT_THAT(error({job, "--inter_alpha_us=1", "--inter_gbps=0"}),
-              HasSubstr("--inter_gbps: expected a number from 1e-06"));
+  EXPECT_THAT(error({job, "--inter_latency_us=1", "--inter_bandwidth_gbps=0"}),
+              HasSubstr("--inter_bandwidth_gbps: expected a number from 1e-06"));
   EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("no multiple of"));
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=4:2"}, kLinks)),
               HasSubstr("there is no rank 4 of 4"));
@@ -165,7 +166,8 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1:0.5"}, kLinks)),
               HasSubstr("factor from 1"));
   EXPECT_THAT(error({job, "-o", "yaml"}), HasSubstr("expected text or json"));
-  EXPECT_EQ(Plan({job, "--inter_alpha_us=1", "--inter_gbps=1", "--svg=/none/p.svg"}), kExitUsage);
+  EXPECT_EQ(Plan({job, "--inter_latency_us=1", "--inter_bandwidth_gbps=1", "--svg=/none/p.svg"}),
+            kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("/none/p.svg: cannot be created (No such file or directory)"));
 }
 

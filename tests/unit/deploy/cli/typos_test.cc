@@ -82,7 +82,7 @@ constexpr Typo kLines[] = {
     {"tandem-pserver --durablity=logged", "durability"},
     {"tandem-pserver --durability=loged --data_dir=d", "logged"},
     {"tandem-pserver --wal_sync=allways", "always"},
-    {"tandem-pserver --admin=127.0.0.1:0", "admin_listen"},
+    {"tandem-pserver --admin=127.0.0.1:0", "status_listen"},
     {"tandem-trainer --job_fiel=good.pbtxt", "job_file"},
     {"tandem-trainer --job_file=good.pbtxt --check --result_jsn=x", "result_json"},
     {"tandem-trainer --job_file=good.pbtxt --check --log-formt=plain", "log_format"},

@@ -399,7 +399,7 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
   EXPECT_EQ(plan->processes[0].role, deploy::Role::kPserver);
   EXPECT_EQ(plan->processes[0].status_page, "http://127.0.0.1:8002/");
   EXPECT_EQ(plan->processes[1].status_page, "http://127.0.0.1:8000/");
-  EXPECT_EQ(plan->processes[2].argv.back(), "--admin_listen=127.0.0.1:8001");
+  EXPECT_EQ(plan->processes[2].argv.back(), "--status_listen=127.0.0.1:8001");
   EXPECT_THAT(deploy::Describe(*plan), HasSubstr("status  http://127.0.0.1:8001/\n"));
   EXPECT_THAT(
       std::string(

@@ -100,8 +100,8 @@ TEST_F(PserverMetricsTest, LogAndCheckpoints) {
   EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // the initial values
   EXPECT_EQ(ValueOf(metrics_, "tandem_pserver_checkpoint_seconds_count"), 1);
   ASSERT_TRUE(PushAndWait(*client, 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
-  EXPECT_GE(ValueOf(metrics_, "tandem_pserver_log_write_seconds_count"), 1);
-  EXPECT_GT(ValueOf(metrics_, "tandem_pserver_log_bytes_total"), 4 * (37 * 11 + 11 + 11 * 5));
+  EXPECT_GE(ValueOf(metrics_, "tandem_pserver_wal_write_seconds_count"), 1);
+  EXPECT_GT(ValueOf(metrics_, "tandem_pserver_wal_bytes_total"), 4 * (37 * 11 + 11 + 11 * 5));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
        {"tandem_steps_total 10\n", "tandem_samples_total 640\n",
         "tandem_data_wait_seconds_total 15\n", "tandem_ranks 2\n", "tandem_step 20\n",
         "tandem_loss 81\n", "tandem_eval_metric 0.9\n", "tandem_checkpoint_step 20\n",
-        "tandem_reader_batches_ready 3\n", "tandem_steps_wanted 100\n",
+        "tandem_reader_batches_ready 3\n", "tandem_steps_target 100\n", "tandem_steps_wanted 100\n",
         "tandem_step_seconds_count 10\n", "tandem_comm_seconds_total 4\n",
         "tandem_comm_exposed_seconds_total 1\n"}) {
     EXPECT_THAT(text, HasSubstr(line));

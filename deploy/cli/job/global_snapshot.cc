@@ -1,4 +1,4 @@
-#include "deploy/cli/job/cut.h"
+#include "deploy/cli/job/global_snapshot.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -28,7 +28,9 @@ void Print(const ps::CutReport& report, bool as_json) {
     std::printf("pserver %d (%s): version %llu\n", s.server, s.address.c_str(),
                 static_cast<unsigned long long>(s.version));
   }
-  const Json all = {{"cut", report.cut},
+  const Json all = {{"snapshot", report.cut},
+                    {"cut", report.cut},  // former name, until 0.2
+
                     {"held_seconds_max", Seconds(report.held())},
                     {"pservers", std::move(servers)}};
   if (as_json) std::puts(all.dump(2).c_str());
@@ -60,64 +62,68 @@ void Note(const JobAccess& access, const char* event, const std::string& text) {
 
 }  // namespace
 
-Status SaveCut(const ParsedArgs& args) {
+Status SaveGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  const StatusOr<ps::CutReport> report = cutter.Take();
+  ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
+  const StatusOr<ps::CutReport> report = coordinator.Take();
   if (!report.ok()) {
-    Note(access, "no cut", ToString(report.status()));
-    return Annotate(report.status(), "no cut");
+    Note(access, "no snapshot", ToString(report.status()));
+    return Annotate(report.status(), "no snapshot");
   }
   const std::string said = absl::StrFormat(
-      "cut %d (%s) over %d pservers; new pushes were held for %.1f ms", report->cut,
+      "snapshot %d (%s) over %d pservers; new pushes were held for %.1f ms", report->cut,
       VersionsOf(report->servers), report->servers.size(), Seconds(report->held()) * 1e3);
-  Note(access, "cut", said);
+  Note(access, "snapshot", said);
   Print(*report, as_json);
   if (!as_json) std::printf("%s\n", said.c_str());
   return OkStatus();
 }
 
-Status RestoreCut(const ParsedArgs& args) {
+Status RestoreGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   uint64_t number = 0;  // 0: the newest
-  const std::string asked = args.Get("cut");
+  const std::string asked = args.Get("snapshot");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(
-        "--cut=%s: expected the number of a cut [TD1004]; hint: tandem restore "
-        "--list shows those that there are",
+        "--snapshot=%s: expected the number of a global snapshot [TD1004]; hint: tandem restore "
+        "--list shows the numbers",
         asked);
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Restore(number));
-  const std::string said = absl::StrFormat("went back to cut %d (%s) on %d pservers", report.cut,
-                                           VersionsOf(report.servers), report.servers.size());
+  ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const ps::CutReport report, coordinator.Restore(number));
+  const std::string said =
+      absl::StrFormat("went back to snapshot %d (%s) on %d pservers", report.cut,
+                      VersionsOf(report.servers), report.servers.size());
   Note(access, "restored", said);
   Print(report, as_json);
   if (!as_json) std::printf("%s\n", said.c_str());
   return OkStatus();
 }
 
-Status ListCuts(const ParsedArgs& args) {
+Status ListGlobalSnapshots(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const std::vector<ps::FoundCut> found, cutter.Find());
+  ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::FoundCut> found, coordinator.Find());
   Json all = Json::array();
-  std::vector<std::vector<std::string>> rows = {{"CUT", "VERSION", "PSERVERS", ""}};
-  for (const ps::FoundCut& cut : found) {
+  std::vector<std::vector<std::string>> rows = {{"SNAPSHOT", "VERSION", "PSERVERS", ""}};
+  for (const ps::FoundCut& one : found) {
     std::vector<int> servers;
-    for (const ps::ServerCut& s : cut.servers) servers.push_back(s.server);
+    for (const ps::ServerCut& s : one.servers) servers.push_back(s.server);
     std::vector<uint64_t> versions;
-    for (const ps::ServerCut& s : cut.servers) versions.push_back(s.version);
-    all.push_back(
-        {{"cut", cut.cut}, {"whole", cut.whole}, {"pservers", servers}, {"versions", versions}});
-    rows.push_back({std::to_string(cut.cut), VersionsOf(cut.servers), absl::StrJoin(servers, " "),
-                    cut.whole ? "" : "not on all pservers: no state to go back to"});
+    for (const ps::ServerCut& s : one.servers) versions.push_back(s.version);
+    all.push_back({{"snapshot", one.cut},
+                   {"cut", one.cut},  // former name, until 0.2
+                   {"whole", one.whole},
+                   {"pservers", servers},
+                   {"versions", versions}});
+    rows.push_back({std::to_string(one.cut), VersionsOf(one.servers), absl::StrJoin(servers, " "),
+                    one.whole ? "" : "not on all pservers: no state to go back to"});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
   return OkStatus();

@@ -1,0 +1,38 @@
+// The handlers of all calls of a pserver as one class with a virtual method per call
+// (proto/pserver.proto). service.cc implements it; service_v1.cc forwards to it. Includes gRPC: for
+// .cc files only.
+#pragma once
+
+#include "proto/pserver.grpc.pb.h"
+
+namespace tandem::pserver {
+namespace handlers {
+
+using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
+    ParameterServer::WithCallbackMethod_FreezeBuckets<
+        ParameterServer::WithCallbackMethod_OfferBuckets<
+            ParameterServer::WithCallbackMethod_ReleaseBuckets<
+                ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
+using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
+    ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
+// Push and Pull carry tensors and use a hand-written codec; the other calls use protobuf.
+using Plain = ParameterServer::WithCallbackMethod_Configure<
+    ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
+        ParameterServer::WithCallbackMethod_Barrier<ParameterServer::WithCallbackMethod_Complete<
+            ParameterServer::WithCallbackMethod_GetStatus<
+                ParameterServer::WithCallbackMethod_SaveCheckpoint<
+                    ParameterServer::WithCallbackMethod_RestoreCheckpoint<
+                        ParameterServer::WithCallbackMethod_PullState<
+                            ParameterServer::WithCallbackMethod_PullTable<
+                                ParameterServer::WithCallbackMethod_OpenLane<
+                                    ParameterServer::WithCallbackMethod_OpenSession<
+                                        Cuts>>>>>>>>>>>>;
+using Base =
+    ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
+
+}  // namespace handlers
+
+// Replies come from threads of the server (gRPC's callback interface).
+class PserverHandlers : public handlers::Base {};
+
+}  // namespace tandem::pserver

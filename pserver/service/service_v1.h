@@ -1,0 +1,24 @@
+// The service tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto): the calls of
+// tandem.ParameterServer with versioned names. Includes gRPC: for .cc files only.
+#pragma once
+
+#include <memory>
+
+#include "pserver/service/access.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace tandem::pserver {
+
+class PserverHandlers;
+
+// Returns a service that passes each call on to `handlers`, which must outlive it. The messages are
+// the same bytes.
+std::unique_ptr<grpc::Service> MakePserverServiceV1(PserverHandlers& handlers);
+
+// Returns the name of the call in tandem.pserver.v1.ParameterServer.
+const char* NameInV1(PserverCall call);
+
+}  // namespace tandem::pserver
