@@ -182,8 +182,8 @@ Status ToSlice(const RawTensor& t, CodedSlice& s) {
                       DTypeFromNumber(t.dtype > 1000 ? -1 : static_cast<int>(t.dtype)));
   TD_ASSIGN_OR_RETURN(s.desc.shape, ParseShape(t.dims));
   if (t.content.bytes != s.desc.bytes()) {
-    return InvalidArgument("content has %d bytes, %s needs %d", t.content.bytes, ToString(s.desc),
-                           s.desc.bytes());
+    return InvalidArgument("the content has %d bytes, but %s needs %d bytes", t.content.bytes,
+                           ToString(s.desc), s.desc.bytes());
   }
   s.content = t.content;
   s.crc32c = t.crc32c;
@@ -191,7 +191,8 @@ Status ToSlice(const RawTensor& t, CodedSlice& s) {
 }
 
 Status ReadSlice(WireReader& in, std::vector<CodedSlice>& slices) {
-  if (slices.size() >= kSlicesMax) return InvalidArgument("more than %d slices", kSlicesMax);
+  if (slices.size() >= kSlicesMax)
+    return InvalidArgument("the message has more than %d slices, which is the maximum", kSlicesMax);
   CodedSlice s;
   RawTensor tensor;
   const size_t entered = in.Enter();
@@ -212,7 +213,8 @@ Status ReadSlice(WireReader& in, std::vector<CodedSlice>& slices) {
     }
   }
   in.Leave(entered);
-  if (!in.ok()) return InvalidArgument("slice %d is cut off or malformed", slices.size());
+  if (!in.ok())
+    return InvalidArgument("slice %d of the message is truncated or malformed", slices.size());
   if (Status status = ToSlice(tensor, s); !status.ok()) {
     return Annotate(status, absl::StrFormat("slice %d (%s)", slices.size(), s.variable));
   }
@@ -407,14 +409,14 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
         in.Skip(tag);
     }
   }
-  if (!in.ok()) return InvalidArgument("these bytes are not a PushRequest (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PushRequest (proto/pserver.proto)");
   return push;
 }
 
 StatusOr<CodedPullReply> DecodePullReply(Fragments message) {
   WireReader in(message);
   StatusOr<CodedPullReply> reply = ReadPullReply(in);
-  if (!in.ok()) return InvalidArgument("these bytes are not a PullReply (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PullReply (proto/pserver.proto)");
   return reply;
 }
 
@@ -452,7 +454,7 @@ StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
         in.Skip(tag);
     }
   }
-  if (!in.ok()) return InvalidArgument("these bytes are not a PushReply (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PushReply (proto/pserver.proto)");
   return reply;
 }
 
@@ -473,8 +475,9 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
   if (!slice.crc32c) return OkStatus();
   const uint32_t sum = Crc32c(0, to, slice.content.bytes);
   if (sum == *slice.crc32c) return OkStatus();
-  return DataLoss("%s at element %d: CRC32C of the content is %08x, the message says %08x",
-                  slice.variable, slice.offset, sum, *slice.crc32c);
+  return DataLoss(
+      "%s at element %d is damaged: the CRC32C of the content is %08x, but the message says %08x",
+      slice.variable, slice.offset, sum, *slice.crc32c);
 }
 
 const void* ContentInPlace(Fragments message, const CodedSlice& slice) {

@@ -29,7 +29,8 @@ StatusOr<std::string> HttpGet(const rpc::Endpoint& server, const std::string& pa
   asio::ip::tcp::resolver resolver(context);
   const auto found =
       resolver.resolve(rpc::NumericLocalhost(server.host), std::to_string(server.port), error);
-  if (error) return Unavailable("%s: %s", at, error.message());
+  if (error)
+    return Unavailable("cannot reach the status page at %s: %s [TD7010]", at, error.message());
 
   http::request<http::empty_body> request(http::verb::get, path, kHttp11);
   request.set(http::field::host, at);
@@ -48,9 +49,11 @@ StatusOr<std::string> HttpGet(const rpc::Endpoint& server, const std::string& pa
     });
   });
   context.run();
-  if (error) return Unavailable("%s: %s", at, error.message());
+  if (error)
+    return Unavailable("cannot read the status page at %s: %s [TD7010]", at, error.message());
   if (parser.get().result() != http::status::ok) {
-    return FailedPrecondition("%s%s: HTTP status %d", at, path, parser.get().result_int());
+    return FailedPrecondition("the status page %s%s replied with HTTP status %d [TD7010]", at, path,
+                              parser.get().result_int());
   }
   return std::move(parser.get().body());
 }

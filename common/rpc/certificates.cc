@@ -73,7 +73,9 @@ StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
     ERR_clear_error();
     return InvalidArgument(
-        "the certificate's %s is no date [TD6029]; hint: tandem certs issue makes a new one", name);
+        "field %s of the certificate is not a valid date [TD6029]; hint: issue a new one with "
+        "tandem certs issue",
+        name);
   }
   return timegm(&parts);
 }
@@ -91,7 +93,7 @@ Status CheckHost(const std::string& host) {
                        return isalnum(c) != 0 || c == '.' || c == '-' || c == '*';
                      }));
   if (good) return OkStatus();
-  return InvalidArgument("host \"%s\": expected a DNS name or an IP address", host);
+  return InvalidArgument("host \"%s\" is neither a DNS name nor an IP address [TD1011]", host);
 }
 
 // The parts common to all certificates. `signer` null: self-signed.
@@ -138,7 +140,8 @@ struct Draft {
 
 Status CheckDays(int days) {
   if (days >= 1 && days <= 36500) return OkStatus();
-  return InvalidArgument("%d days; expected 1 to 36500", days);
+  return InvalidArgument("the certificate would be valid for %d days, expected 1 to 36500 [TD1004]",
+                         days);
 }
 
 }  // namespace
@@ -152,7 +155,8 @@ int64_t WallSeconds() {
 StatusOr<CertifiedKey> MakeAuthority(const std::string& name, int days) {
   TD_RETURN_IF_ERROR(CheckDays(days));
   if (name.empty() || name.size() > 64) {
-    return InvalidArgument("authority \"%s\": expected a name of 1 to 64 characters", name);
+    return InvalidArgument(
+        "the name \"%s\" of the authority is invalid, expected 1 to 64 characters [TD1011]", name);
   }
   Draft draft;
   const int64_t now = WallSeconds();
@@ -172,7 +176,11 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
     names.push_back((IsAddress(host) ? "IP:" : "DNS:") + host);
   }
   TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
-  if (!facts.authority) return InvalidArgument("%s is no authority", facts.subject);
+  if (!facts.authority)
+    return InvalidArgument(
+        "certificate %s is not an authority [TD6015]; hint: tandem certs init DIR makes an "
+        "authority",
+        facts.subject);
   TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority's certificate"));
   TD_RETURN_IF_ERROR(Annotate(CheckKey(authority.cert, authority.key), "the authority"));
   const CertPtr signer = FirstCert(authority.cert);
@@ -224,7 +232,7 @@ void ReadNames(X509* cert, CertificateFacts& facts) {
 
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   const CertPtr cert = FirstCert(pem);
-  if (cert == nullptr) return InvalidArgument("holds no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
@@ -253,12 +261,14 @@ std::string DateText(int64_t seconds) {
 
 Status CheckValidity(const CertificateFacts& facts, int64_t now) {
   if (now > facts.not_after) {
-    return Unauthenticated("expired on %s [TD6008]; hint: tandem certs issue makes a new one",
-                           DateText(facts.not_after));
+    return Unauthenticated(
+        "the certificate expired on %s [TD6008]; hint: issue a new one with tandem certs issue",
+        DateText(facts.not_after));
   }
   if (now < facts.not_before) {
     return Unauthenticated(
-        "is valid from %s on, and it is %s here [TD6008]; hint: is the clock right?",
+        "the certificate is valid from %s on, but the clock of this machine says %s [TD6008]; "
+        "hint: check the clock",
         DateText(facts.not_before), DateText(now));
   }
   return OkStatus();
@@ -266,25 +276,28 @@ Status CheckValidity(const CertificateFacts& facts, int64_t now) {
 
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("there is no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   const KeyPtr key = ReadKey(key_pem);
-  if (key == nullptr) return InvalidArgument("there is no key that can be read without a password");
+  if (key == nullptr)
+    return InvalidArgument("the file contains no private key without a password [TD6015]");
   const bool fits = X509_check_private_key(cert.get(), key.get()) == 1;
   ERR_clear_error();
-  return fits ? OkStatus() : InvalidArgument("the key belongs to another certificate");
+  return fits ? OkStatus()
+              : InvalidArgument("the private key does not belong to the certificate [TD6015]");
 }
 
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("there is no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   const BioPtr text = ReadOnlyBio(ca_pem);
   while (const CertPtr ca = NextCert(text.get())) {
     const bool signed_by = X509_verify(cert.get(), X509_get0_pubkey(ca.get())) == 1;
     ERR_clear_error();
     if (signed_by) return OkStatus();
   }
-  return Unauthenticated("signed by \"%s\", which is none of the authorities",
-                         NameText(X509_get_issuer_name(cert.get())));
+  return Unauthenticated(
+      "the certificate is signed by \"%s\", which is not one of the trusted authorities [TD6015]",
+      NameText(X509_get_issuer_name(cert.get())));
 }
 
 namespace {
@@ -340,8 +353,8 @@ Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {
       return AlreadyExists(
-          "%s is there already [TD2109]; a new authority would make every certificate of "
-          "this one worthless; hint: another folder",
+          "%s already exists [TD2109], and a new authority would invalidate all its certificates; "
+          "hint: choose another directory",
           path);
     }
   }

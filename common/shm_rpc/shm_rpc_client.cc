@@ -30,13 +30,13 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
   LaneHello hello;
   if (invitation.socket.empty() || invitation.socket.size() > kLaneSocketBytesMax ||
       invitation.ticket.size() != sizeof(hello.ticket)) {
-    return DataLoss("this is no invitation to a lane");
+    return DataLoss("the server's reply is not a shared-memory RPC ticket");
   }
   TD_ASSIGN_OR_RETURN(Fd socket, ConnectAbstract(invitation.socket));
-  if (!IsSameUser(socket.get())) return PermissionDenied("the server is another user's");
+  if (!IsSameUser(socket.get())) return PermissionDenied("the server belongs to another user");
   std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
   if (::send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-    return Unavailable("no lane: %s", ErrnoText(errno));
+    return Unavailable("cannot connect to the server's shared-memory socket: %s", ErrnoText(errno));
   }
   LaneWelcome welcome;
   TD_ASSIGN_OR_RETURN(
@@ -44,7 +44,8 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
       ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, deadline));
   if (welcome.magic != LaneHello::kMagic || welcome.version != LaneHello::kVersion ||
       welcome.lane_bytes <= kLaneControlBytes) {
-    return DataLoss("this is no welcome to a lane of version %d", LaneHello::kVersion);
+    return DataLoss("the server's welcome is not of version %d of the shared-memory RPC",
+                    LaneHello::kVersion);
   }
   using Others = SealedMemory::Others;
   TD_ASSIGN_OR_RETURN(auto lane,
@@ -66,7 +67,7 @@ ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> lan
       answers_(control().answers),
       calls_(control().calls) {}
 
-ShmRpcClient::~ShmRpcClient() { FailAll(Unavailable("the lane is closed")); }
+ShmRpcClient::~ShmRpcClient() { FailAll(Unavailable("the shared-memory connection is closed")); }
 
 bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
                         Reply reply) {
@@ -98,7 +99,7 @@ Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
     MutexLock lock(mu_);
     const auto it = pending_.find(entry.id);
     if (it == pending_.end() || it->second.memory == nullptr) {
-      return DataLoss("an answer to call %d, which is not under way", entry.id);
+      return DataLoss("the server replied to call %d, which is not pending", entry.id);
     }
     reply = std::exchange(it->second.reply, nullptr);
   }
@@ -135,7 +136,7 @@ void ShmRpcClient::ExpireCalls() {
       late.push_back(std::exchange(call.reply, nullptr));
     }
   }
-  for (const Reply& reply : late) reply(DeadlineExceeded("no answer in time"), {});
+  for (const Reply& reply : late) reply(DeadlineExceeded("the server did not reply in time"), {});
 }
 
 Status ShmRpcClient::Sleep() {
@@ -143,9 +144,10 @@ Status ShmRpcClient::Sleep() {
   const bool asleep = answers_.FallAsleep();
   const int ready = ::poll(fds, 2, asleep ? static_cast<int>(Millis(kTick)) : 0);
   answers_.WakeUp();
-  if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
+  if (ready < 0 && errno != EINTR)
+    return Internal("cannot wait for a reply of the server: %s", ErrnoText(errno));
   if (ready > 0 && fds[0].revents != 0 && !DrainBells(socket_.get())) {
-    return Unavailable("the server is gone");
+    return Unavailable("the server closed the shared-memory connection");
   }
   return OkStatus();
 }
@@ -181,7 +183,8 @@ void ShmRpcClient::FailAll(const Status& status) {
 
 Status ShmRpcClient::Run() {
   Status status = Serve();
-  FailAll(Unavailable("%s", status.ok() ? "the lane is closed" : std::string(status.message())));
+  FailAll(Unavailable("%s", status.ok() ? "the shared-memory connection is closed"
+                                        : std::string(status.message())));
   ::shutdown(socket_.get(), SHUT_RDWR);
   return status;
 }

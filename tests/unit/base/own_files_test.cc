@@ -100,9 +100,9 @@ TEST_F(OwnFiles, LinksAreFollowedWhereAUserNamesThem) {
   std::filesystem::create_symlink(folder, to_folder);
   EXPECT_TRUE(ReadOwnFile(to_file, 100, OwnRule::kSecret).ok()) << "as Kubernetes mounts secrets";
   EXPECT_TRUE(MakeOwnFolder(to_folder, OwnRule::kGroup).ok());
-  ExpectRefused(ReadOwnFile(to_file, 100, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(OpenOwnFolder(to_folder, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(MakeOwnFolder(to_folder, OwnRule::kUser), "is a link [TD2113]");
+  ExpectRefused(ReadOwnFile(to_file, 100, OwnRule::kUser), "is a link, expected a file [TD2113]");
+  ExpectRefused(OpenOwnFolder(to_folder, OwnRule::kUser), "is a link, expected a file [TD2113]");
+  ExpectRefused(MakeOwnFolder(to_folder, OwnRule::kUser), "is a link, expected a file [TD2113]");
   EXPECT_EQ(WriteOwnFile(to_file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
   std::filesystem::create_symlink(dir_ / "none", dir_ / "to_none");
