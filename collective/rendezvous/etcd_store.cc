@@ -82,7 +82,9 @@ EtcdStore::~EtcdStore() {
   const Status gone =
       Call<etcd::Lease::StubInterface>(*leases_, &etcd::Lease::StubInterface::LeaseRevoke, request,
                                        &response, SteadyNow() + kCallMax);
-  if (!gone.ok()) LOG(WARNING) << name() << " stays for " << FormatDuration(ttl_) << ": " << gone;
+  if (!gone.ok())
+    LOG(WARNING) << name() << ": the announcement of rank 0 remains for " << FormatDuration(ttl_)
+                 << ": " << gone;
 }
 
 template <typename Stub, typename Request, typename Response>
@@ -153,8 +155,10 @@ Status EtcdStore::Place(Time deadline) {
   placed_ = there == value_;  // the reply to an earlier attempt was lost
   if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
-  return AlreadyExists("the place of rank 0 in %s is taken%s", name(),
-                       other.ok() ? " by " + other->Who() : "");
+  return AlreadyExists(
+      "another process is already rank 0 in %s%s [TD3008]; hint: stop it, or use another "
+      "rendezvous",
+      name(), other.ok() ? " by " + other->Who() : "");
 }
 
 Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {
@@ -199,7 +203,8 @@ void EtcdStore::KeepAlive() {
       placed_ = false;
     }
     if (status.ok() && !placed_) status = Place(deadline);
-    if (!status.ok()) LOG(WARNING) << name() << " cannot be kept: " << status;
+    if (!status.ok())
+      LOG(WARNING) << name() << ": cannot renew the announcement of rank 0: " << status;
   }
 }
 
@@ -210,7 +215,8 @@ StatusOr<Meeting> EtcdStore::Find(Time deadline) {
   etcd::RangeResponse response;
   TD_RETURN_IF_ERROR(Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Range, request,
                                                    &response, deadline));
-  if (response.kvs_size() == 0) return NotFound("%s is not there yet", name());
+  if (response.kvs_size() == 0)
+    return NotFound("rank 0 has not announced its address in %s yet", name());
   const StatusOr<Announcement> announcement =
       ReadSignedText(response.kvs(0).value(), job_, secret_);
   if (!announcement.ok()) return Annotate(announcement.status(), name());
