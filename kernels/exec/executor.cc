@@ -107,8 +107,10 @@ Status Executor::RunPiece(Piece& piece) {
   if (piece.graph != nullptr) {
     ++launches_;
     const Status status = piece.graph->Launch();
-    return status.ok() ? status
-                       : Fail(piece.steps.front(), Annotate(status, "a graph that begins here"));
+    return status.ok()
+               ? status
+               : Fail(piece.steps.front(),
+                      Annotate(status, "cuda_graph: the graph that begins at this operator"));
   }
   for (PlanStep& step : piece.steps) {
     ++launches_;
@@ -131,7 +133,7 @@ void Executor::Record(Piece& piece) {
     return;
   }
   news_ +=
-      absl::StrFormat("cuda_graph: the %d kernels from op #%d on are launched one by one: %s\n",
+      absl::StrFormat("cuda_graph: the %d kernels from op #%d on are launched separately: %s\n",
                       piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
 }
 
@@ -145,7 +147,8 @@ void Executor::ReportCapturedGraphs() {
     launches += piece.graph->launches();
   }
   graphs_told_ = true;
-  if (graphs > 0) news_ += absl::StrFormat("cuda_graph: %d launches became %d\n", launches, graphs);
+  if (graphs > 0)
+    news_ += absl::StrFormat("cuda_graph: %d launches were reduced to %d\n", launches, graphs);
 }
 
 inline Status Executor::RunStep(PlanStep& step) {

@@ -12,10 +12,10 @@ namespace {
 
 Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in_count() != outputs.size()) {
-    return view.Error("as many outputs as inputs are needed");
+    return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one X is needed");
+    if (!view.has_in(i)) return view.Error("expected at least one input X");
     outputs[i] = view.in(i);
   }
   return OkStatus();
@@ -23,12 +23,13 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
 
 Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs) {
   const auto ranks = view.attr<int64_t>("ranks");
-  if (ranks < 1 || ranks > 65536) return view.Error(absl::StrFormat("ranks=%d", ranks));
+  if (ranks < 1 || ranks > 65536)
+    return view.Error(absl::StrFormat("ranks=%d, expected at least 1", ranks));
   if (view.in_count() != outputs.size()) {
-    return view.Error("as many outputs as inputs are needed");
+    return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one X is needed");
+    if (!view.has_in(i)) return view.Error("expected at least one input X");
     if (view.in(i).dtype != DType::kI32) return view.Error("X must be i32");
     TD_RETURN_IF_ERROR(NeedRank(view, i, "X", 1));
     const int64_t words = view.in(i).shape[0];
@@ -42,7 +43,7 @@ Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
+    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
     if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
   }
   outputs[0] = view.in(0);
@@ -52,10 +53,11 @@ Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
-  if (outputs.size() != view.in_count()) return view.Error("as many Index as Ids are needed");
+  if (outputs.size() != view.in_count())
+    return view.Error("the number of inputs Index must equal the number of inputs Ids");
   int64_t rows = view.attr<int64_t>("padding_idx") < 0 ? 0 : 1;
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
+    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
     if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
     rows += view.in(i).shape.numel();
     outputs[i] = view.in(i);
@@ -76,11 +78,12 @@ Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
 }
 
 Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.attr<int64_t>("peer") < 0) return view.Error("peer is no rank");
+  if (view.attr<int64_t>("peer") < 0) return view.Error("attribute peer is not a rank");
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("out_shape"));
-  if (!shape.ok()) return view.Error("out_shape: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("out_shape is invalid: " + std::string(shape.status().message()));
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
-  if (!dtype.ok()) return view.Error("dtype: " + std::string(dtype.status().message()));
+  if (!dtype.ok()) return view.Error("dtype is invalid: " + std::string(dtype.status().message()));
   outputs[0] = {*dtype, *shape};
   return OkStatus();
 }

@@ -179,7 +179,7 @@ TEST(Infer, RefusesBadFused) {
       {"from nowhere", body(elsewhere), "\"nowhere\""},
       {"output not written", body(other), "nothing inside writes \"out0\""},
       {"slots", body(slots), "0 input slots", false},
-      {"condition", body(condition), "condition inside", false},
+      {"condition", body(condition), "an operator of the body has a condition", false},
       {"shapes", two, "several shapes"},
       {"functors",
        Make("fused_elemwise_activation", {{F32({4})}, {F32({4})}},

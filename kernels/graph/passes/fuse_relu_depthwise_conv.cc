@@ -38,9 +38,9 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
   RemoveOps(program, gone);
   if (matched > 0) return PassOutcome{matched, ""};
   if (depthwise == 0) return PassOutcome{0, "there is no depthwise convolution"};
-  return PassOutcome{0, absl::StrFormat("none of %d depthwise convolutions has a relu before it "
-                                        "whose value nobody else reads",
-                                        depthwise)};
+  return PassOutcome{
+      0,
+      absl::StrFormat("none of %d depthwise convolutions is the only reader of a relu", depthwise)};
 }
 
 }  // namespace tandem

@@ -20,7 +20,8 @@ Status FillHow(const OpView& view, ConvShape& s) {
   s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
   if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {
     return view.Error(absl::StrFormat(
-        "fuse_relu_before_depthwise_conv is for as many groups as channels, not %d", s.groups));
+        "fuse_relu_before_depthwise_conv needs one group per channel, but there are %d groups",
+        s.groups));
   }
   return OkStatus();
 }
@@ -42,12 +43,13 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   ConvShape s{.batch = x[0], .in_c = x[1], .out_c = w[0], .groups = view.attr<int64_t>("groups")};
   if (s.groups < 1 || s.in_c % s.groups != 0 || s.out_c % s.groups != 0) {
-    return view.Error(absl::StrFormat("groups=%d must divide %d input and %d output channels",
-                                      s.groups, s.in_c, s.out_c));
+    return view.Error(
+        absl::StrFormat("groups=%d must divide the %d input channels and the %d output channels",
+                        s.groups, s.in_c, s.out_c));
   }
   if (w[1] != s.in_c / s.groups) {
-    return view.Error(
-        absl::StrFormat("Filter must be for %d channels a group, not %d", s.in_c / s.groups, w[1]));
+    return view.Error(absl::StrFormat("Filter must have %d input channels per group, but has %d",
+                                      s.in_c / s.groups, w[1]));
   }
   for (int d = 0; d < 2; ++d) {
     s.in[d] = x[2 + d];
@@ -58,8 +60,9 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
     const int64_t extent = s.dilation[d] * (s.kernel[d] - 1) + 1;
     const int64_t room = s.in[d] + 2 * s.pad[d] - extent;
     if (s.kernel[d] < 1 || room < 0) {
-      return view.Error(absl::StrFormat("a kernel that covers %d does not fit into %d + 2 x %d",
-                                        extent, s.in[d], s.pad[d]));
+      return view.Error(absl::StrFormat(
+          "a kernel that covers %d elements does not fit into %d elements with padding 2 x %d",
+          extent, s.in[d], s.pad[d]));
     }
     s.out[d] = room / s.stride[d] + 1;
   }

@@ -259,7 +259,8 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 template <typename Part>
 Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& behind) {
   const PrepareContext& ctx = p.ctx;
-  if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
+  if (ctx.device == nullptr)
+    return Unimplemented("there is no CUDA device to measure algorithms on");
   std::vector<Algorithm> algorithms;
   if (behind.nothing()) {  // single calls support no epilogue
     auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
@@ -297,7 +298,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
 
 template <typename Part>
 Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& behind) {
-  if (!p.graphs && !behind.nothing()) return Unimplemented("single calls do no more");
+  if (!p.graphs && !behind.nothing())
+    return Unimplemented("this kernel cannot fuse bias or relu into the convolution");
   if (p.ctx.conv_search != nullptr) {
     TD_RETURN_IF_ERROR(Search(p, behind));
     if (chosen_.has_value()) return OkStatus();
@@ -330,7 +332,9 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
     }
   }
   if (!chosen_.has_value()) {
-    return Unimplemented("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
+    return Unimplemented(
+        "cuDNN has no algorithm for this convolution with at most %d bytes of workspace",
+        work.bytes);
   }
   return chosen_->Run(work, d, a, b, out, bias);
 }
@@ -414,9 +418,11 @@ class DnnConvolution {
 inline StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
                                                      const PrepareContext& ctx,
                                                      const ConvParts& parts) {
-  if (s.relu_first) return Unimplemented("fuse_relu_before_depthwise_conv");
+  if (s.relu_first)
+    return Unimplemented("this kernel does not support fuse_relu_before_depthwise_conv");
   const bool last = s.in_layout == ImageLayout::kLast && s.out_layout == ImageLayout::kLast;
-  if (!s.plain() && !last) return Unimplemented("Input and Output in different layouts");
+  if (!s.plain() && !last)
+    return Unimplemented("this kernel does not support different layouts of Input and Output");
   DnnConvolution c;
   const DType dtype = view.in(0).dtype;
   TD_RETURN_IF_ERROR(c.Describe(s, dtype, last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW));

@@ -56,8 +56,10 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
                               PrepareFn other) {
   TD_ASSIGN_OR_RETURN(Kernel kernel, own(view, ctx));
   if (kernel.scratch_bytes > ctx.conv_scratch_max) {
-    return Unimplemented("takes %d bytes of scratch memory, more than conv_workspace_size_limit",
-                         kernel.scratch_bytes);
+    return Unimplemented(
+        "this kernel needs %d bytes of scratch memory, which is more than "
+        "conv_workspace_size_limit",
+        kernel.scratch_bytes);
   }
   if (ctx.conv_search == nullptr) return kernel;
   const auto measure = [&]() -> StatusOr<std::vector<ConvMeasurement>> {
@@ -75,7 +77,7 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
       ctx.conv_search->Fastest(CpuMachine(ctx.threads), "own or oneDNN: " + ConvProblem(view),
                                ctx.conv_scratch_max, measure));
   if (fastest == "own") return kernel;
-  return Unimplemented("oneDNN was measured to be faster");
+  return Unimplemented("the measurement chose a oneDNN kernel instead");
 }
 
 }  // namespace tandem

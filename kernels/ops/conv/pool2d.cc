@@ -21,9 +21,10 @@ Status FillWindow(const OpView& view, PoolShape& s) {
     s.pad[d] = paddings[d];
     const int64_t room = s.in[d] + 2 * s.pad[d] - s.kernel[d];
     if (s.pad[d] >= s.kernel[d] || room < 0) {
-      return view.Error(absl::StrFormat(
-          "a window of %d does not fit into %d + 2 x %d, or lies in the padding alone", s.kernel[d],
-          s.in[d], s.pad[d]));
+      return view.Error(
+          absl::StrFormat("a window of %d elements does not fit into %d elements with padding 2 x "
+                          "%d, or covers only padding",
+                          s.kernel[d], s.in[d], s.pad[d]));
     }
     s.out[d] = room / s.stride[d] + 1;
   }
@@ -50,7 +51,7 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
               .max = type == "max",
               .exclusive = view.attr<bool>("exclusive"),
               .layout = layout};
-  if (x[2] < 1 || x[3] < 1) return view.Error("X has no elements in a plane");
+  if (x[2] < 1 || x[3] < 1) return view.Error("X has height or width 0, expected at least 1");
   if (!view.attr<bool>("global_pooling")) TD_RETURN_IF_ERROR(FillWindow(view, s));
   return s;
 }

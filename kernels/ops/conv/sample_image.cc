@@ -8,7 +8,7 @@ namespace {
 
 Status Channels(const OpView& view, const char* name, std::array<float, 3>& out) {
   const auto values = view.attr<std::vector<double>>(name);
-  if (values.size() != 3) return view.Error(absl::StrFormat("%s must be 3 numbers", name));
+  if (values.size() != 3) return view.Error(absl::StrFormat("%s must have 3 numbers", name));
   for (size_t c = 0; c < 3; ++c) out[c] = static_cast<float>(values[c]);
   return OkStatus();
 }
@@ -34,7 +34,8 @@ StatusOr<SampledImages> SampledImagesOf(const OpView& view) {
   s.count = view.in(2).shape[0];
   s.form.size = view.in(2).shape[2];
   if (s.form.size < 1 || s.form.size > kSizeMax) {
-    return view.Error(absl::StrFormat("images are made of 1 to %d pixels each way", kSizeMax));
+    return view.Error(absl::StrFormat(
+        "the height and width of the images must be from 1 to %d pixels", kSizeMax));
   }
   if (view.in(2) != TensorDesc{DType::kI32, {s.count, 2, s.form.size}}) {
     return view.Error("Taps must be i32[n,2,size]");

@@ -6,7 +6,8 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("out_dtype"));
-  if (!dtype.ok()) return view.Error("out_dtype: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("out_dtype is invalid: " + std::string(dtype.status().message()));
   outputs[0] = {*dtype, view.in(0).shape};
   return OkStatus();
 }

@@ -11,8 +11,9 @@ StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view) {
   int64_t axis = view.attr<int64_t>("axis");
   if (axis == -1) axis = x.rank() - y.rank();
   if (axis < 0 || axis > x.rank() - y.rank()) {
-    return view.Error(absl::StrFormat("axis=%d: Y's %d dimensions do not fit into X's %d",
-                                      view.attr<int64_t>("axis"), y.rank(), x.rank()));
+    return view.Error(
+        absl::StrFormat("axis=%d: the %d dimensions of Y do not fit the %d dimensions of X",
+                        view.attr<int64_t>("axis"), y.rank(), x.rank()));
   }
   const int from = static_cast<int>(axis), to = from + y.rank();
   for (int d = from; d < to; ++d) {

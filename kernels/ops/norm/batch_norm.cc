@@ -16,7 +16,8 @@ StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
                      : type.starts_with("fused_") ? NeedFloats(view, {0, 4, 5})
                                                   : NeedFloats(view, {0, 4}));
   const Shape& x = view.in(0).shape;
-  if (x.rank() < 2) return view.Error("X must have at least 2 dimensions: batch and channels");
+  if (x.rank() < 2)
+    return view.Error("X must have at least 2 dimensions, for the batch and the channels");
   if (x.numel() == 0) return view.Error("X has no elements");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), layout};
@@ -37,10 +38,10 @@ Status NeedPerChannel(const OpView& view, int64_t channels, size_t first, size_t
 Status CheckEpsilon(const OpView& view) {
   const double epsilon = view.attr<double>("epsilon"), momentum = view.attr<double>("momentum");
   if (!(epsilon > 0 && epsilon <= 1e-3)) {
-    return view.Error(absl::StrFormat("epsilon=%g must be in (0, 0.001]", epsilon));
+    return view.Error(absl::StrFormat("epsilon=%g must be above 0 and at most 0.001", epsilon));
   }
   if (momentum >= 0 && momentum <= 1) return OkStatus();
-  return view.Error(absl::StrFormat("momentum=%g must be in [0, 1]", momentum));
+  return view.Error(absl::StrFormat("momentum=%g must be from 0 to 1", momentum));
 }
 
 // X, Scale, Bias, Mean, Variance [, Z] -> Y, MeanOut, VarianceOut, SavedMean, SavedInvStd.

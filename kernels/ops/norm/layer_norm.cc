@@ -14,12 +14,13 @@ StatusOr<Rows> RowsOf(const OpView& view) {
   const Shape& x = view.in(0).shape;
   const int64_t axis = view.attr<int64_t>("begin_norm_axis");
   if (axis < 0 || axis >= x.rank()) {
-    return view.Error(absl::StrFormat("begin_norm_axis=%d must be in [0, %d)", axis, x.rank()));
+    return view.Error(absl::StrFormat("begin_norm_axis=%d is out of range, expected 0 to %d", axis,
+                                      x.rank() - 1));
   }
   if (!(view.attr<double>("epsilon") > 0)) return view.Error("epsilon must be above 0");
   const int from = static_cast<int>(axis);
   const Rows rows{x.numel(0, from), x.numel(from, x.rank())};
-  if (rows.n < 1) return view.Error("a row has no element");
+  if (rows.n < 1) return view.Error("the rows of X have 0 elements, expected at least 1");
   return rows;
 }
 

@@ -12,7 +12,7 @@ Status CheckProduct(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   if (x[1] == w[0]) return OkStatus();
-  return view.Error(absl::StrFormat("inner dimensions %d and %d differ", x[1], w[0]));
+  return view.Error(absl::StrFormat("the inner dimensions %d and %d differ", x[1], w[0]));
 }
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {

@@ -11,7 +11,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).shape.numel() == 0) return view.Error("Out has no elements");
   const auto k = view.attr<int64_t>("k");
   if (k < 1 || k > view.in(0).shape[1]) {
-    return view.Error(absl::StrFormat("k=%d must be in [1, %d]", k, view.in(0).shape[1]));
+    return view.Error(absl::StrFormat("k=%d must be from 1 to %d", k, view.in(0).shape[1]));
   }
   outputs[0] = {DType::kF32, {1}};
   outputs[1] = {DType::kI32, {1}};

@@ -20,7 +20,8 @@ StatusOr<SequencePool> SequencePoolOf(const OpView& view) {
   for (const auto& [type, value] : kTypes) {
     if (name == type) return SequencePool{value, x[0], x[1], x[2]};
   }
-  return view.Error("pooltype \"" + name + "\" is none of sum, average, sqrt, max, first and last");
+  return view.Error("unknown pooltype \"" + name +
+                    "\" is none of sum, average, sqrt, max, first and last");
 }
 
 namespace {
