@@ -44,17 +44,16 @@ StatusReporter::StatusReporter(Metrics& metrics, const Clock& clock, EventFile* 
       steps_total_(metrics.GetCounter("tandem_steps_total", "Training steps run")),
       repeated_total_(
           metrics.GetCounter("tandem_repeated_steps_total",
-                             "Of these, steps that the job had done before all of its ranks died")),
+                             "Training steps that were repeated after a loss of all ranks")),
       samples_total_(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
       data_wait_total_(
           metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
       comm_total_(metrics.GetCounter("tandem_comm_seconds_total",
-                                     "Time with communication of a step under way")),
-      comm_exposed_total_(
-          metrics.GetCounter("tandem_comm_exposed_seconds_total",
-                             "Of it, the time in which the step did nothing but wait for it")),
-      ranks_(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
-      step_(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
+                                     "Time in which communication of a step was in progress")),
+      comm_exposed_total_(metrics.GetCounter("tandem_comm_exposed_seconds_total",
+                                             "Time in which a step waited for communication")),
+      ranks_(metrics.GetGauge("tandem_ranks", "Ranks in the job")),
+      step_(metrics.GetGauge("tandem_step", "Completed steps of the job")),
       steps_wanted_(metrics.GetGauge("tandem_steps_wanted", "Steps of the whole job")),
       loss_(metrics.GetGauge(
           "tandem_loss", "Training loss when last reported, of this rank's share of the batch")),
@@ -65,7 +64,7 @@ StatusReporter::StatusReporter(Metrics& metrics, const Clock& clock, EventFile* 
                                         "When the last checkpoint was written, in Unix time; 0: "
                                         "never")),
       batches_ready_(
-          metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
+          metrics.GetGauge("tandem_reader_batches_ready", "Batches in the reader's queue")),
       step_seconds_(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())),
       events_(events) {}
 
@@ -118,7 +117,7 @@ void StatusReporter::CountRankWaits(std::vector<double> waited_by_rank) {
     recent_waits_[r].Add(clock_.Now(), more);
     metrics_
         .GetCounter("tandem_rank_wait_seconds_total",
-                    "Time that a rank waited for the others in its steps",
+                    "Time that a rank waited for other ranks in its steps",
                     {{"rank", std::to_string(r)}})
         .Add(more);
   }

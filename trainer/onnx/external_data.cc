@@ -50,8 +50,9 @@ Status CheckName(const std::string& name) {
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (plain) return OkStatus();
   return InvalidArgument(
-      "external data: location is \"%s\", expected the plain name of a file in the model's folder "
-      "[TD1211]; hint: save the model again, with its numbers in a file beside it",
+      "external data: location is \"%s\", expected the plain name of a file in the model's "
+      "directory [TD1211]; hint: export the model again with its numbers in a file in the same "
+      "directory",
       name.substr(0, kNameBytesMax));
 }
 
@@ -67,9 +68,8 @@ StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name
   if (!file.fd.valid()) {
     if (errno == ELOOP) {
       return InvalidArgument(
-          "external data: %s is a link, expected a regular file [TD1211]; hint: put the file "
-          "itself "
-          "beside the model",
+          "external data: %s is a link, expected a regular file [TD1211]; hint: copy the file into "
+          "the directory of the model",
           path);
     }
     return Annotate(FileError(path, "cannot be opened", errno), "external data");
@@ -88,24 +88,26 @@ StatusOr<OnnxExternalData::Range> OnnxExternalData::Find(const ::onnx::TensorPro
   TD_ASSIGN_OR_RETURN(const Place place, PlaceOf(tensor));
   TD_RETURN_IF_ERROR(CheckName(place.name));
   if (folder_.empty()) {
-    return Unimplemented("its numbers are in the file \"%s\", and the model has no folder",
-                         place.name);
+    return Unimplemented(
+        "the numbers are in file \"%s\", but the model was read from memory and has no directory",
+        place.name);
   }
   if (place.length.value_or(bytes) != bytes) {
-    return DataLoss("external data: length is %d bytes, the tensor needs %d [TD1212]",
+    return DataLoss("external data: length is %d bytes, but the tensor needs %d bytes [TD1212]",
                     *place.length, bytes);
   }
   TD_ASSIGN_OR_RETURN(File* const file, Open(place.name));
   const std::string path = folder_ + "/" + place.name;
   if (place.offset > file->bytes || bytes > file->bytes - place.offset) {
     return DataLoss(
-        "external data: %s has %d bytes, the tensor needs %d from byte %d on [TD1212]; hint: copy "
-        "the file again, whole, beside the model",
+        "external data: %s has %d bytes, but the tensor needs %d bytes from byte %d on [TD1212]; "
+        "hint: copy the complete file again into the directory of the model",
         path, file->bytes, bytes, place.offset);
   }
   if (bytes > file->bytes_left) {
-    return DataLoss("external data: the tensors of %s need more than its %d bytes [TD1212]", path,
-                    file->bytes);
+    return DataLoss(
+        "external data: the tensors in %s need more than the %d bytes of the file [TD1212]", path,
+        file->bytes);
   }
   file->bytes_left -= bytes;
   return Range(file->fd.get(), path, place.offset);
@@ -119,7 +121,8 @@ Status OnnxExternalData::Range::ReadTo(std::span<char> bytes) const {
         pread(fd_, bytes.data(), std::min(bytes.size(), kReadBytesMax), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(path_, "cannot be read", errno);
-    if (n == 0) return DataLoss("external data: %s became shorter [TD1212]", path_);
+    if (n == 0)
+      return DataLoss("external data: %s was truncated while the model was read [TD1212]", path_);
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
   }

@@ -63,7 +63,10 @@ StatusOr<Tensor> OnnxGraphReader::NewTensor(DType dtype, const Shape& shape) con
 }
 
 Status OnnxGraphReader::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
-  if (ints.size() > kListMax) return Unimplemented("a list of %d sizes", ints.size());
+  if (ints.size() > kListMax)
+    return Unimplemented(
+        "the list of sizes has %d entries, which is more than this program supports [TD7015]",
+        ints.size());
   const Shape shape = {static_cast<int64_t>(ints.size())};
   TD_ASSIGN_OR_RETURN(Tensor tensor, NewTensor(DType::kI64, shape));
   std::copy(ints.begin(), ints.end(), tensor.span<int64_t>().begin());
@@ -73,7 +76,7 @@ Status OnnxGraphReader::AddInts(const std::string& value, const std::vector<int6
 
 Status OnnxGraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::string& var) {
   const std::string where = "input \"" + input.name() + "\"";
-  if (!input.type().has_tensor_type()) return Unimplemented("%s is no tensor", where);
+  if (!input.type().has_tensor_type()) return Unimplemented("%s is not a tensor [TD7015]", where);
   const auto& type = input.type().tensor_type();
   const auto dtype = OnnxElementType(type.elem_type());
   if (!dtype.ok()) return Annotate(dtype.status(), where);
@@ -85,11 +88,15 @@ Status OnnxGraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std:
     } else if (dim.dim_value() > 0) {
       dims.push_back(dim.dim_value());
     } else {
-      return Unimplemented("%s: dimension %d has no size; only the first one, the batch, may",
-                           where, dims.size());
+      return Unimplemented(
+          "%s: dimension %d has no size, but only dimension 0, the batch, may have no size "
+          "[TD1214]; hint: export the model with a fixed size for this dimension",
+          where, dims.size());
     }
   }
-  if (dims.empty()) return Unimplemented("%s has no dimension for the batch", where);
+  if (dims.empty())
+    return Unimplemented("%s is a scalar, expected a first dimension for the batch [TD1214]",
+                         where);
   const auto shape = ParseShape(dims);
   if (!shape.ok()) return Annotate(shape.status(), where);
   TD_RETURN_IF_ERROR(Annotate(
@@ -125,16 +132,16 @@ Status OnnxGraphReader::Append(Op op) {
   const Status here = AppendOp(out_.program, op);
   if (!here.ok() && ReadsFixedBatch(op)) {
     return Unimplemented(
-        "it holds numbers for a batch of %d alone: %s [TD7016]; hint: export the model with a "
-        "dynamic batch",
+        "the model contains numbers that fit only batch size %d: %s [TD7016]; hint: export the "
+        "model with a dynamic batch",
         fixed_batch_, std::string(here.message()));
   }
   TD_RETURN_IF_ERROR(here);
   const Status other = AppendOp(other_, op);
   if (!other.ok()) {
     return Unimplemented(
-        "it fits a batch of %d alone, not one of %d: %s [TD1214]; hint: export the model with a "
-        "dynamic batch",
+        "the operator accepts batch size %d, but not %d: %s [TD1214]; hint: export the model with "
+        "a dynamic batch",
         kBatch, kOtherBatch, std::string(other.message()));
   }
   CarryPieces(op);
@@ -157,13 +164,15 @@ StatusOr<std::optional<OnnxBatchAxis>> OnnxGraphReader::BatchOf(const std::strin
     if (here[axis] == there[axis]) continue;
     if (batch) {
       return Unimplemented(
-          "dimensions %d and %d of \"%s\" depend on the batch; only one may [TD1214]", batch->axis,
-          axis, var);
+          "dimensions %d and %d of \"%s\" both depend on the batch, but only one dimension may "
+          "[TD1214]",
+          batch->axis, axis, var);
     }
     if (here[axis] * kOtherBatch != there[axis] * kBatch || here[axis] / kBatch > kOnnxBatchesMax) {
       return Unimplemented(
-          "dimension %d of \"%s\" depends on the batch, and is no multiple of it [TD1214]", axis,
-          var);
+          "dimension %d of \"%s\" depends on the batch, but is not a multiple of the batch size "
+          "[TD1214]",
+          axis, var);
     }
     const auto pieces = pieces_.find(var);
     batch = {.axis = axis,
@@ -195,25 +204,25 @@ Status OnnxGraphReader::Reshape(const std::string& var, const std::vector<int64_
       behind = 1;
     } else if (sizes[i] < 1 || __builtin_mul_overflow(behind, sizes[i], &behind)) {
       return Unimplemented(
-          "dimension %d of the result: only one may depend on the batch, and none "
-          "may be empty [TD1214]",
+          "dimension %d of the result is empty or is a second dimension that depends on the batch "
+          "[TD1214]",
           i);
     }
   }
   if (batch.has_value() != (at >= 0)) {
     return Unimplemented(
-        "the batch of \"%s\" and that of the result do not agree [TD1214]; hint: export the model "
-        "with a dynamic batch",
+        "\"%s\" and the reshaped result must both depend on the batch, or neither [TD1214]; hint: "
+        "export the model with a dynamic batch",
         var);
   }
   const int64_t times = batch ? sizes[static_cast<size_t>(at)] - kOnnxBatch : 0;
   if (batch && (batch->stride % behind != 0 || times % (batch->stride / behind) != 0)) {
-    return Unimplemented("numbers of two samples would share a row [TD1214]");
+    return Unimplemented("the reshape would put numbers of two samples into one row [TD1214]");
   }
   TD_RETURN_IF_ERROR(Append("reshape", {{var}}, {{"shape", dims}}, out));
   if (!batch) return OkStatus();
   if (Desc(out).shape[at] != times * kBatch) {
-    return InvalidArgument("the result has other sizes than it should: %s",
+    return InvalidArgument("the reshaped result has the wrong shape %s [TD2108]",
                            ToString(Desc(out).shape));
   }
   pieces_[out] = batch->stride / behind;
@@ -269,7 +278,10 @@ std::string OnnxGraphReader::NewVar(const std::string& base) const {
 StatusOr<std::string> OnnxGraphReader::Declare(const std::string& value, VarKind kind,
                                                Tensor tensor) {
   if (tensor.dtype() != DType::kF32) {
-    return Unimplemented("\"%s\" holds whole numbers, which an operator cannot take here", value);
+    return Unimplemented(
+        "input \"%s\" contains integers, but this operator accepts only floating-point numbers "
+        "[TD7015]",
+        value);
   }
   const std::string name = NewVar(value);
   // The values are those of `tensor`. If they are not used, training initialises the parameter as
@@ -292,15 +304,19 @@ StatusOr<std::string> OnnxGraphReader::Var(const std::string& value) {
   }
   if (const auto it = vars_.find(value); it != vars_.end()) return it->second;
   const auto it = known_.find(value);
-  if (it == known_.end()) return InvalidArgument("nothing before it gives \"%s\"", value);
+  if (it == known_.end())
+    return InvalidArgument(
+        "input \"%s\" is not the output of an earlier node and not an initializer [TD2108]", value);
   return Declare(value, it->second.trained ? VarKind::kParam : VarKind::kState, it->second.tensor);
 }
 
 StatusOr<std::string> OnnxGraphReader::State(const std::string& value) {
   const auto it = known_.find(value);
   if (it == known_.end() || vars_.contains(value)) {
-    return Unimplemented("\"%s\" is computed or used twice, and must be kept from step to step",
-                         value);
+    return Unimplemented(
+        "\"%s\" is a running statistic, but another node computes or reads it [TD7015]; hint: "
+        "export the model after model.eval()",
+        value);
   }
   return Declare(value, VarKind::kState, it->second.tensor);
 }
@@ -327,7 +343,7 @@ StatusOr<std::string> OnnxGraphReader::Matrix(const std::string& value, bool tra
 StatusOr<std::string> OnnxGraphReader::Part(const std::string& value, int64_t index) {
   const auto it = known_.find(value);
   if (it == known_.end() || it->second.tensor.dtype() != DType::kF32) {
-    return Unimplemented("\"%s\" is computed; it must be known beforehand", value);
+    return Unimplemented("\"%s\" is computed by a node, but must be a constant [TD7015]", value);
   }
   const std::string part = absl::StrFormat("%s.%d", value, index);
   if (known_.contains(part)) return part;
@@ -341,7 +357,8 @@ StatusOr<std::string> OnnxGraphReader::Part(const std::string& value, int64_t in
 
 StatusOr<std::string> OnnxGraphReader::Ones() {
   if (!ones_.empty()) return ones_;
-  if (first_input_.empty()) return Unimplemented("the model has no input to know the batch by");
+  if (first_input_.empty())
+    return Unimplemented("the model has no input, so its batch size is unknown [TD1214]");
   std::string x = first_input_;
   const auto append = [&](const char* type, AttrMap attrs) {
     const std::string out = NewVar(std::string("batch.") + type);

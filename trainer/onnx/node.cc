@@ -14,25 +14,28 @@ const std::string& OnnxNode::value(size_t input) const {
 }
 
 StatusOr<std::string> OnnxNode::in(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
+  if (!has(input)) return InvalidArgument("input %d is missing [TD2108]", input);
   return graph_.Var(value(input));
 }
 
 StatusOr<std::vector<int64_t>> OnnxNode::ConstantInts(size_t input) const {
   TD_ASSIGN_OR_RETURN(std::vector<int64_t> ints, ConstantSizes(input));
   const bool batch = std::any_of(ints.begin(), ints.end(), IsOnnxBatch);
-  if (batch) return Unimplemented("\"%s\" depends on the batch [TD1214]", value(input));
+  if (batch)
+    return Unimplemented("input \"%s\" depends on the batch, but must be a constant [TD1214]",
+                         value(input));
   return ints;
 }
 
 StatusOr<std::vector<int64_t>> OnnxNode::ConstantSizes(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
+  if (!has(input)) return InvalidArgument("input %d is missing [TD2108]", input);
   const Tensor* tensor = graph_.Constant(value(input));
   if (tensor == nullptr) {
-    return Unimplemented("\"%s\" is computed; it must be known beforehand", value(input));
+    return Unimplemented("input \"%s\" is computed by a node, but must be a constant [TD7015]",
+                         value(input));
   }
   if (tensor->dtype() == DType::kF32) {
-    return InvalidArgument("\"%s\" must be whole numbers", value(input));
+    return InvalidArgument("input \"%s\" must contain integers [TD2108]", value(input));
   }
   if (tensor->dtype() == DType::kI64) {
     return std::vector<int64_t>(tensor->span<int64_t>().begin(), tensor->span<int64_t>().end());
@@ -80,12 +83,14 @@ std::vector<int64_t> OnnxNode::Ints(const char* name, std::vector<int64_t> fallb
 
 Status OnnxNode::Only(const char* name, int64_t value) const {
   const int64_t given = Int(name, value);
-  return given == value ? OkStatus() : Unimplemented("%s = %d", name, given);
+  return given == value ? OkStatus()
+                        : Unimplemented("attribute %s = %d is not supported [TD7015]", name, given);
 }
 
 StatusOr<int64_t> OnnxNode::Axis(int64_t axis, int rank) const {
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  return InvalidArgument("there is no dimension %d of %d", axis, rank);
+  return InvalidArgument("dimension %d does not exist: the input has %d dimensions [TD2108]", axis,
+                         rank);
 }
 
 StatusOr<std::vector<int64_t>> OnnxNode::Axes(int64_t last, int rank) const {
@@ -145,7 +150,8 @@ StatusOr<std::string> OnnxNode::Temp(const std::string& type,
 
 Status OnnxNode::AllRead() const {
   for (const auto& attr : node_.attribute()) {
-    if (!read_.contains(attr.name())) return Unimplemented("attribute \"%s\"", attr.name());
+    if (!read_.contains(attr.name()))
+      return Unimplemented("attribute \"%s\" is not supported [TD7015]", attr.name());
   }
   return OkStatus();
 }

@@ -35,21 +35,24 @@ Status Pow(const OnnxNode& n) {
   const float* exponent = n.Scalar(1);
   const auto whole = n.Known(1);
   const bool one = whole && whole->size() == 1;
-  if (exponent == nullptr && !one) return Unimplemented("an exponent that is no known number");
+  if (exponent == nullptr && !one)
+    return Unimplemented("the exponent is not a constant number [TD7015]");
   const double power = exponent != nullptr ? *exponent : static_cast<double>((*whole)[0]);
   if (power == 2) return n.Done("elementwise_mul", {{x}, {x}});
-  if (power != 3) return Unimplemented("exponent %g; squares and cubes alone", power);
+  if (power != 3)
+    return Unimplemented("exponent %g is not supported, expected 2 or 3 [TD7015]", power);
   TD_ASSIGN_OR_RETURN(const std::string square, n.Temp("elementwise_mul", {{x}, {x}}));
   return n.Done("elementwise_mul", {{square}, {x}});
 }
 
 // An Erf that FusePatterns has not replaced.
 Status Erf(const OnnxNode&) {
-  return Unimplemented("other than in a gelu, x * 0.5 * (1 + Erf(x / sqrt 2))");
+  return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
 Status Sqrt(const OnnxNode&) {
   return Unimplemented(
-      "other than in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + epsilon)");
+      "Sqrt is supported only in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
+      "epsilon) [TD7015]");
 }
 
 Status Sum(const OnnxNode& n) {
@@ -62,10 +65,10 @@ Status Sum(const OnnxNode& n) {
 
 Status Gemm(const OnnxNode& n) {
   if (n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1 || n.Int("transA", 0) != 0) {
-    return Unimplemented("alpha, beta or transA other than 1, 1, 0");
+    return Unimplemented("Gemm is supported only with alpha = 1, beta = 1 and transA = 0 [TD7015]");
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  if (!n.has(1)) return InvalidArgument("input 1 is missing");
+  if (!n.has(1)) return InvalidArgument("input 1 is missing [TD2108]");
   TD_ASSIGN_OR_RETURN(const std::string w, n.graph().Matrix(n.value(1), n.Int("transB", 0) != 0));
   Slots inputs = {{x}, {w}, {}};
   if (n.has(2)) {
@@ -122,12 +125,13 @@ Status Split(const OnnxNode& n) {
 
 Status Dropout(const OnnxNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  if (n.outputs() > 1) return Unimplemented("a mask as a second output");
+  if (n.outputs() > 1)
+    return Unimplemented("the second output, the mask, is not supported [TD7015]");
   n.Int("seed", 0);
   double ratio = n.Float("ratio", 0.5);
   if (n.has(1)) {
     const float* given = n.Scalar(1);
-    if (given == nullptr) return Unimplemented("a ratio that is computed");
+    if (given == nullptr) return Unimplemented("the dropout ratio is not a constant [TD7015]");
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);
@@ -191,7 +195,10 @@ Status CheckOnnxLastAxis(const OnnxNode& n, const std::string& x, int64_t fallba
   const int rank = n.graph().Desc(x).shape.rank();
   TD_ASSIGN_OR_RETURN(const int64_t axis, n.Axis(n.Int("axis", fallback), rank));
   return axis == rank - 1 ? OkStatus()
-                          : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+                          : Unimplemented(
+                                "axis = %d is not supported for an input with %d dimensions, "
+                                "expected the last one [TD7015]",
+                                axis, rank);
 }
 
 Status CheckOnnxSoftmax(const OnnxNode& n) {
@@ -210,13 +217,13 @@ Status ReadOnnxNode(const std::string& type, const OnnxNode& node) {
   }
   if (IsControl(type)) {
     return Unimplemented(
-        "it decides while the model runs what is computed [TD7014]; hint: write the loop in Python "
-        "over a known size, and nn.EmbeddingBag as nn.Embedding and a mean or sum");
+        "the node makes the computation depend on data, which is not supported [TD7014]; hint: "
+        "replace the loop by a Python loop of constant length, and nn.EmbeddingBag by nn.Embedding "
+        "and a mean or sum");
   }
   return Unimplemented(
-      "there is no operator for it [TD1215]; hint: docs/guides/export-and-import.md lists the "
-      "nodes that are "
-      "read");
+      "this operator is not supported [TD1215]; hint: rewrite the layer with the nodes that "
+      "docs/guides/export-and-import.md lists");
 }
 
 }  // namespace tandem::onnx
