@@ -37,10 +37,11 @@ Status PersistentCounter::Note(uint64_t number) {
   const int error = n < 0 ? errno : ENOSPC;
   const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    return ResourceExhausted("%s [TD2107]; hint: free space on the disk", text);
   }
-  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
-                     text);
+  return Unavailable(
+      "%s [TD2110]; hint: start the server again, which recovers its state from the directory",
+      text);
 }
 
 StatusOr<uint64_t> PersistentCounter::Read() const {
@@ -50,11 +51,14 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   const ssize_t n = file.valid() ? pread(file.get(), record.data(), record.size(), 0) : -1;
   if (n == 0) return uint64_t{0};
   if (n != static_cast<ssize_t>(record.size())) {
-    return DataLoss("%s cannot be read", path_);
+    return DataLoss("cannot read counter file %s [TD2111]; hint: restore a copy of the directory",
+                    path_);
   }
   uint64_t number = 0;
   std::memcpy(&number, record.data(), kNumberBytes);
-  if (record != Encode(number)) return DataLoss("%s is damaged", path_);
+  if (record != Encode(number))
+    return DataLoss("counter file %s is damaged [TD2111]; hint: restore a copy of the directory",
+                    path_);
   return number;
 }
 

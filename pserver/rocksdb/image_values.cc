@@ -35,7 +35,8 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
     if (bytes % sizeof(float) != 0 || (*numel >= 0 && *numel != found)) {
-      return DataLoss("%s: %s has %d bytes, expected %d elements", path_, what, bytes, *numel);
+      return DataLoss("%s: %s has %d bytes, expected %d elements [TD2111]", path_, what, bytes,
+                      *numel);
     }
     *numel = found;
     TD_ASSIGN_OR_RETURN(Buffer values, pool_.Take(bytes));
@@ -46,16 +47,18 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     text_.resize(bytes);
     TD_RETURN_IF_ERROR(file_.Read(text_.data()));
-    if (!record_.ParseFromString(text_)) return DataLoss("%s: rows of %s are damaged", path_, what);
+    if (!record_.ParseFromString(text_))
+      return DataLoss(
+          "%s: the rows of %s are damaged [TD2111]; hint: restore a copy of the directory", path_,
+          what);
     return FromProto(record_);
   }
   Status Finish(uint32_t expected) {
     TD_ASSIGN_OR_RETURN(const uint32_t sum, file_.Finish());
     if (sum == expected) return OkStatus();
     return DataLoss(
-        "%s: CRC32C of the values is %08x, the checkpoint's record says %08x [TD2111]; "
-        "hint: restore a copy of the folder, or move it away to start without this "
-        "checkpoint",
+        "%s is damaged: the CRC32C of its values is %08x, but the checkpoint says %08x [TD2111]; "
+        "hint: restore a copy of the directory, or move it away to start without this checkpoint",
         path_, sum, expected);
   }
 
@@ -188,7 +191,10 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
                   SnapshotSink& taker) {
   if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
-    return DataLoss("%s: the checkpoint's record meta is damaged", path);
+    return DataLoss(
+        "%s: the metadata record of the checkpoint is damaged [TD2111]; hint: restore a copy of "
+        "the directory",
+        path);
   }
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
   head.has_previous = meta.has_previous();
@@ -208,7 +214,7 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
     SetThreadName("read-ahead");
     read = pieces.Read([&](SnapshotChunk piece) {
       if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
-      return Aborted("nobody takes it");
+      return Aborted("the receiver of the snapshot stopped");
     });
     ahead.Close();
   });

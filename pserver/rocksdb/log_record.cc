@@ -60,7 +60,10 @@ codec::EncodedMessage EncodeLogEntry(const LogEntry& entry) {
 
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   const auto damaged = [number](const char* what) {
-    return DataLoss("entry %d of the update log is damaged: %s", number, what);
+    return DataLoss(
+        "entry %d of the write-ahead log is damaged: %s [TD4010]; hint: restore a copy of the "
+        "directory",
+        number, what);
   };
   if (bytes.size() < kHeadBytes) return damaged("too short");
   const std::string_view body = bytes.substr(kHeadBytes);

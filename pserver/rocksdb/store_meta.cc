@@ -20,8 +20,8 @@ constexpr std::string_view kValues = "values-";
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
   if (ValuesNumber(meta.values_file())) return OkStatus();
   return DataLoss(
-      "%s names the file of values \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
-      "folder, or move it away to start without this checkpoint",
+      "%s names the value file \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
+      "directory, or move it away to start without this checkpoint",
       what, absl::CHexEscape(meta.values_file()), kValues);
 }
 
@@ -53,14 +53,16 @@ ShardMeta MakeMeta(const ShardSnapshot& image) {
 
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record) {
   ShardMeta meta;
-  if (!meta.ParseFromString(record)) return DataLoss("%s is damaged", what);
+  if (!meta.ParseFromString(record))
+    return DataLoss("%s is damaged [TD2111]; hint: restore a copy of the directory", what);
   if (meta.format() != kFormat && meta.format() != kFormatMoved) {
-    return FailedPrecondition("%s has format %d; this program reads formats %d and %d", what,
-                              meta.format(), kFormat, kFormatMoved);
+    return FailedPrecondition(
+        "%s has format %d, but this program reads only formats %d and %d [TD2111]; hint: use the "
+        "version of Tandem that wrote it",
+        what, meta.format(), kFormat, kFormatMoved);
   }
   TD_RETURN_IF_ERROR(CheckFile(what, meta));
-  if (meta.has_base())
-    TD_RETURN_IF_ERROR(CheckFile(what + " of the whole checkpoint", meta.base()));
+  if (meta.has_base()) TD_RETURN_IF_ERROR(CheckFile(what + " of the full checkpoint", meta.base()));
   return meta;
 }
 

@@ -116,7 +116,8 @@ class PserverService final : public Base {
     return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
       if (!SaveMode_IsValid(request->mode())) {
-        return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
+        return InvalidArgument("checkpoint mode %d is unknown, expected whole or delta",
+                               request->mode());
       }
       TD_ASSIGN_OR_RETURN(
           const auto saved,
@@ -291,13 +292,13 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
-        "the caller sent a token (metadata %s), as earlier versions do; this server takes sessions "
-        "alone [TD6022]; hint: run the same version of Tandem on both sides",
+        "the caller sent a token (metadata %s) of an earlier version, but this server accepts only "
+        "sessions [TD6022]; hint: run the same version of Tandem on both sides",
         rpc::kTokenMetadata);
   }
   return Unauthenticated(
-      "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
-      "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem");
+      "the call has no proof of the job's secret [TD6011]; hint: set TANDEM_SECRET_FILE=FILE, or "
+      "--secret_file of tandem");
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
@@ -395,7 +396,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
     // No caller waits for the reply of a call that was cancelled in the queue.
     if (context->IsCancelled()) {
-      finish(Cancelled("the call ended before its turn came; nothing was done"));
+      finish(Cancelled("the call was cancelled before it started; nothing was changed"));
     } else {
       body(finish);
     }

@@ -24,8 +24,8 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
   if (text == "none") return WalSync::kNone;
   if (text == "interval") return WalSync::kInterval;
   if (text == "always") return WalSync::kAlways;
-  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always [TD1006]%s", text,
-                         OrDidYouMean(text, {"none", "interval", "always"}));
+  return InvalidArgument("unknown wal_sync \"%s\", expected none, interval or always [TD1006]%s",
+                         text, OrDidYouMean(text, {"none", "interval", "always"}));
 }
 
 GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Storage& storage,
@@ -35,10 +35,10 @@ GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Stor
       storage_(storage),
       write_seconds_(metrics.GetHistogram(
           "tandem_pserver_log_write_seconds",
-          "Time to write, and where it was due to sync, a group of changes of the update log",
+          "Time to write, and if due to sync, a group of entries of the write-ahead log",
           {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10})),
-      bytes_total_(
-          metrics.GetCounter("tandem_pserver_log_bytes_total", "Bytes written to the update log")),
+      bytes_total_(metrics.GetCounter("tandem_pserver_log_bytes_total",
+                                      "Bytes written to the write-ahead log")),
       again_(Time::max()),
       synced_(clock.Now()) {}
 
@@ -52,8 +52,8 @@ Status GroupCommitLog::Ready(uint64_t bytes) {
     all = waiting_bytes_ + bytes;
     if (waiting_bytes_ != 0 && all > options_.waiting_bytes_max) {
       return ResourceExhausted(
-          "%d bytes of pushes wait to be written to the update log, %d more came, at most %d may "
-          "wait [TD4016]; hint: push more slowly, or put the data folder on a faster disk",
+          "the write-ahead log is too slow: %d bytes of pushes are waiting, %d bytes arrived, and "
+          "at most %d bytes may wait [TD4016]; hint: use a faster disk",
           waiting_bytes_, bytes, options_.waiting_bytes_max);
     }
   }
@@ -116,8 +116,10 @@ void GroupCommitLog::Release(const Status& status) {
   std::vector<Waiting> ready;
   {
     MutexLock lock(mu_);
-    LOG_IF(ERROR, !status.ok() && status_.ok()) << "update log: " << ToString(status);
-    LOG_IF(INFO, status.ok() && !status_.ok()) << "update log: there is room again";
+    LOG_IF(ERROR, !status.ok() && status_.ok())
+        << "write-ahead log: pushes are rejected: " << ToString(status);
+    LOG_IF(INFO, status.ok() && !status_.ok())
+        << "write-ahead log: the disk has free space again, pushes are accepted";
     status_ = status;
     closed_ = closed_ || ends;
     if (status.ok()) {
@@ -164,7 +166,7 @@ void GroupCommitLog::Close() {
     MutexLock lock(mu_);
     closed_ = true;
     left.swap(waiting_);
-    if (status_.ok()) status_ = Unavailable("the update log is closed");
+    if (status_.ok()) status_ = Unavailable("the write-ahead log is closed");
     why = status_;
   }
   for (const Waiting& w : left) w.done(why);

@@ -129,7 +129,7 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
 TEST_F(StorageTest, WaitsForTheFolderOfAServerThatIsEnding) {
   auto held = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(held.ok()) << held.status();
-  const WhenLogged waits("another process has it open", [&held] { held->reset(); });
+  const WhenLogged waits("is in use by another process", [&held] { held->reset(); });
   const auto storage = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage.ok()) << storage.status();
   EXPECT_EQ(waits.times(), 1);
@@ -154,8 +154,9 @@ TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
        {(*storage)->CheckRoom(0), (*storage)->AppendLog({&entry, 1}, false).status(),
         (*storage)->Write(image).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(" needed [TD2107]; nothing was written; hint: make room there"));
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(" bytes are needed [TD2107]; nothing was written; hint: free space on the disk"));
     EXPECT_THAT(std::string(status.message()), HasSubstr(dir_));
   }
 }
@@ -309,7 +310,7 @@ TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const std::string two = ReadFile(Only("values-"));
   ASSERT_TRUE(storage->Write(Image(3)).ok());
   WriteFile(Only("values-"), two);
-  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("record says"));
+  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("checkpoint says"));
 }
 
 TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {

@@ -112,7 +112,7 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
   const Status gone = store->Flush();
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
   EXPECT_THAT(std::string(gone.message()), HasSubstr("cold rows in " + options.dir));
-  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: leave the folder alone"));
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: start the server again"));
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0], gone);
 }
