@@ -66,7 +66,8 @@ StatusOr<int> Supervisor::Run() {
 }
 
 Status Supervisor::StartAll() {
-  if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
+  if (signals_.get() < 0)
+    return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(rank_words_.Open(plan_.silent_fifo));
   if (plan_.elastic()) {
     std::vector<int> all;
@@ -78,7 +79,8 @@ Status Supervisor::StartAll() {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
       return NotFound(
-          "%s [TD7001]; hint: ./deploy/build.sh builds it; --%s_bin=FILE names another one",
+          "%s [TD7001]; hint: build it with ./deploy/build.sh, or name another program with "
+          "--%s_bin=FILE",
           std::string(status.message()), RoleName(p.role));
     }
     TD_RETURN_IF_ERROR(status);
@@ -122,8 +124,9 @@ void Supervisor::TellLost(const Status& why) {
 }
 
 std::string Supervisor::LostText() const {
-  return absl::StrFormat("lines of logs or events of %s are lost: %s [TD2117]; the job goes on",
-                         plan_.log_dir, std::string(lost_.message()));
+  return absl::StrFormat(
+      "lines of the logs or events in %s are lost: %s [TD2117]; the job continues", plan_.log_dir,
+      std::string(lost_.message()));
 }
 
 Status Supervisor::OpenOutput(Child& child, SpawnRequest& request) {
@@ -209,7 +212,7 @@ void Supervisor::OnSignal(int signal) {
   stop_signal_ = signal;
   stopped_at_ = SteadyNow();
   Note("stopping", "", 0, SignalName(signal));
-  std::fprintf(stderr, "%s: %s: stopping the job; once more to kill it\n", options_.name,
+  std::fprintf(stderr, "%s: %s: stopping the job; a second signal kills it\n", options_.name,
                SignalName(signal).c_str());
   StopTrainers(signal);
 }
@@ -251,7 +254,7 @@ void Supervisor::LetGo(std::vector<Child*>& ended) {
   std::erase_if(ended, [this](Child* child) {
     if (child->plan->role != Role::kPserver) return false;  // a drained pserver may also be killed
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(child->plan->rank)) return false;
-    Note("left", child->plan->Name(), child->process->pid(), "it was drained");
+    Note("left", child->plan->Name(), child->process->pid(), "drained");
     sockets_.Release(child->plan->rank);
     return true;
   });
@@ -280,13 +283,13 @@ void Supervisor::StartAgain(Child& old, bool member) {
   const ExitState exit = *old.process->Poll();
   ++restarts_;
   Note("restarted", plan.Name(), 0, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-  const std::string how = StorageFailed(old) ? "ended by an error of its storage"
-                          : exit.signal == 0 ? "told to stop"
+  const std::string how = StorageFailed(old) ? "ended by a storage error"
+                          : exit.signal == 0 ? "stopped on request"
                                              : "killed by " + SignalName(exit.signal);
-  const char* caution = plan.forgets ? "; with --durability=none it has its last checkpoint alone,"
-                                       " and no push that came after it"
+  const char* caution = plan.forgets ? "; with --durability=none it restores only its last "
+                                       "checkpoint, and later pushes are lost"
                                      : "";
-  std::fprintf(stderr, "%s: %s was %s; starting it again (%d of %d)%s\n", options_.name,
+  std::fprintf(stderr, "%s: %s was %s; restarting it (restart %d of %d)%s\n", options_.name,
                plan.Name().c_str(), how.c_str(), restarts_, options_.max_restarts, caution);
   Replace(old, member);
 }
@@ -361,10 +364,9 @@ void Supervisor::Advance() {
     } else if (trainers_here && !AnyRunning(Role::kTrainer)) {
       if (!plan_.remote_workers) return StopPservers();
       if (AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
-        std::fprintf(
-            stderr,
-            "tandemrun: the trainers of this host are done; its pservers go on for those of "
-            "other hosts (Ctrl-C ends them)\n");
+        std::fprintf(stderr,
+                     "tandemrun: the trainers of this host have ended; its pservers continue for "
+                     "trainers of other hosts (stop them with Ctrl-C)\n");
       }
     }
   }

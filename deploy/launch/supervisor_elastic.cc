@@ -55,11 +55,11 @@ void Supervisor::LoseRanks(std::vector<Child*>& ended) {
       ++i;
       continue;
     }
-    std::string then = "before it took part";
+    std::string then = "before it joined";
     if (child.member) {
       then = absl::StrFormat(
-          enough ? "%d of %d ranks go on" : "%d of %d ranks are left, and the job needs %d", left,
-          plan_.workers, plan_.ranks_least);
+          enough ? "%d of %d ranks continue" : "only %d of %d ranks are left, but the job needs %d",
+          left, plan_.workers, plan_.ranks_least);
     }
     Note("lost", child.plan->Name(), child.process->pid(), then);
     std::fprintf(stderr, "%s: %s: %s: %s\n", options_.name, child.plan->Name().c_str(),
@@ -79,7 +79,7 @@ void Supervisor::Admit(int rank) {
     if (!meant || phase_ != Phase::kRunning || Over()) continue;
     child->member = true;
     const std::string text =
-        absl::StrFormat("takes part: %d of %d ranks", RanksHere().size(), plan_.workers);
+        absl::StrFormat("joined: %d of %d ranks", RanksHere().size(), plan_.workers);
     Note("joined", child->plan->Name(), child->process->pid(), text);
     std::fprintf(stderr, "%s: %s %s\n", options_.name, child->plan->Name().c_str(), text.c_str());
     return ChangeWorld();
@@ -92,7 +92,7 @@ void Supervisor::FillWorld() {
   for (const auto& child : children_) {
     if (child->plan->role == Role::kTrainer && child->seen_end) gone.push_back(child.get());
   }
-  std::fprintf(stderr, "%s: SIGUSR1: %d of %d trainers are started again\n", options_.name,
+  std::fprintf(stderr, "%s: SIGUSR1: restarting %d of %d trainers\n", options_.name,
                static_cast<int>(gone.size()), plan_.workers);
   for (const Child* old : gone) Replace(*old, /*member=*/false);
 }

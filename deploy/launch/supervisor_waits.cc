@@ -46,16 +46,16 @@ void Supervisor::HearWait(const ProcessWait& wait) {
   if (wait.waited >= limit) return KillSilent(*child, wait);
   if (child->told_wait >= began) return;
   child->told_wait = SteadyNow();
-  std::fprintf(stderr, "%s: %s waits for %s, which %s (%.1f s of %.1f s)\n", options_.name,
+  std::fprintf(stderr, "%s: %s is waiting for %s, which %s (%.1f s of %.1f s)\n", options_.name,
                NameOf(wait.who).c_str(), child->plan->Name().c_str(),
-               child->here ? "does not answer" : "has not joined", Seconds(wait.waited),
+               child->here ? "does not reply" : "has not joined", Seconds(wait.waited),
                Seconds(limit));
 }
 
 void Supervisor::KillSilent(Child& child, const ProcessWait& wait) {
   const std::string text =
-      absl::StrFormat("%s has waited %.1f s for it", NameOf(wait.who), Seconds(wait.waited));
-  std::fprintf(stderr, "%s: %s does not answer (%s): killing it\n", options_.name,
+      absl::StrFormat("%s has waited for it for %.1f s", NameOf(wait.who), Seconds(wait.waited));
+  std::fprintf(stderr, "%s: %s does not reply (%s): killing it\n", options_.name,
                child.plan->Name().c_str(), text.c_str());
   Note("silent", child.plan->Name(), child.process->pid(), text);
   child.silent = wait.waited;

@@ -19,7 +19,7 @@ const std::vector<ErrorArea>& ErrorAreas() {
       {4, "parameter servers"},
       {5, "devices and memory"},
       {6, "security"},
-      {7, "jobs that run"},
+      {7, "running jobs"},
   };
   return areas;
 }
@@ -57,8 +57,8 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text) {
     for (const ErrorCode& c : ErrorCodes()) known.push_back(NameOf(c));
     const std::string name = "TD" + std::to_string(number);
     std::string hint = HintText(name, known);
-    if (hint.empty()) hint = "; hint: tandem explain lists all";
-    return NotFound("no error has the code %s [TD1006]%s", name, hint);
+    if (hint.empty()) hint = "; hint: tandem explain lists all codes";
+    return NotFound("there is no error code %s [TD1006]%s", name, hint);
   }
   return found;
 }

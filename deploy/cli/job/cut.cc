@@ -71,7 +71,7 @@ Status SaveCut(const ParsedArgs& args) {
     return Annotate(report.status(), "no cut");
   }
   const std::string said = absl::StrFormat(
-      "cut %d (%s) over %d pservers; new pushes were held for %.1f ms", report->cut,
+      "snapshot %d (%s) of %d pservers written; new pushes waited for %.1f ms", report->cut,
       VersionsOf(report->servers), report->servers.size(), Seconds(report->held()) * 1e3);
   Note(access, "cut", said);
   Print(*report, as_json);
@@ -85,15 +85,15 @@ Status RestoreCut(const ParsedArgs& args) {
   const std::string asked = args.Get("cut");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(
-        "--cut=%s: expected the number of a cut [TD1004]; hint: tandem restore "
-        "--list shows those that there are",
+        "--cut=%s: expected the number of a snapshot [TD1004]; hint: tandem restore --list shows "
+        "the snapshots",
         asked);
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
   ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
   TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Restore(number));
-  const std::string said = absl::StrFormat("went back to cut %d (%s) on %d pservers", report.cut,
+  const std::string said = absl::StrFormat("restored snapshot %d (%s) on %d pservers", report.cut,
                                            VersionsOf(report.servers), report.servers.size());
   Note(access, "restored", said);
   Print(report, as_json);
@@ -117,7 +117,7 @@ Status ListCuts(const ParsedArgs& args) {
     all.push_back(
         {{"cut", cut.cut}, {"whole", cut.whole}, {"pservers", servers}, {"versions", versions}});
     rows.push_back({std::to_string(cut.cut), VersionsOf(cut.servers), absl::StrJoin(servers, " "),
-                    cut.whole ? "" : "not on all pservers: no state to go back to"});
+                    cut.whole ? "" : "not on all pservers: cannot be restored"});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
   return OkStatus();

@@ -24,18 +24,18 @@ constexpr int kMeasuredRanksMax = 16, kRanksMax = 4096;
 
 const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"ranks", "", "N", "ranks of the job, 2 unless given; simulated: the most of them"},
-      {"ranks_per_host", "", "G", "simulated: ranks of a host, 1 unless given"},
+      {"ranks", "", "N", "number of ranks of the job (default 2); simulated: the largest number"},
+      {"ranks_per_host", "", "G", "simulated: ranks per host (default 1)"},
       {"alpha_us", "", "US", "simulated: latency between ranks of a host"},
-      {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s of a rank towards its host's other ranks"},
+      {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s between ranks of a host"},
       {"inter_alpha_us", "", "US", "simulated: latency between hosts"},
-      {"inter_gbps", "", "GBIT", "simulated: Gbit/s of a host, which its ranks share"},
-      {"message_us", "", "US", "simulated: what a rank needs for a message, 1 unless given"},
-      {"add_gbps", "", "GBIT", "simulated: at which a rank adds; measured here unless given"},
-      {"compute_ms", "", "MS", "simulated: a step without communication; 0 unless given"},
-      {"straggler", "", "RANK:FACTOR", "simulated: this rank is so many times as slow"},
+      {"inter_gbps", "", "GBIT", "simulated: Gbit/s of a host, shared by its ranks"},
+      {"message_us", "", "US", "simulated: time of a rank per message (default 1)"},
+      {"add_gbps", "", "GBIT", "simulated: speed of additions (default: measured here)"},
+      {"compute_ms", "", "MS", "simulated: time of a step without communication (default 0)"},
+      {"straggler", "", "RANK:FACTOR", "simulated: this rank is slower by this factor"},
       {"output", "o", "FORMAT", "text (default) or json, on stdout"},
-      {"svg", "", "FILE", "draw a plot too"},
+      {"svg", "", "FILE", "also draw a plot"},
   };
   return kFlags;
 }
@@ -54,8 +54,7 @@ StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha,
   for (const char* flag : {alpha, gbps}) {
     if (args.Has(flag)) continue;
     return InvalidArgument(
-        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s of the links "
-        "between %s",
+        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s for the links between %s",
         flag, alpha, gbps, between);
   }
   TD_ASSIGN_OR_RETURN(const double us, args.GetDouble(alpha, 0, 0, 1e7));
@@ -72,7 +71,7 @@ Status ReadStraggler(const std::string& text, SimulationRequest* request) {
   }
   if (request->slow_rank < 0 || request->slow_rank >= request->layout.ranks) {
     return InvalidArgument(
-        "--straggler: there is no rank %d of %d [TD1004]; hint: they count from 0",
+        "--straggler: rank %d is out of range: there are %d ranks, which count from 0 [TD1004]",
         request->slow_rank, request->layout.ranks);
   }
   if (!(request->slow_factor >= 1 && request->slow_factor <= 1e6)) {
@@ -89,7 +88,8 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(layout.ranks_per_host, args.GetInt("ranks_per_host", 1, 1, layout.ranks));
   if (layout.ranks % layout.ranks_per_host != 0) {
     return InvalidArgument(
-        "--ranks=%d is no multiple of --ranks_per_host=%d [TD1004]; hint: each host has as many",
+        "--ranks=%d is not a multiple of --ranks_per_host=%d [TD1004]; hint: use the same number "
+        "of ranks on each host",
         layout.ranks, layout.ranks_per_host);
   }
   if (layout.ranks_per_host > 1) {
@@ -97,17 +97,16 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
                         WireOf(args, "alpha_us", "bandwidth_gbps", "ranks of a host"));
   } else if (args.Has("alpha_us") || args.Has("bandwidth_gbps")) {
     return InvalidArgument(
-        "--alpha_us and --bandwidth_gbps are of the link between ranks of one host, and each rank "
-        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_alpha_us and "
-        "--inter_gbps");
+        "--alpha_us and --bandwidth_gbps have no effect, because each host has only one rank "
+        "[TD1005]; hint: use --ranks_per_host=N, or --inter_alpha_us and --inter_gbps");
   }
   if (layout.ranks > layout.ranks_per_host) {
     TD_ASSIGN_OR_RETURN(request.model.between,
                         WireOf(args, "inter_alpha_us", "inter_gbps", "hosts"));
   } else if (args.Has("inter_alpha_us") || args.Has("inter_gbps")) {
     return InvalidArgument(
-        "--inter_alpha_us and --inter_gbps are of the link between hosts, and all %d ranks are on "
-        "one [TD1005]; hint: a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
+        "--inter_alpha_us and --inter_gbps have no effect, because all %d ranks are on one host "
+        "[TD1005]; hint: use a smaller --ranks_per_host, or --alpha_us and --bandwidth_gbps",
         layout.ranks);
   }
   TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_us", 1, 0, 1e6));
@@ -141,9 +140,8 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const int ranks, args.GetInt("ranks", 2, 2, kRanksMax));
   if (ranks > kMeasuredRanksMax) {
     return InvalidArgument(
-        "--ranks=%d: %d ranks at most are measured on one machine [TD1004]; hint: more are "
-        "simulated, with "
-        "--inter_alpha_us and --inter_gbps",
+        "--ranks=%d is too large: at most %d ranks are measured on one machine [TD1004]; hint: "
+        "simulate more ranks with --inter_alpha_us and --inter_gbps",
         ranks, kMeasuredRanksMax);
   }
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], ranks));

@@ -93,7 +93,7 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0700), 0);
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
-  EXPECT_THAT(Err(), HasSubstr("/log/job.json is a link [TD2113]"));
+  EXPECT_THAT(Err(), HasSubstr("/log/job.json is a link, expected a file [TD2113]"));
   EXPECT_EQ(Tandem({"status", dir_ + "/log"}), kExitPermission);
   EXPECT_EQ(Read("victim"), "precious");
 }
@@ -117,7 +117,7 @@ TEST_F(JobRecordTest, AFolderOfAnotherUserIsRefused) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
   EXPECT_THAT(Err(), AllOf(HasSubstr("(65534), expected root [TD2113]"),
-                           HasSubstr("hint: run this as that user")));
+                           HasSubstr("hint: run the command as the expected user")));
 }
 
 TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {

@@ -110,8 +110,8 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--servers=2 --server_num=3 --workers=1 @/job.pbtxt", "given twice"},
       {"--servers=0 --workers=1 @/job.pbtxt", "--servers: expected a whole number from 1"},
       {"--servers=99999999999 --workers=1 @/job.pbtxt", "--servers: expected a whole number"},
-      {"--servers=a:b --workers=1 @/job.pbtxt", "expected host:port"},
-      {"--servers=a:70000 --workers=1 @/job.pbtxt", "expected host:port"},
+      {"--servers=a:b --workers=1 @/job.pbtxt", "expected HOST:PORT"},
+      {"--servers=a:70000 --workers=1 @/job.pbtxt", "expected HOST:PORT"},
       {"--servers=2 @/job.pbtxt", "pserver mode needs --workers"},
       {"@/ps.pbtxt", "pserver mode needs --servers"},
       {"--mode=collective @/job.pbtxt", "collective mode needs --nproc"},
@@ -122,7 +122,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=local --workers=2 @/job.pbtxt", "contradicts --mode=local"},
       {"--status_port=0 --mode=local @/job.pbtxt", "--status_port: expected a whole number from 1"},
       {"--mode=hybrid @/job.pbtxt", "hybrid mode needs --servers"},
-      {"--max_restarts=1 --mode=local @/job.pbtxt", "is for all modes but local"},
+      {"--max_restarts=1 --mode=local @/job.pbtxt", "has no effect in local mode"},
       {"--servers=1 --workers=1 --durability=replayable @/job.pbtxt", "--pserver_data_dir=DIR"},
       {"--servers=1 --workers=1 --pserver_data_dir=d --durability=loged @/job.pbtxt",
        "hint: did you mean \"logged\"?"},
@@ -137,17 +137,18 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=pserver --servers=1 --workers=1 --heter_workers=1 @/job.pbtxt",
        "--heter_workers contradicts --mode=pserver: it belongs to hybrid mode"},
       {"--servers=1 --workers=3 --heter_workers=2 @/job.pbtxt",
-       "--heter_workers: 3 trainers do not divide equally among 2 heter workers"},
+       "--heter_workers: 3 trainers cannot be divided equally among 2 heter workers [TD1004]"},
       {"--servers=1 --workers=1 --heter_place=cuda @/job.pbtxt",
        "--heter_place has no effect without --heter_workers"},
       {"--servers=1 --workers=1 --heter_workers=0 @/job.pbtxt",
        "--heter_workers: expected a whole number from 1"},
       {"--servers=1 --workers=1 --heter_workers=1 --max_restarts=1 @/job.pbtxt",
-       "--heter_workers with --max_restarts is not built yet"},
+       "--heter_workers together with --max_restarts is not implemented"},
       {"--servers=1 --workers=1 --heter_workers=1 --gpus=0,1 @/job.pbtxt",
-       "--heter_workers with --gpus is not built yet"},
-      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not built yet"},
-      {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt", "give one of the two"},
+       "--heter_workers together with --gpus is not implemented"},
+      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not implemented"},
+      {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt",
+       "--tls and --tls_dir exclude each other"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
       {"@/job.pbtxt --log_dir", "needs a value"},
       {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
@@ -158,8 +159,9 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--nproc=2: @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
       {"--nproc=1:2:3 @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
       {"--nproc=1:99999 @/job.pbtxt", "MAX <= 1024, got \"1:99999\""},
-      {"--nproc=1:2 --ips=127.0.0.1,localhost @/job.pbtxt", "one host alone"},
-      {"--nproc=1:2 --gpus=0,1 @/job.pbtxt", "--nproc=1:2 is for the CPU ranks"},
+      {"--nproc=1:2 --ips=127.0.0.1,localhost @/job.pbtxt", "on a single host"},
+      {"--nproc=1:2 --gpus=0,1 @/job.pbtxt",
+       "--nproc=1:2 needs CPU ranks on a single host [TD1005]"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -214,7 +216,7 @@ TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   EXPECT_THAT(both->pservers, HasSubstr("unix:/run/x/a,127.0.0.1:"));
   EXPECT_THAT(
       std::string(Plan("--servers=unix:/run/x/a --workers=1 --tls @/job.pbtxt").status().message()),
-      HasSubstr("a Unix-domain socket has none"));
+      HasSubstr("is a Unix-domain socket, which does not support TLS"));
 }
 
 TEST_F(LaunchOptionsTest, TakenPortIsNamed) {
@@ -404,7 +406,7 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
   EXPECT_THAT(
       std::string(
           Plan("--status_port=65535 --servers=1 --workers=2 @/job.pbtxt").status().message()),
-      HasSubstr("not enough ports"));
+      HasSubstr("too few ports"));
 }
 
 constexpr char kGolden[] = R"(job j1, mode pserver: 1 pserver, 1 trainer; logs in ./log-j1

@@ -165,9 +165,8 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 128 + SIGABRT);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_THAT(
-      Err(),
-      HasSubstr("it may have met a limit of this host: ulimit -v allows 68719476736 bytes; "));
+  EXPECT_THAT(Err(), HasSubstr("the process may have reached a limit of this host: ulimit -v "
+                               "allows 68719476736 bytes; "));
 }
 
 // As on a full disk: the job continues and reports which lines its logs lack.
@@ -251,7 +250,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
   EXPECT_THAT(Err(), HasSubstr("pserver 0 does not answer (trainer 1 has waited 0.0 s for it)"));
   EXPECT_THAT(Err(), HasSubstr("first failure  pserver 0 on host "));
-  EXPECT_THAT(Err(), HasSubstr("did not answer for 0.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("did not reply for 0.0 s and was killed [TD3012]"));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
@@ -266,7 +265,7 @@ TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
   Launch({"--mode=collective", "--nproc=2", "--grace_s=1"});
   EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
   EXPECT_THAT(Err(), HasSubstr("first failure  trainer 0 on host "));
-  EXPECT_THAT(Err(), HasSubstr("did not answer for 1.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("did not reply for 1.0 s and was killed [TD3012]"));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
 }
@@ -284,8 +283,9 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
       "done; true");
   Launch({"--servers=1", "--workers=2", "--max_restarts=1"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(),
-              HasSubstr("trainer 1 waits for trainer 0, which does not answer (0.0 s of 60.0 s)"));
+  EXPECT_THAT(
+      Err(),
+      HasSubstr("trainer 1 is waiting for trainer 0, which does not reply (0.0 s of 60.0 s)"));
   EXPECT_THAT(Err(), HasSubstr("trainer 0 does not answer (trainer 1 has waited"));
   EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1)"));
   EXPECT_EQ(Read("servers"), "x\n");
