@@ -23,21 +23,21 @@ uint64_t ValueBytes(const PushHead& head) {
 }  // namespace
 
 Shard::Counters::Counters(Metrics& m)
-    : pushes(m.GetCounter("tandem_pserver_pushes_total", "Push messages taken")),
-      push_bytes(m.GetCounter("tandem_pserver_push_bytes_total", "Bytes of gradients taken")),
-      duplicates(m.GetCounter("tandem_pserver_push_duplicates_total", "Pushes seen before")),
+    : pushes(m.GetCounter("tandem_pserver_pushes_total", "Accepted push messages")),
+      push_bytes(m.GetCounter("tandem_pserver_push_bytes_total", "Bytes of accepted gradients")),
+      duplicates(m.GetCounter("tandem_pserver_push_duplicates_total",
+                              "Repeated pushes, which were not applied again")),
       refused(m.GetCounter("tandem_pserver_push_refused_total", "Pushes refused")),
       pulls(m.GetCounter("tandem_pserver_pulls_total", "Pulls answered")),
-      pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of parameters given")),
+      pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of sent parameters")),
       updates(m.GetCounter("tandem_pserver_updates_total", "Versions made")),
-      rejected(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
-                            "Pushes that had NaN or infinity", {{"outcome", "rejected"}})),
-      skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
-                           "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
+      rejected(m.GetCounter("tandem_pserver_nonfinite_pushes_total", "Pushes with NaN or infinity",
+                            {{"outcome", "rejected"}})),
+      skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total", "Pushes with NaN or infinity",
+                           {{"outcome", "skipped"}})),
       lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
-                               "Pushes whose values were gone with their trainer and the server")),
-      owed(m.GetGauge("tandem_pserver_owed_pushes",
-                      "Pushes whose values a server that was started again waits for")),
+                               "Pushes that were lost with their trainer and the server")),
+      owed(m.GetGauge("tandem_pserver_owed_pushes", "Pushes that a restarted server waits for")),
       barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
                                   "Time a call waited in a barrier", kWaitBounds)),
       pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
@@ -48,7 +48,7 @@ Shard::Counters::Counters(Metrics& m)
                                "Updates between a trainer's last pull and its push",
                                kStalenessBounds)),
       hold(m.GetHistogram("tandem_pserver_hold_seconds",
-                          "Time without new pushes, for a cut over all servers", kWaitBounds)) {}
+                          "Time without new pushes, for a snapshot of all servers", kWaitBounds)) {}
 
 Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
              Metrics& metrics)
@@ -87,8 +87,10 @@ void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values)
 Status Shard::CheckOptions(const ShardConfig& config) const {
   if (!options_.job.empty()) TD_RETURN_IF_ERROR(CheckJob(config.job, options_.job));
   if (options_.trainers != 0 && config.trainers != options_.trainers) {
-    return FailedPrecondition("%d trainers: this server was started for %d [TD4003]",
-                              config.trainers, options_.trainers);
+    return FailedPrecondition(
+        "the caller has %d trainers, but this server was started for %d trainers [TD4003]; hint: "
+        "use the same number for --trainers and --workers",
+        config.trainers, options_.trainers);
   }
   return OkStatus();
 }
@@ -99,13 +101,13 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   TD_RETURN_IF_ERROR(CheckSettings(settings));
   TD_RETURN_IF_ERROR(CheckOptions(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d of %d: ranks are 0 to %d [TD4003]", caller.trainer,
-                           config.trainers, config.trainers - 1);
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d [TD4003]", caller.trainer,
+                           config.trainers - 1);
   }
   if (options_.replayable && config.delay_compensation > 0) {
     return FailedPrecondition(
-        "delay compensation changes gradients, and with durability replayable trainers keep them "
-        "as they were; hint: --durability=logged");
+        "enable_dc_asgd is not supported with durability replayable, because retransmitted "
+        "gradients are not compensated [TD1108]; hint: --durability=logged");
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
@@ -119,9 +121,10 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     mine.slices = moves_.placed;
     if (may_treat_otherwise_) CopyFaultPolicy(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
-      return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
-                                caller.trainer, difference,
-                                restored_ ? " in the restored checkpoint" : "");
+      return FailedPrecondition(
+          "the configuration of trainer %d differs: %s%s [TD4004]; hint: use one job file for all "
+          "trainers, and new directories for a new job",
+          caller.trainer, difference, restored_ ? " in the restored checkpoint" : "");
     }
     mine.slices = std::move(config_.slices);
     config_ = std::move(mine);
@@ -178,20 +181,21 @@ Status Shard::CheckCaller(const Caller& caller) {
   TD_RETURN_IF_ERROR(broken_);
   if (params_ == nullptr) {
     return FailedPrecondition(
-        "this server is not configured; %s [TD4005]; hint: --durability=logged (or replayable) "
-        "keeps pushes, none (the default) does not",
+        "this server is not configured; %s [TD4005]; hint: use --durability=logged or replayable "
+        "to keep pushes over a restart",
         options_.found.empty() ? "it may have been restarted without a checkpoint"
                                : options_.found);
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
   if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
-    return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", caller.trainer,
+                           config_.trainers - 1);
   }
   if (!replaying_) TD_RETURN_IF_ERROR(CheckOwed(caller));
   const uint64_t newest = trainers_[caller.trainer].incarnation;
   if (caller.incarnation < newest) {
     return FailedPrecondition(
-        "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+        "trainer %d was restarted as incarnation %d, so calls of incarnation %d are rejected "
         "[TD4008]",
         caller.trainer, newest, caller.incarnation);
   }
@@ -255,7 +259,7 @@ StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void
 StatusOr<bool> Shard::CheckPush(const PushHead& head) {
   TD_RETURN_IF_ERROR(CheckCaller(head.caller));
   if (!initialised()) {
-    return FailedPrecondition("push before the first values are there (%d of %d slices)",
+    return FailedPrecondition("a push arrived before all initial parameters (%d of %d slices)",
                               params_->given(), params_->size());
   }
   const TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
@@ -265,7 +269,7 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
       return true;
     case SequenceWindow::Seen::kTooOld:
       return FailedPrecondition(
-          "trainer %d push %d: too old, the newest is %d; nobody knows whether it was taken",
+          "trainer %d push %d is too old to tell whether it was accepted; the newest push is %d",
           head.caller.trainer, head.sequence, t.taken.highest());
     case SequenceWindow::Seen::kNew:
       break;
@@ -283,7 +287,8 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
     TD_RETURN_IF_ERROR(options_.log->Ready(options_.replayable ? 0 : ValueBytes(head)));
   }
   if (t.completed) {
-    return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
+    return FailedPrecondition("trainer %d pushes after it has completed the job",
+                              head.caller.trainer);
   }
   // The older incarnation completed the step here; other servers still wait for it.
   if (config_.mode == ShardMode::kSync && head.step + 1 == version_ && t.adopted == version_) {
@@ -296,19 +301,20 @@ StatusOr<bool> Shard::CheckPush(const PushHead& head) {
 Status Shard::CheckStep(const PushHead& head) {
   const int trainer = head.caller.trainer;
   if (!std::isfinite(head.learning_rate)) {
-    return InvalidArgument("trainer %d step %d: the learning rate is not finite", trainer,
+    return InvalidArgument("trainer %d step %d: the learning rate is not finite [TD4013]", trainer,
                            DisplayStep(head.step));
   }
   if (config_.mode != ShardMode::kSync) return OkStatus();
   if (head.step != version_) {
-    return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s [TD4015]",
-                              trainer, DisplayStep(head.step), DisplayStep(version_),
-                              head.step < version_ ? ": the push is stale"
-                                                   : ": was it restored from an older checkpoint?");
+    return FailedPrecondition(
+        "trainer %d pushes for step %d, but this server is at step %d%s [TD4015]; hint: restart "
+        "the trainers",
+        trainer, DisplayStep(head.step), DisplayStep(version_),
+        head.step < version_ ? " (the push is stale)" : " (was it restored?)");
   }
   if (step_rate_ &&
       std::bit_cast<uint32_t>(step_rate_->second) != std::bit_cast<uint32_t>(head.learning_rate)) {
-    return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
+    return InvalidArgument("step %d: trainer %d sends learning rate %.9g, but trainer %d sent %.9g",
                            DisplayStep(head.step), trainer, head.learning_rate, step_rate_->first,
                            step_rate_->second);
   }
@@ -444,7 +450,8 @@ void Shard::Advance(Ready& ready) {
 void Shard::CheckpointNow(Ready& ready) {
   StatusOr<Cut> cut = BeginSnapshot(base_.TakesDelta(options_.checkpoint_deltas));
   if (!cut.ok()) {
-    LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
+    LOG(ERROR) << "cannot write a checkpoint of version " << version_ << ": "
+               << ToString(cut.status());
     return;
   }
   ready.push_back(
@@ -460,8 +467,7 @@ void Shard::Settle() {
 }
 
 void Shard::Break(const Status& status, Ready& ready) {
-  broken_ =
-      Internal("an update failed half-way, the parameters are unusable: %s", ToString(status));
+  broken_ = Internal("an update failed and left the parameters incomplete: %s", ToString(status));
   LOG(ERROR) << broken_.message();
   FailAllWaiters(broken_, ready);
 }

@@ -50,7 +50,7 @@ StatusOr<Shard::Cut> Shard::BeginSnapshot(bool delta) {
 
 StatusOr<bool> Shard::CopyChunk(Cut& cut) {
   if (cut.number != cuts_) {
-    return Aborted("the server was restored while the checkpoint of version %d was made",
+    return Aborted("the server was restored while it wrote the checkpoint of version %d",
                    cut.image.version);
   }
   TD_RETURN_IF_ERROR(broken_);
@@ -105,12 +105,13 @@ StatusOr<ShardSnapshot> Shard::Image(bool delta) {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(broken_);
     if (!initialised()) {
-      return FailedPrecondition("nothing to save: the first values are not there");
+      return FailedPrecondition(
+          "checkpoint: the parameters of this server are not initialised yet");
     }
     if (delta && !base_.version()) {
       return FailedPrecondition(
-          "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
-          "no whole one; hint: tandem save");
+          "a delta needs a full checkpoint as its base, but this server has written none since its "
+          "start, its last restore or its last migration; hint: tandem save");
     }
     TD_ASSIGN_OR_RETURN(cut, BeginSnapshot(delta));
   }

@@ -33,15 +33,17 @@ uint64_t SentNumbers::At(const std::vector<uint64_t>& numbers, int server) {
 Status Shard::CheckCuttable(const std::string& job) const {
   TD_RETURN_IF_ERROR(broken_);
   TD_RETURN_IF_ERROR(Waits());
-  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (!initialised())
+    return FailedPrecondition("snapshot: the parameters of this server are not initialised yet");
   TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   if (config_.mode == ShardMode::kSync) {
     return FailedPrecondition(
-        "in sync mode servers' checkpoints of one version are a cut; hint: tandem save, or "
-        "--checkpoint_every_steps of the pservers");
+        "a snapshot of all servers is not needed in sync mode, where checkpoints of one version "
+        "are consistent; hint: tandem save, or --checkpoint_every_steps of the pservers");
   }
   if (!frozen_.moves.empty() || !moves_.offered.empty()) {
-    return Unavailable("rows are on their way between servers; try again when they have come");
+    return Unavailable(
+        "snapshot: servers are transferring rows; hint: try again after the migration");
   }
   return OkStatus();
 }
@@ -61,21 +63,21 @@ StatusOr<PausedState> Shard::HoldPushes(const std::string& job, uint64_t cut, Du
     TD_RETURN_IF_ERROR(CheckCuttable(job));
     if (cut <= last_cut_) {
       return FailedPrecondition(
-          "a cut with number %d: this server had cut %d, and expects a higher number [TD4020]; "
-          "hint: tandem save --cut, which asks the servers for the number",
+          "snapshot %d: the number must be higher than the last one, %d [TD4020]; hint: run tandem "
+          "save --cut, which chooses the number",
           cut, last_cut_);
     }
     const bool same = hold_.cut == cut && hold_.taker == taker && !hold_.order;
     if (hold_.cut != 0 && !same) {
-      return Unavailable("pushes are held for cut %d; try again when it is over", hold_.cut);
+      return Unavailable("snapshot %d is in progress; hint: try again later", hold_.cut);
     }
     PausedState answer{{}, moves_.map};
     for (int r = 0; r < config_.trainers; ++r) {
       const TrainerRegistry::Trainer& t = trainers_[r];
       if (SentNumbers::At(t.numbers.sent, options_.index) < t.taken.highest()) {
         return FailedPrecondition(
-            "trainer %d does not say which of its messages are one push (PushRequest.sent); hint: "
-            "a client of this version",
+            "trainer %d does not number its messages (PushRequest.sent), which a snapshot needs "
+            "[TD6022]; hint: use a client of this version",
             r);
       }
       answer.marks.push_back({r, t.incarnation, t.completed, t.numbers});
@@ -102,7 +104,7 @@ void Shard::ReleasePushes(const std::string& job, uint64_t cut, uint64_t taker) 
     const bool others = hold_.cut == cut && hold_.taker != taker;
     if (job != config_.job || others) return;
     last_cut_ = std::max(last_cut_, cut);
-    if (hold_.cut == cut) EndHold(Aborted("cut %d was given up", cut), ready);
+    if (hold_.cut == cut) EndHold(Aborted("snapshot %d was abandoned", cut), ready);
   }
   Run(std::move(ready));
 }
@@ -120,7 +122,7 @@ void Shard::EndHold(const Status& why, Ready& ready) {
 void Shard::ExpireHold(Time now, Ready& ready) {
   if (hold_.cut == 0 || now < hold_.until) return;
   const Status missing = hold_.order ? CheckCut() : OkStatus();
-  EndHold(DeadlineExceeded("cut %d: after %.1f s %s", hold_.cut, Seconds(now - hold_.since),
+  EndHold(DeadlineExceeded("snapshot %d: after %.1f s: %s", hold_.cut, Seconds(now - hold_.since),
                            std::string(missing.message())),
           ready);
 }
@@ -136,25 +138,27 @@ Status Shard::CheckHold(const PushHead& head) {
       return OkStatus();
     }
   }
-  return OutOfRange("trainer %d push %d: new pushes are held while cut %d is taken; send it again",
+  return OutOfRange("trainer %d push %d waits, because snapshot %d is in progress; send it again",
                     head.caller.trainer, head.sequence, hold_.cut);
 }
 
 Status Shard::CheckCutOf(const SnapshotFrontier& mark) const {
   const TrainerRegistry::Trainer& t = trainers_[mark.trainer];
   if (t.incarnation != mark.incarnation) {
-    return Aborted("trainer %d was started again meanwhile", mark.trainer);
+    return Aborted("trainer %d was restarted during the snapshot", mark.trainer);
   }
   const uint64_t sent = SentNumbers::At(mark.numbers.sent, options_.index);
   const uint64_t ended =
       mark.completed ? sent : SentNumbers::At(mark.numbers.ended, options_.index);
   if (t.taken.highest() > sent && options_.bug != ShardBug::kHoldsNothing) {
-    return Aborted("trainer %d pushed on meanwhile", mark.trainer);
+    return Aborted("trainer %d pushed during the snapshot", mark.trainer);
   }
   if (options_.bug == ShardBug::kCutsEarly) return OkStatus();
   for (uint64_t n = sent; n > ended; --n) {
     if (t.taken.Look(n) == SequenceWindow::Seen::kTaken) continue;
-    return Unavailable("push %d of trainer %d has not come, or was refused", n, mark.trainer);
+    return Unavailable(
+        "push %d of trainer %d is missing: the server did not receive it or rejected it", n,
+        mark.trainer);
   }
   return OkStatus();
 }
@@ -162,7 +166,7 @@ Status Shard::CheckCutOf(const SnapshotFrontier& mark) const {
 Status Shard::CheckCut() const {
   if (moves_.map.version() != hold_.order->map_version || !frozen_.moves.empty() ||
       !moves_.offered.empty()) {
-    return Aborted("rows moved between servers meanwhile");
+    return Aborted("rows moved between servers during the snapshot");
   }
   for (const SnapshotFrontier& mark : hold_.order->marks) TD_RETURN_IF_ERROR(CheckCutOf(mark));
   return OkStatus();
@@ -174,13 +178,15 @@ void Shard::TakeCut(const std::string& job, SnapshotRequest order, Done<PendingS
     TD_RETURN_IF_ERROR(CheckCuttable(job));
     const bool held = hold_.cut == order.cut && hold_.taker == order.taker && !hold_.order;
     if (!held || clock_.Now() >= hold_.until) {
-      return Aborted("pushes are not held for cut %d any more", order.cut);
+      return Aborted("the lease of snapshot %d has expired, so pushes no longer wait for it",
+                     order.cut);
     }
     for (int r = 0; r < config_.trainers; ++r) {
       const auto i = static_cast<size_t>(r);
       if (std::ssize(order.marks) != trainers_.size() || order.marks[i].trainer != r) {
-        return InvalidArgument("cut %d: expected marks of all %d trainers, in their order",
-                               order.cut, config_.trainers);
+        return InvalidArgument(
+            "snapshot %d: expected the push windows of all %d trainers, in their order", order.cut,
+            config_.trainers);
       }
     }
     // An older incarnation, which other servers reject, must not push here: the others would lack

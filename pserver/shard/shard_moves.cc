@@ -21,19 +21,20 @@ Status Shard::DropBucket(int bucket) {
 
 void Shard::ForgetBucket(int bucket) {
   const Status status = DropBucket(bucket);
-  LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
-                                << ", which is another server's now, "
-                                << "stay on the disk until it comes again: " << ToString(status);
+  LOG_IF(WARNING, !status.ok()) << "cannot remove the rows of row bucket " << bucket
+                                << ", which moved to another server, "
+                                << "from the disk: " << ToString(status);
 }
 
 Status Shard::CheckMovable(const std::string& job) const {
   TD_RETURN_IF_ERROR(broken_);
-  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (!initialised())
+    return FailedPrecondition("migration: the parameters of this server are not initialised yet");
   TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   if (options_.replayable) {
     return FailedPrecondition(
-        "nothing moves from or to a server with durability replayable: trainers keep pushes for "
-        "the server that took them; hint: --durability=logged");
+        "rows cannot move with durability replayable, because trainers retransmit pushes to the "
+        "old server [TD1108]; hint: --durability=logged");
   }
   return options_.log == nullptr ? OkStatus() : options_.log->Ready(0);
 }
@@ -100,26 +101,27 @@ StatusOr<BucketMigration> Shard::MakeParcel() {
 
 Status Shard::CheckFreeze(const FreezeRequest& order) const {
   if (order.target < 0 || (order.target == options_.index && !sync())) {
-    return InvalidArgument("buckets cannot move from pserver %d to pserver %d", options_.index,
+    return InvalidArgument("row buckets cannot move from pserver %d to pserver %d", options_.index,
                            order.target);
   }
-  if (order.buckets.empty()) return InvalidArgument("no buckets are named");
+  if (order.buckets.empty()) return InvalidArgument("migration: no row buckets are named");
   if (!std::is_sorted(order.buckets.begin(), order.buckets.end(), std::less_equal<>())) {
-    return InvalidArgument("the buckets do not ascend");
+    return InvalidArgument("migration: the row buckets must be in ascending order");
   }
   if (order.buckets.front() < 0 || order.buckets.back() >= kBucketsMax) {
-    return InvalidArgument("buckets %d to %d of %d", order.buckets.front(), order.buckets.back(),
-                           kBucketsMax);
+    return InvalidArgument("migration: row buckets %d to %d are out of range, expected below %d",
+                           order.buckets.front(), order.buckets.back(), kBucketsMax);
   }
   if (sync() && order.step == 0) {
-    return InvalidArgument("in sync mode buckets move before a step, and none is named");
+    return InvalidArgument(
+        "migration: sync mode needs a step before which row buckets move, but none is named");
   }
   return OkStatus();
 }
 
 Status Shard::BeginMove(const FreezeRequest& order) {
   if (sync() && version_ >= order.step) {
-    return Aborted("buckets are to move before step %d, and this server is at step %d",
+    return Aborted("row buckets were to move before step %d, but this server is at step %d",
                    DisplayStep(order.step), DisplayStep(version_));
   }
   if (order.target == options_.index) {
@@ -127,7 +129,7 @@ Status Shard::BeginMove(const FreezeRequest& order) {
     return OkStatus();
   }
   for (const int b : order.buckets) {
-    if (!Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+    if (!Serves(b)) return OutOfRange("row bucket %d is not on this server", b);
   }
   std::vector<BucketMove> moves = moves_.MovesOf(order.buckets, order.target);
   NoteMove(LogEntry::Kind::kMoveBegun, {moves, {}, {}});
@@ -144,14 +146,15 @@ StatusOr<BucketMigration> Shard::FreezeBuckets(const std::string& job, const Fre
   TD_RETURN_IF_ERROR(CheckMovable(job));
   TD_RETURN_IF_ERROR(CheckFreeze(order));
   if (hold_.cut != 0 && clock_.Now() < hold_.until) {
-    return Unavailable("rows stay where they are while a cut is taken; try again");
+    return Unavailable("rows cannot move while a snapshot is in progress; hint: try again later");
   }
   Thaw();
   if (!frozen_.order) {
     if (order.lease > Duration::zero()) TD_RETURN_IF_ERROR(BeginMove(order));
   } else if (frozen_.order->buckets != order.buckets || frozen_.order->target != order.target ||
              frozen_.order->step != order.step) {
-    return Unavailable("other buckets are on their way from this server; try again");
+    return Unavailable(
+        "other row buckets are being transferred from this server; hint: try again later");
   }
   frozen_.until = clock_.Now() + order.lease;
   Thaw();
@@ -201,14 +204,17 @@ Status Shard::OfferBuckets(const std::string& job, const BucketMigration& parcel
 Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
   TD_RETURN_IF_ERROR(broken_);
   if (parcel.target != options_.index) {
-    return InvalidArgument("buckets for pserver %d; this is pserver %d", parcel.target,
-                           options_.index);
+    return InvalidArgument("the row buckets are for pserver %d, but this is pserver %d",
+                           parcel.target, options_.index);
   }
-  if (parcel.moves.empty()) return InvalidArgument("no buckets");
+  if (parcel.moves.empty())
+    return InvalidArgument("migration: the message contains no row buckets");
   for (const BucketMove& m : parcel.moves) {
     if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != options_.index ||
         m.epoch > kEpochMax) {
-      return InvalidArgument("bucket %d for pserver %d by move %d", m.bucket, m.server, m.epoch);
+      return InvalidArgument(
+          "the ownership of row bucket %d by pserver %d with epoch %d is invalid", m.bucket,
+          m.server, m.epoch);
     }
   }
   const bool begins = params_ == nullptr && !parcel.config.job.empty();
@@ -216,16 +222,16 @@ Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
   TD_RETURN_IF_ERROR(CheckMovable(job));
   for (const BucketMove& m : parcel.moves) {
     if (Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
-      return FailedPrecondition("bucket %d is on this server already", m.bucket);
+      return FailedPrecondition("row bucket %d is already on this server", m.bucket);
     }
   }
   const size_t known = moves_.Known(parcel.moves);
   if (known == parcel.moves.size()) return OkStatus();  // the call is repeated
-  if (known != 0) return FailedPrecondition("some of these moves are over");
+  if (known != 0) return FailedPrecondition("some of these migrations have already ended");
   if (moves_.leaving) {
     return FailedPrecondition(
-        "pserver %d is leaving and takes nothing; hint: tandem rebalance --add with its address "
-        "takes it back",
+        "pserver %d is being drained and accepts no rows; hint: add it again with tandem rebalance "
+        "--add=HOST:PORT",
         options_.index);
   }
   if (sync()) TD_RETURN_IF_ERROR(CheckOfferStep(parcel));
@@ -300,8 +306,8 @@ StatusOr<BucketMap> Shard::Release(const std::string& job, const std::vector<Buc
   Thaw();
   if (frozen_.moves != moves || (sync() && !AtItsStep())) {
     return Aborted(
-        "these buckets are not on their way: the lease is over, or pserver %d was started again; "
-        "they are its own, as before",
+        "the migration of these row buckets has ended: its lease expired, or pserver %d was "
+        "restarted; the buckets are still on that server",
         options_.index);
   }
   MoveRecord record{moves, {}, {}};
@@ -325,8 +331,8 @@ Status Shard::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !Serves(m.bucket)) continue;
     return FailedPrecondition(
-        "bucket %d is served by this server, which never gave it to pserver %d (move %d); hint: "
-        "the caller speaks of another run of job \"%s\"",
+        "this server owns row bucket %d and never gave it to pserver %d (epoch %d); hint: check "
+        "that the caller is of the same run of job \"%s\"",
         m.bucket, m.server, m.epoch, config_.job);
   }
   return OkStatus();
@@ -387,7 +393,7 @@ StatusOr<MapAnswer> Shard::Learn(const BucketMap& known) {
 }
 
 Status Shard::ReplayMove(const LogEntry& entry) {
-  if (params_ == nullptr) return FailedPrecondition("nothing is configured");
+  if (params_ == nullptr) return FailedPrecondition("this server is not configured");
   base_.Forget();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
@@ -415,8 +421,8 @@ Status Shard::CheckGeneration(const PushHead& head) const {
     return OkStatus();
   }
   return OutOfRange(
-      "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
-      "which now is %d times",
+      "trainer %d push %d was partitioned with ownership epoch %d, but this server has epoch %d; "
+      "send it again",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 
@@ -429,7 +435,7 @@ StatusOr<bool> Shard::TakenElsewhere(const PushHead& head) const {
   const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
   if (seen == SequenceWindow::Seen::kTooOld) {
     return FailedPrecondition(
-        "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+        "trainer %d push %d to pserver %d is too old to tell whether it was accepted",
         head.caller.trainer, head.origin_sequence, server);
   }
   return seen == SequenceWindow::Seen::kTaken;

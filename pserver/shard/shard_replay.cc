@@ -41,7 +41,7 @@ void Shard::NotePush(const PushHead& head, const PushTicket& ticket) {
 Status Shard::Replay(LogEntry entry) {
   MutexLock lock(mu_);
   if (entry.number != LastNumber() + 1) {
-    return DataLoss("entry %d of the update log does not fit: it is out of order", entry.number);
+    return DataLoss("entry %d of the write-ahead log is out of order", entry.number);
   }
   uint64_t& newest = replayed_[entry.head.caller.trainer];
   newest = std::max(newest, entry.head.caller.incarnation);
@@ -62,8 +62,7 @@ StatusOr<uint64_t> Shard::TakeOwed(const PushHead& head, PushTicket ticket) {
 Status Shard::Waits() const {
   if (owed_.empty()) return OkStatus();
   return Unavailable(
-      "this server was started again and waits for pushes since its checkpoint, to be sent once "
-      "more by %s",
+      "this server was restarted and waits for the pushes after its checkpoint from %s",
       owed_.Senders());
 }
 
@@ -75,8 +74,8 @@ Status Shard::CheckOwed(const Caller& caller) {
   if (owed_.empty()) return OkStatus();
   if (const size_t count = owed_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
-        "this server was started again and asks trainer %d for %d pushes since its checkpoint",
-        caller.trainer, count);
+        "this server was restarted and waits for %d pushes after its checkpoint from trainer %d",
+        count, caller.trainer);
   }
   return Waits();
 }
@@ -117,8 +116,8 @@ Status Shard::NotAgain(const Status& why) {
   broken_ = why;
   if (!gone_.empty()) {
     broken_ = Aborted(
-        "trainer %d was started again while this server was, and what it had pushed for step %d is "
-        "gone with it; hint: go on from the trainers' checkpoint, with empty data folders",
+        "trainer %d was restarted together with this server, so its pushes for step %d are lost "
+        "[TD7012]; hint: resume from the checkpoint of the trainers, with empty server directories",
         gone_.begin()->first, DisplayStep(gone_.begin()->second));
   }
   LOG(ERROR) << broken_.message();
@@ -150,7 +149,7 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
       counters_.lost_pushes.Add(1);
     }
     TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
-    if (duplicate) return InvalidArgument("it was taken before");
+    if (duplicate) return InvalidArgument("the push was already accepted");
     PushTicket ticket{.buffers = std::move(entry.values)};
     if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
       TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(entry.head, moves_));
@@ -161,7 +160,8 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
   const Status status = again();
   replaying_ = false;
   if (status.ok()) return status;
-  return DataLoss("entry %d of the update log does not fit: %s", number, ToString(status));
+  return DataLoss("entry %d of the write-ahead log cannot be applied: %s", number,
+                  ToString(status));
 }
 
 }  // namespace tandem::pserver

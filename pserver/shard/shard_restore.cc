@@ -11,8 +11,8 @@ Status ShardRestore::Begin(ShardSnapshot head) {
   TD_RETURN_IF_ERROR(CheckConfig(head.config));
   TD_RETURN_IF_ERROR(shard_.CheckOptions(head.config));
   if (head.tables.size() != head.config.tables.size()) {
-    return DataLoss("the checkpoint holds %d tables, its configuration %d", head.tables.size(),
-                    head.config.tables.size());
+    return DataLoss("the checkpoint contains %d tables, but its configuration has %d",
+                    head.tables.size(), head.config.tables.size());
   }
   TD_ASSIGN_OR_RETURN(params_, shard_.MakeParams(head.config));
   if (head.moves != nullptr) {
@@ -55,8 +55,8 @@ Status ShardRestore::Finish() { return shard_.Replace(head_, std::move(params_))
 
 Status Shard::Restore(const ShardSnapshot& image) {
   if (image.slices.size() != image.config.slices.size()) {
-    return DataLoss("the checkpoint holds %d slices, its configuration %d", image.slices.size(),
-                    image.config.slices.size());
+    return DataLoss("the checkpoint contains %d slices, but its configuration has %d",
+                    image.slices.size(), image.config.slices.size());
   }
   ShardRestore restore(*this);
   TD_RETURN_IF_ERROR(GivePieces(image, restore));
@@ -71,14 +71,14 @@ Status Shard::Replace(const ShardSnapshot& head, std::unique_ptr<ShardParams> pa
     if (!moves.MovesSlices()) moves.placed = head.config.slices;
     if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
       return FailedPrecondition(
-          "buckets moved between servers since the checkpoint of version %d, which every "
-          "server has of another moment; hint: save right behind a move",
+          "row buckets moved between servers after the checkpoint of version %d, so it cannot be "
+          "restored alone [TD7012]; hint: write checkpoints directly after a migration",
           head.version);
     }
     moves_ = std::move(moves);
     frozen_ = {};
     const Status back =
-        Aborted("this server went back to the checkpoint of version %d", head.version);
+        Aborted("this server was restored from the checkpoint of version %d", head.version);
     FailAllWaiters(back, ready);
     EndHold(back, ready);
     rollbacks_ += params_ != nullptr;

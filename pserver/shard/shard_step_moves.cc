@@ -24,8 +24,9 @@ bool Shard::Held() const {
 Status Shard::CheckHeld(const PushHead& head) const {
   if (head.step != version_ || !Held()) return OkStatus();
   if (options_.bug == ShardBug::kMovesWithinAStep) return OkStatus();
-  return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
-                    head.caller.trainer, head.sequence, DisplayStep(head.step));
+  return OutOfRange(
+      "trainer %d push %d waits, because row buckets move before step %d; send it again",
+      head.caller.trainer, head.sequence, DisplayStep(head.step));
 }
 
 Status Shard::CheckOfferStep(const BucketMigration& parcel) const {
@@ -34,7 +35,7 @@ Status Shard::CheckOfferStep(const BucketMigration& parcel) const {
                      (params_->NothingGathered() || options_.bug == ShardBug::kMovesWithinAStep);
   if (asked && version_ == parcel.version && clock_.Now() < frozen_.until) return OkStatus();
   return Aborted(
-      "buckets come before step %d; this server is at step %d and does not wait for them",
+      "row buckets arrive for step %d, but this server is at step %d and does not wait for them",
       DisplayStep(parcel.version), DisplayStep(version_));
 }
 

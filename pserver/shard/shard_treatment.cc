@@ -40,13 +40,15 @@ StatusOr<bool> Shard::LookForNonfinite(const PushHead& head, const PushTicket& t
   const Status found = CheckFinite(head, ticket);
   if (found.ok()) return false;
   if (ticket.nonfinite == NonfinitePolicy::kSkip) {
-    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; this push changes nothing";
+    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; the push was skipped";
     return true;
   }
   counters_.rejected.Add(1);
   counters_.refused.Add(1);
-  return InvalidArgument("%s; nothing was changed [TD4013] (nonfinite_gradients says what happens)",
-                         found.message());
+  return InvalidArgument(
+      "%s; the push was rejected [TD4013]; hint: the knob nonfinite_gradients chooses another "
+      "policy",
+      found.message());
 }
 
 PushHead Shard::Emptied(const PushHead& head, PushTicket& ticket) {

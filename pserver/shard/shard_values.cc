@@ -16,13 +16,14 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(CheckCaller(caller));
     if (caller.trainer != 0) {
-      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
+      return FailedPrecondition("trainer %d sends initial parameters, but only trainer 0 may",
+                                caller.trainer);
     }
     if (initialised()) return true;
     if (keeping_ != 0) {
       return Unavailable(
-          "the first values came before and are being written to the data folder [TD4017]; hint: "
-          "try again when that is done");
+          "the initial parameters are already being written to the directory [TD4017]; hint: try "
+          "again when that is done");
     }
     before = params_->which_given();
     TD_RETURN_IF_ERROR(params_->Init(version, params, slots, rows));
@@ -49,11 +50,12 @@ Status Shard::KeepFirst(Cut cut, const std::vector<bool>& before) {
   {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(broken_);
-    if (keeping_ != number) return Aborted("the server was restored while the first values came");
+    if (keeping_ != number)
+      return Aborted("the server was restored while it received the initial parameters");
     keeping_ = 0;
     if (!kept.ok()) {
       params_->SetGiven(before);  // as if this message had not been received: it may be sent again
-      return Annotate(kept, "the first values could not be kept");
+      return Annotate(kept, "cannot store the initial parameters");
     }
     WakeWaiters(ready);
   }
@@ -66,7 +68,8 @@ StatusOr<std::pair<uint64_t, std::vector<SlotValues>>> Shard::PullState(
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
   TD_RETURN_IF_ERROR(Waits());
-  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (!initialised())
+    return FailedPrecondition("the parameters of this server are not initialised yet");
   TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   TD_ASSIGN_OR_RETURN(std::vector<SlotValues> slots, params_->Slots(variables, moves_));
   return std::make_pair(version_, std::move(slots));
@@ -87,12 +90,13 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
                                      int bucket, bool slots, uint64_t bytes_max, int end) {
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(broken_);
-  if (!initialised()) return FailedPrecondition("the first values are not there");
+  if (!initialised())
+    return FailedPrecondition("the parameters of this server are not initialised yet");
   TD_RETURN_IF_ERROR(CheckJob(job, config_.job));
   const int table = params_->tables().Find(variable);
-  if (table < 0) return NotFound("there is no table \"%s\" here", variable);
+  if (table < 0) return NotFound("this server has no table \"%s\"", variable);
   for (int b = bucket; b < end; ++b) {
-    if (!Serves(b)) return OutOfRange("bucket %d is not on this server, or not now", b);
+    if (!Serves(b)) return OutOfRange("row bucket %d is not on this server now", b);
   }
   TD_ASSIGN_OR_RETURN(TablePage page,
                       params_->tables().table(table).Page(bucket, slots, bytes_max, version_,

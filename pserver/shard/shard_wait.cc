@@ -12,7 +12,9 @@ namespace {
 constexpr Duration kTellEvery = std::chrono::seconds(1);
 
 // Trainers no longer push to such a server, so its version does not change.
-Status NoRows() { return OutOfRange("this server gave all its rows away"); }
+Status NoRows() {
+  return OutOfRange("this server has no rows, because all its rows moved to other servers");
+}
 
 }  // namespace
 
@@ -34,7 +36,9 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, c
     } else if (initialised()) {
       now = version_;
     } else if (init_calls_.size() >= init_calls_.kCallsMax) {
-      now = ResourceExhausted("%d calls wait already", init_calls_.size());
+      now = ResourceExhausted(
+          "%d calls already wait for the initial parameters, which is the maximum",
+          init_calls_.size());
     } else {
       init_calls_.Add(
           {{caller.trainer, clock_.Now(), deadline, caller.incarnation, tag}, std::move(done)});
@@ -63,7 +67,7 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
   const bool previous = result.version != version_;
   const bool kept = result.version + 1 == version_ && has_previous_;
   if (previous && !kept) {
-    return FailedPrecondition("version %d is asked for; this server is at version %d",
+    return FailedPrecondition("version %d was requested, but this server is at version %d",
                               result.version, version_);
   }
   DenseTable& slices = params_->slices();
@@ -71,8 +75,8 @@ StatusOr<PullResult> Shard::MakePull(const PullQuery& query) {
     const SliceSpec& spec = slices.spec(slice);
     Buffer values = slices.Previous(slice);
     if (previous && values == nullptr) {
-      return FailedPrecondition("nobody has %s of version %d any more", spec.variable,
-                                result.version);
+      return FailedPrecondition("%s of version %d is no longer available on a server",
+                                spec.variable, result.version);
     }
     if (!previous) {
       TD_ASSIGN_OR_RETURN(values, slices.Snapshot(slice));
@@ -111,8 +115,9 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
     Status status = broken_;
     if (status.ok() && query.observer) status = Waits();
     if (status.ok() && query.observer) {
-      status = params_ == nullptr ? FailedPrecondition("the first values are not there")
-                                  : CheckJob(query.caller.job, config_.job);
+      status = params_ == nullptr
+                   ? FailedPrecondition("the parameters of this server are not initialised yet")
+                   : CheckJob(query.caller.job, config_.job);
     }
     if (status.ok() && !query.observer) status = CheckCaller(query.caller);
     // Unknown variables are reported immediately, not when the version is available.
@@ -130,7 +135,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
     } else if (initialised() && HasNoRows() && !query.rows.empty()) {
       now = NoRows();
     } else if (pull_calls_.size() >= pull_calls_.kCallsMax) {
-      now = ResourceExhausted("%d pulls wait already", pull_calls_.size());
+      now = ResourceExhausted("%d pulls already wait, which is the maximum", pull_calls_.size());
     } else {
       const int trainer = query.observer ? -1 : query.caller.trainer;
       pull_calls_.Add({{trainer, clock_.Now(), deadline, query.caller.incarnation, tag},
@@ -230,7 +235,7 @@ std::vector<int> Shard::MissingAtStep() const {
 
 Status Shard::InitDeadline(const InitCall& call, Time now) const {
   return DeadlineExceeded(
-      "waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+      "waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) [TD4007]",
       Seconds(now - call.since), params_->given(), params_->size());
 }
 
@@ -238,28 +243,30 @@ Status Shard::PullDeadline(const PullCall& call, Time now) const {
   const double waited = Seconds(now - call.since);
   if (!initialised()) {
     return DeadlineExceeded(
-        "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+        "pull: waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) "
+        "[TD4007]",
         waited, params_->given(), params_->size());
   }
   if (const auto behind = trainers_.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
-        "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
-        TrainerList(behind), DisplayStep(call.query.min_step));
+        "pull: waited %.1f s for %s, which has not reached step %d (max_staleness) [TD4007]",
+        waited, TrainerList(behind), DisplayStep(call.query.min_step));
   }
   if (config_.mode != ShardMode::kSync) {
-    return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
-                            call.query.min_version, waited, version_);
+    return DeadlineExceeded(
+        "pull of version %d: waited %.1f s, but this server is at version %d [TD4007]",
+        call.query.min_version, waited, version_);
   }
   const std::vector<int> missing = MissingAtStep();
   const bool all = std::ssize(missing) == trainers_.size();
   // If a client waits for its own push, the message names the missing gradients.
   std::string lacks;
   if (missing.size() == 1 && !params_->GaveNothing(missing[0])) {
-    lacks = ", which pushed no gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
+    lacks = ", which did not push a gradient of " + absl::StrJoin(params_->Lacks(missing[0]), ", ");
   }
-  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
+  return DeadlineExceeded("pull of version %d: waited %.1f s for %s at step %d%s%s [TD4007]",
                           call.query.min_version, waited, TrainerList(missing),
-                          DisplayStep(version_), lacks, all ? "" : "; others arrived");
+                          DisplayStep(version_), lacks, all ? "" : "; the others arrived");
 }
 
 std::vector<int> Shard::Awaited() const {
@@ -293,11 +300,11 @@ Status Shard::LostTrainer(Time now) const {
   const int r = silent[0];
   const TrainerRegistry::Trainer& t = trainers_[r];
   return Aborted(
-      "trainer %d is lost: nothing heard from it for %.1f s (%s); others wait for it "
-      "at step %d [TD4006]",
+      "trainer %d is lost: no call for %.1f s (%s); the other trainers wait for it at step %d "
+      "[TD4006]; hint: look at its log",
       r, Seconds(now - trainers_.last_heard(r)),
       t.pushes != 0 ? absl::StrFormat("its last push was for step %d", DisplayStep(t.last_step))
-      : trainers_.seen(r) ? "it pushed nothing yet"
+      : trainers_.seen(r) ? "it has not pushed yet"
                           : "it never called",
       DisplayStep(version_));
 }
