@@ -15,12 +15,14 @@ namespace {
 Status CheckCut(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
-    return Unimplemented("clip_global_norm needs the gradients of all servers");
+    return Unimplemented(
+        "optimizer.clip_global_norm is not supported on pservers, because each server has only its "
+        "own gradients [TD1108]; hint: clip_norm");
   }
   if (reach == UpdateScope::kElement || slice.numel == slice.shape.numel()) return OkStatus();
   return InvalidArgument(
-      "optimizer %s needs the norm of whole variables, and this is a part of one: place it whole "
-      "(slice_var_up=false)",
+      "optimizer %s needs norms of complete variables, but this server has only a part of a "
+      "variable [TD1108]; hint: slice_var_up: false",
       optimizer.type);
 }
 
@@ -121,7 +123,7 @@ size_t DenseTable::bytes(int slice) const {
 StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
   const auto it = by_variable_.find(range.variable);
   if (it == by_variable_.end()) {
-    return NotFound("unknown variable \"%s\"%s", range.variable,
+    return NotFound("unknown variable \"%s\" [TD1205]%s", range.variable,
                     OrDidYouMean(range.variable, names_));
   }
   for (int slice : it->second) {
@@ -136,15 +138,15 @@ StatusOr<int> DenseTable::FindRange(const PullRange& range) const {
     const SliceSpec& s = slices_[slice].spec;
     have += absl::StrFormat("%s[%d, %d)", have.empty() ? "" : ", ", s.offset, s.offset + s.numel);
   }
-  return NotFound("%s: elements [%d, %d+%d) are not here; this server owns %s", range.variable,
-                  range.offset, range.offset, range.numel, have);
+  return NotFound("elements %d to %d+%d of %s are not on this server, which has elements %s",
+                  range.offset, range.offset, range.numel, range.variable, have);
 }
 
 StatusOr<int> DenseTable::Find(const std::string& variable, int64_t offset) const {
   TD_ASSIGN_OR_RETURN(const int slice, FindRange({variable, offset, 1}));
   if (slices_[slice].spec.offset != offset) {
-    return NotFound("%s: no slice begins at element %d; the nearest begins at %d", variable, offset,
-                    slices_[slice].spec.offset);
+    return NotFound("%s has no slice that begins at element %d; the nearest begins at element %d",
+                    variable, offset, slices_[slice].spec.offset);
   }
   return slice;
 }
@@ -246,7 +248,7 @@ StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
 Status DenseTable::SetParam(int slice, std::span<const float> values) {
   Slice& s = slices_[slice];
   if (static_cast<int64_t>(values.size()) != s.spec.numel) {
-    return InvalidArgument("%s at element %d: %d values, expected %d", s.spec.variable,
+    return InvalidArgument("%s at element %d has %d values, expected %d", s.spec.variable,
                            s.spec.offset, values.size(), s.spec.numel);
   }
   s.snapshot.reset();
@@ -260,12 +262,12 @@ Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const f
     names.push_back(have.name);
     if (have.name != slot) continue;
     if (static_cast<int64_t>(values.size()) != have.value.numel()) {
-      return InvalidArgument("slot %s at element %d: %d values, expected %d", slot, s.spec.offset,
-                             values.size(), have.value.numel());
+      return InvalidArgument("slot %s at element %d has %d values, expected %d", slot,
+                             s.spec.offset, values.size(), have.value.numel());
     }
     return s.update->Write(have.value, values.data());
   }
-  return NotFound("%s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
+  return NotFound("variable %s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
                   OrDidYouMean(slot, names));
 }
 
@@ -324,7 +326,8 @@ void DenseTable::DropCut() {
 StatusOr<std::vector<SliceSnapshot>> DenseTable::TakeCut() {
   std::vector<SliceSnapshot> cut = std::exchange(cut_, {});
   for (const SliceSnapshot& image : cut) {
-    if (image.param == nullptr) return ResourceExhausted("no memory to copy a slice that moved");
+    if (image.param == nullptr)
+      return ResourceExhausted("cannot copy a slice that moves: out of memory [TD2116]");
   }
   return cut;
 }

@@ -120,7 +120,7 @@ StatusOr<uint32_t> RowStore::Extend(uint32_t at) {
 Status RowStore::MakeRoom(Kind& kind) const {
   const uint32_t most = (brief_bit_ == 0 ? kNone : brief_bit_) - 1;
   if (kind.size == most) {
-    return ResourceExhausted("a table has %d rows, and holds no more", kind.size);
+    return ResourceExhausted("a table has %d rows, which is the maximum [TD2116]", kind.size);
   }
   if ((kind.size >> kind.slab_shift) < kind.slabs.size()) return OkStatus();
   const size_t slab = kind.slabs.size();
@@ -130,7 +130,9 @@ Status RowStore::MakeRoom(Kind& kind) const {
   }
   const size_t bytes = (slab < kSlabsOfBlock ? 1 : kSlabsOfBlock) * kind.slab_bytes;
   void* block = AllocatePages(bytes, Device::kAlignment);
-  if (block == nullptr) return ResourceExhausted("no memory for %d bytes of rows", bytes);
+  if (block == nullptr)
+    return ResourceExhausted("cannot allocate %d bytes for table rows: out of memory [TD2116]",
+                             bytes);
   kind.slabs.emplace_back(static_cast<std::byte*>(block), &std::free);
   return OkStatus();
 }

@@ -69,8 +69,9 @@ StatusOr<std::vector<SliceMigration>> ShardParams::SlicesOf(std::span<const Buck
     bytes += slices_->bytes(slice);
     if (bytes > kParcelBytesMax) {
       return ResourceExhausted(
-          "slice of %s: %d MB with its optimizer's state do not move at once, %d MB is the most; "
-          "hint: start the job with slice_var_up and more pservers, which cuts it smaller",
+          "the slice of %s cannot move: it has %d MB with its optimizer state, but at most %d MB "
+          "can move at once [TD1109]; hint: start the job with slice_var_up and more pservers, "
+          "which makes smaller slices",
           spec.variable, bytes >> 20, kParcelBytesMax >> 20);
     }
     TD_ASSIGN_OR_RETURN(SliceSnapshot image, slices_->Image(slice));
@@ -106,8 +107,8 @@ Status ShardParams::SetPreviousRows(std::span<const RowValues> previous) {
     const int table = tables_->Find(rows.variable);
     if (table < 0) return NotFound("there is no table \"%s\"", rows.variable);
     if (rows.content.size() != rows.ids.size() * tables_->table(table).dim()) {
-      return InvalidArgument("%d values of %d previous rows of table %s", rows.content.size(),
-                             rows.ids.size(), rows.variable);
+      return InvalidArgument("%d values were sent for %d previous rows of table %s",
+                             rows.content.size(), rows.ids.size(), rows.variable);
     }
   }
   for (const RowValues& rows : previous) {

@@ -15,20 +15,22 @@ constexpr size_t kAhead = 16;       // rows prefetched before they are used
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach != UpdateScope::kElement) {
-    return Unimplemented("optimizer %s with these settings needs norms of whole parameters",
-                         optimizer.type);
+    return Unimplemented(
+        "optimizer %s with these settings needs norms of complete parameters, which tables do not "
+        "support [TD1203]",
+        optimizer.type);
   }
   TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
   if (idle == UntouchedRowPolicy::kMove) {
     return Unimplemented(
-        "optimizer %s changes rows that never had a gradient, and here there are none: say "
-        "lazy_mode",
+        "optimizer %s also changes rows that never had a gradient, which tables do not support "
+        "[TD1203]; hint: set optimizer.lazy_mode",
         optimizer.type);
   }
   if (idle == UntouchedRowPolicy::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
     return Unimplemented(
-        "optimizer %s changes rows without a gradient too, which accessor=%s does not: say "
-        "lazy_mode",
+        "optimizer %s also changes rows without a gradient, which accessor=%s does not support "
+        "[TD1203]; hint: set optimizer.lazy_mode",
         optimizer.type, Name(spec.rules.accessor));
   }
   return OkStatus();
@@ -81,8 +83,8 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   CHECK(rows() == 0);
   if (idle_ == UntouchedRowPolicy::kFade) {
     return Unimplemented(
-        "the optimizer changes rows without a gradient too, and so must have all rows of table %s "
-        "in memory: say lazy_mode, or allow %.1f MB",
+        "the optimizer also changes rows without a gradient, so all rows of table %s must fit into "
+        "memory [TD1203]; hint: set optimizer.lazy_mode, or allow %.1f MB in table_memory_mb",
         spec_.variable, bytes_max() / 1e6);
   }
   const uint64_t rows = std::max<uint64_t>(1, bytes / RowStore::BytesOfRow(width_));
@@ -367,13 +369,13 @@ Status SparseTable::CheckContent(const RowValues& values) const {
   const auto brief = static_cast<size_t>(
       std::ranges::count_if(values.use, [](const RowAge& use) { return use.brief; }));
   if (brief > 0 && !accessor_.extends()) {
-    return InvalidArgument("rows of table %s: %d are not extended, with accessor=%s",
+    return InvalidArgument("table %s has %d short rows, which accessor=%s does not support",
                            spec_.variable, brief, Name(spec_.rules.accessor));
   }
   const size_t expected = (values.ids.size() - brief) * static_cast<size_t>(width_) +
                           brief * static_cast<size_t>(brief_width_);
   if (values.content.size() == expected) return OkStatus();
-  return InvalidArgument("%d rows of table %s: %d values, expected %d", values.ids.size(),
+  return InvalidArgument("%d rows of table %s have %d values, expected %d", values.ids.size(),
                          spec_.variable, values.content.size(), expected);
 }
 
@@ -415,7 +417,7 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
     now = value;
     return OkStatus();
   }
-  return NotFound("table %s has no slot \"%s\" of one number%s", spec_.variable, slot,
+  return NotFound("table %s has no slot \"%s\" with one number%s", spec_.variable, slot,
                   OrDidYouMean(slot, names));
 }
 

@@ -13,24 +13,24 @@ namespace tandem::pserver {
 Status SparseTable::CheckIds(std::span<const uint64_t> ids, bool ascending) const {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= static_cast<uint64_t>(spec_.height())) {
-      return InvalidArgument("row %d of table %s: it has rows 0 to %d",
+      return InvalidArgument("row %d of table %s is out of range, expected 0 to %d",
                              static_cast<int64_t>(ids[i]), spec_.variable, spec_.height() - 1);
     }
     if (ascending && i > 0 && ids[i] <= ids[i - 1]) {
-      return InvalidArgument("rows of table %s do not ascend: %d comes behind %d", spec_.variable,
-                             ids[i], ids[i - 1]);
+      return InvalidArgument("rows of table %s must ascend, but row %d follows row %d",
+                             spec_.variable, ids[i], ids[i - 1]);
     }
     const int bucket = RowBucket(ids[i]);
     if (served_[static_cast<size_t>(bucket)]) continue;
     if (moved_) {
-      return OutOfRange("row %d of table %s is in bucket %d, which is %s", ids[i], spec_.variable,
-                        bucket,
-                        kept_[static_cast<size_t>(bucket)] ? "on its way to or from this server"
-                                                           : "not on this server");
+      return OutOfRange(
+          "row %d of table %s is in row bucket %d, which is %s", ids[i], spec_.variable, bucket,
+          kept_[static_cast<size_t>(bucket)] ? "being transferred to or from this server"
+                                             : "not on this server");
     }
-    return InvalidArgument("row %d of table %s is in bucket %d; this server owns buckets %d to %d",
-                           ids[i], spec_.variable, bucket, spec_.bucket_begin,
-                           spec_.bucket_end - 1);
+    return InvalidArgument(
+        "row %d of table %s is in row bucket %d, but this server owns buckets %d to %d", ids[i],
+        spec_.variable, bucket, spec_.bucket_begin, spec_.bucket_end - 1);
   }
   return OkStatus();
 }

@@ -320,8 +320,8 @@ TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
   EXPECT_TRUE(table->CheckIds(mine, true).ok());
   EXPECT_THAT(message({3000}), HasSubstr("row 3000 of table emb: it has rows 0 to 2999"));
   EXPECT_THAT(message({UINT64_MAX}), HasSubstr("row -1 of table emb"));
-  EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("do not ascend"));
-  EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("do not ascend"));
+  EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("must ascend"));
+  EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("must ascend"));
   EXPECT_THAT(message({others[0]}), HasSubstr("this server owns buckets 0 to 511"));
   EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}, false, {}, {}}, 0).ok());
   EXPECT_EQ(table->rows(), 0u);
