@@ -35,9 +35,11 @@ PsCacheCounts PsClient::row_cache() const {
 
 StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::string>& endpoints,
                                                       PsOptions options) {
-  if (endpoints.empty()) return InvalidArgument("no pserver addresses were given");
+  if (endpoints.empty())
+    return InvalidArgument(
+        "the client has no pserver addresses [TD3003]; hint: set --pservers=HOST:PORT,...");
   if (options.trainer < 0 || options.trainer >= options.trainers) {
-    return InvalidArgument("trainer %d of %d: ranks are 0 to %d", options.trainer, options.trainers,
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", options.trainer,
                            options.trainers - 1);
   }
   TD_ASSIGN_OR_RETURN(auto carrier, GrpcPsChannel::Connect(endpoints, options));
@@ -100,13 +102,13 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
                                       const std::vector<PsTable>& tables) {
   Impl& impl = *impl_;
   if (!impl.blocks.empty() || !impl.tables.empty())
-    return FailedPrecondition("Configure was called before");
+    return FailedPrecondition("Configure was already called");
   TD_ASSIGN_OR_RETURN(std::vector<PsSlice> blocks, Partition(variables, impl.options.partition));
   for (const PsSlice& b : blocks) {
     if (b.numel <= kBlockElementsMax) continue;
     return InvalidArgument(
-        "%s: a slice of %d elements is more than one message holds (%d); use "
-        "more pservers and slice_var_up",
+        "a slice of %s has %d elements, but a message can contain only %d; hint: use more "
+        "pservers, and slice_var_up",
         variables[b.variable].name, b.numel, kBlockElementsMax);
   }
   std::vector<int64_t> push_widths;
@@ -178,8 +180,8 @@ Status PsClient::Impl::ChooseIncarnation() {
   }
   if (newest >= UINT64_MAX - kIncarnationRange) {
     return FailedPrecondition(
-        "trainer %d: the servers know incarnation %d, and there is no number above it [TD4024]; "
-        "hint: start the pservers with empty data folders, and go on from the trainers' checkpoint",
+        "trainer %d: the servers already use the highest incarnation %d [TD4024]; hint: start the "
+        "pservers with empty directories, and resume from the checkpoint of the trainers",
         options.trainer, newest);
   }
   options.incarnation = newest + 1 + std::random_device()() % kIncarnationRange;
@@ -203,7 +205,8 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
   // If servers have a WAL, some may have completed the step in which others are.
   if (mode == PsMode::kSync && replies[highest].version() > replies[lowest].version() + 1) {
     return FailedPrecondition(
-        "%s is at step %d of its checkpoint, %s at step %d: restore checkpoints of one step",
+        "%s restored step %d, but %s restored step %d [TD7012]; hint: restore checkpoints of one "
+        "step",
         servers[highest]->name, replies[highest].version(), servers[lowest]->name,
         replies[lowest].version());
   }
@@ -211,8 +214,8 @@ Status PsClient::Impl::CheckStates(const std::vector<ConfigureReply>& replies, P
   init_again = fresh >= 0;
   if (fresh >= 0 && replies[highest].version() != 0) {
     return FailedPrecondition(
-        "%s restored a checkpoint of step %d, %s has none: give every server "
-        "its data folder, or none",
+        "%s restored a checkpoint of step %d, but %s has none [TD7012]; hint: start every server "
+        "with its directory, or none",
         servers[highest]->name, replies[highest].version(), servers[fresh]->name);
   }
   return OkStatus();
@@ -238,10 +241,10 @@ void PsClient::Impl::Close() {
     MutexLock lock(mu);
     none.swap(held);
   }
-  for (const auto& push : none) push->done(Cancelled("the client is going away"));
+  for (const auto& push : none) push->done(Cancelled("the client is shutting down"));
   if (carrier != nullptr) carrier->Close();
   if (!leases->WaitForNone(SteadyNow() + std::chrono::seconds(5))) {
-    LOG(WARNING) << "the memory of an unfinished push is still held";
+    LOG(WARNING) << "the memory of an unfinished push is still in use";
   }
 }
 
@@ -264,7 +267,7 @@ Status PsClient::Impl::CallAndTake(const Server& server, const char* method,
                                    Duration timeout) {
   const auto call = BeginCall(server, method, request, reply, carrier->Now() + timeout + kGrace);
   if (call->ended->WaitUntil(carrier->Now() + timeout + 2 * kGrace)) return call->status;
-  return DeadlineExceeded("%s: %s did not end in time", server.name, method);
+  return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name, method);
 }
 
 Status PsClient::Barrier(const std::string& name) {

@@ -260,7 +260,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
 
 void PsClient::PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done) {
   const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
-  if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
+  if (rows.empty()) return done(InvalidArgument("%s: no table is named", what));
   auto pull = std::make_shared<Impl::RowsPull>();
   pull->when = when;
   pull->rows = std::move(rows);
@@ -299,7 +299,7 @@ StatusOr<bool> PsClient::Impl::CallOwner(const Server& server, const char* metho
     const auto call = BeginCall(server, method, request, reply, give_up);
     while (!call->ended->WaitUntil(carrier->Now() + kExchangeTimeout)) {
       if (carrier->Now() >= give_up + kGrace) {
-        return DeadlineExceeded("%s: %s did not end in time", server.name, method);
+        return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name, method);
       }
       TD_RETURN_IF_ERROR(ExchangeAndWait(0));
       if (HasLeft(server)) return false;
@@ -319,7 +319,8 @@ Status PsClient::Impl::ExchangeAndWait(int attempts) {
   carrier->After(PauseOf(attempts),
                  [this, ended] { ExchangeAll({}, 1, [ended] { ended->Set(); }); });
   if (ended->WaitUntil(carrier->Now() + call_timeout())) return OkStatus();
-  return DeadlineExceeded("the servers were asked where buckets are, and did not answer");
+  return DeadlineExceeded(
+      "no server replied to the request for the map of row buckets in time [TD4025]");
 }
 
 }  // namespace tandem::ps

@@ -138,7 +138,8 @@ void PsClient::Impl::SendOnce(std::shared_ptr<OnePush> push) {
 
 void PsClient::Impl::Redirect(std::shared_ptr<OnePush> push, const Status& why) {
   if (carrier->Now() >= push->deadline) {
-    return push->done(DeadlineExceeded("it has no owner: %s", std::string(why.message())));
+    return push->done(
+        DeadlineExceeded("the new owner of the rows is unknown: %s", std::string(why.message())));
   }
   const size_t server = push->part.server;
   const auto again = [this, push] {
@@ -262,11 +263,11 @@ void PsClient::Impl::SendRefused(const std::shared_ptr<PushGroup>& group) {
     if (must_wait) group->refused.swap(anew);
   }
   for (const auto& push : late) {
-    push->done(
-        closing ? Cancelled("the client is going away")
-                : DeadlineExceeded("step %d: rows are on their way between servers, and %s refuses "
-                                   "them; hint: tandem status",
-                                   DisplayStep(push->step), ServerAt(push->part.server).name));
+    push->done(closing
+                   ? Cancelled("the client is shutting down")
+                   : DeadlineExceeded("step %d: %s rejects a push, because a migration of its rows "
+                                      "did not end in time [TD4025]; hint: tandem status",
+                                      DisplayStep(push->step), ServerAt(push->part.server).name));
   }
   if (!anew.empty()) RepartitionPushes(anew, *now);
   for (const auto& push : same) {

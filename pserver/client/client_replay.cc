@@ -123,11 +123,10 @@ void PsClient::Impl::MakeRoom() {
   for (const auto& [server, number] : oldest) AskForCheckpoint(server, number);
   for (auto& push : ready) SendKept(push);
   for (auto& push : late) {
-    Finish(*push, ResourceExhausted(
-                      "push of step %d: %d bytes of pushes are kept until servers write a "
-                      "checkpoint, and they "
-                      "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
-                      DisplayStep(push->step), kept->bytes()));
+    Finish(*push, ResourceExhausted("push of step %d: the trainer keeps %d bytes of pushes, but "
+                                    "the servers write no checkpoint (durability replayable) "
+                                    "[TD4016]; hint: raise --keep_pushes_mb of the pservers",
+                                    DisplayStep(push->step), kept->bytes()));
   }
   if (!more) {
     --waiting;
@@ -147,7 +146,8 @@ void PsClient::Impl::AskForCheckpoint(size_t server, uint64_t number) {
          if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
            kept->Checkpointed(server, reply.kept_number());
          }
-         LOG_IF_EVERY_N(WARNING, !status.ok(), 50) << "no checkpoint: " << ToString(status);
+         LOG_IF_EVERY_N(WARNING, !status.ok(), 50)
+             << "cannot request a checkpoint: " << ToString(status);
          MutexLock lock(mu);
          asked.erase(server);
        });

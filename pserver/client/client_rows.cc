@@ -62,8 +62,7 @@ Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t
 StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message) {
   TD_ASSIGN_OR_RETURN(const codec::CodedPullReply reply, codec::DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
-    return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
-                    part.to.size());
+    return DataLoss("the reply has %d tables, expected %d", reply.slices.size(), part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
     const codec::CodedSlice& s = reply.slices[i];
@@ -71,7 +70,7 @@ StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments 
     const auto n = static_cast<int64_t>(part.to[i].size());
     if (s.variable != table || s.desc.dtype != DType::kF32 ||
         s.desc.shape != Shape{n, part.dims[i]}) {
-      return DataLoss("asked for %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
+      return DataLoss("expected %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
     }
     TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }
@@ -84,7 +83,7 @@ StatusOr<int> PsClient::Impl::TableIndex(const std::string& name) const {
     if (tables[i].variable == name) return static_cast<int>(i);
     names.push_back(tables[i].variable);
   }
-  return NotFound("unknown table \"%s\"%s", name, OrDidYouMean(name, names));
+  return NotFound("unknown table \"%s\" [TD1205]%s", name, OrDidYouMean(name, names));
 }
 
 void PsClient::Impl::FillOwners() {
@@ -151,7 +150,8 @@ Status PsClient::Impl::AppendRows(const std::vector<PsConstRows>& rows, const Ps
       const size_t bytes = split[server]->values.size() * sizeof(float);
       if (count > kRowsOfMessageMax || bytes > kRowBytesMax) {
         return InvalidArgument(
-            "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
+            "gradient of table %s: %d rows (%d bytes) go to %s, expected at most %d rows and %d "
+            "bytes",
             r.variable, count, bytes, ServerAt(server).name, kRowsOfMessageMax, kRowBytesMax);
       }
       AppendSlices(r.variable, dim, std::move(split[server]), PartOf(server, 0, parts));
@@ -171,8 +171,8 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
   for (const PsRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const int table, TableIndex(r.variable));
     if (r.ids.size() != r.to.size()) {
-      return InvalidArgument("%d rows of %s, and places for %d", r.ids.size(), r.variable,
-                             r.to.size());
+      return InvalidArgument("pull of %d rows of %s: the buffers have room for %d rows",
+                             r.ids.size(), r.variable, r.to.size());
     }
     struct Own {
       RowsRange* range;
@@ -197,8 +197,9 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
   for (const auto& [server, part] : parts) {
     for (const RowsRange& range : part->request.rows()) {
       if (static_cast<size_t>(range.id_size()) <= kRowsOfMessageMax) continue;
-      return InvalidArgument("pull of %d rows of table %s from %s; at most %d", range.id_size(),
-                             range.variable(), ServerAt(server).name, kRowsOfMessageMax);
+      return InvalidArgument("pull of %d rows of table %s from %s: expected at most %d rows",
+                             range.id_size(), range.variable(), ServerAt(server).name,
+                             kRowsOfMessageMax);
     }
   }
   return parts;
@@ -210,9 +211,10 @@ Status PsClient::Impl::MakeCache() {
   for (const PsTable& table : tables) {
     dims.push_back(table.dim);
     if (options.row_cache_bytes / tables.size() >= RowCache::BytesOfRow(table.dim)) continue;
-    return InvalidArgument("row_cache_bytes %d: a row of table %s, one of %d, takes %d bytes",
-                           options.row_cache_bytes, table.variable, tables.size(),
-                           RowCache::BytesOfRow(table.dim));
+    return InvalidArgument(
+        "row_cache_mb allows only %d bytes, but a row of table %s (one of %d tables) needs %d "
+        "bytes [TD1104]",
+        options.row_cache_bytes, table.variable, tables.size(), RowCache::BytesOfRow(table.dim));
   }
   cache = std::make_unique<RowCache>(
       RowCache::Options{options.row_cache_bytes, options.row_cache_versions}, dims);
@@ -313,7 +315,8 @@ Status PsClient::Impl::PullBuckets(const PsTable& table, bool slots, uint32_t& b
     if (!owns) return OkStatus();
     const PullTableReply& reply = *answer;
     if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
-      return DataLoss("%s: rows of table %s do not fit", server.name, table.variable);
+      return DataLoss("%s replied with a wrong number of rows of table %s", server.name,
+                      table.variable);
     }
     PsTableRows page = RowsFromProto(reply.rows());
     page.slots.assign(reply.slot().begin(), reply.slot().end());
@@ -454,8 +457,10 @@ Status PsClient::Impl::SendInitRows(size_t server, uint64_t version, std::span<c
     for (const PsSlot& s : slots) {
       if (s.variable != table.variable) continue;
       if (s.values.size() != 1) {
-        return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
-                               s.slot, s.variable, s.values.size());
+        return InvalidArgument(
+            "slot %s of table %s has %d elements, expected one, because slots of rows belong to "
+            "their rows",
+            s.slot, s.variable, s.values.size());
       }
       init.AddScalar(s);
     }

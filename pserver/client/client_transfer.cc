@@ -20,15 +20,14 @@ constexpr size_t kInitBytesMax = size_t{64} << 20;
 StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
                             const codec::CodedPullReply& reply) {
   if (reply.slices.size() != part.to.size()) {
-    return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
-                    part.to.size());
+    return DataLoss("the reply has %d slices, expected %d", reply.slices.size(), part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
     const codec::CodedSlice& s = reply.slices[i];
     const SliceRange& asked = part.request.range(static_cast<int>(i));
     if (s.variable != asked.variable() || s.offset != asked.offset() ||
         !(s.desc == TensorDesc{DType::kF32, Shape{asked.numel()}})) {
-      return DataLoss("asked for %s f32[%d] at element %d, got %s %s at element %d",
+      return DataLoss("expected %s f32[%d] at element %d, got %s %s at element %d",
                       asked.variable(), asked.numel(), asked.offset(), s.variable, ToString(s.desc),
                       s.offset);
     }
@@ -66,11 +65,11 @@ StatusOr<uint64_t> TakePushReply(const PullPart* pull, codec::Fragments message,
 StatusOr<int> PsClient::Impl::VariableIndex(const std::string& name, int64_t numel) const {
   const auto it = variable_index.find(name);
   if (it == variable_index.end()) {
-    return NotFound("unknown variable \"%s\"%s", name, OrDidYouMean(name, variable_names));
+    return NotFound("unknown variable \"%s\" [TD1205]%s", name, OrDidYouMean(name, variable_names));
   }
   const PsVariable& variable = variables[it->second];
   if (numel != variable.shape.numel()) {
-    return InvalidArgument("%s: %d elements, its shape is %s", name, numel,
+    return InvalidArgument("%s has %d elements, but its shape is %s", name, numel,
                            ToString(variable.shape));
   }
   return it->second;
@@ -99,7 +98,7 @@ StatusOr<std::vector<PushPart>> PsClient::Impl::PushParts(
     }
   }
   TD_RETURN_IF_ERROR(AppendRows(rows, *now, now->RowOwners(), parts));
-  if (parts.empty()) return InvalidArgument("no gradients");
+  if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
   for (PushPart& part : parts) part.generation = now->generations[part.server];
   return parts;
 }
@@ -161,7 +160,7 @@ StatusOr<std::vector<std::shared_ptr<PullPart>>> PsClient::Impl::PullParts(
       part->to.push_back(p.data + block.offset);
     }
   }
-  if (parts.empty()) return InvalidArgument("no variables");
+  if (parts.empty()) return InvalidArgument("pull: expected at least one variable, got none");
   return parts;
 }
 
@@ -263,7 +262,7 @@ Status PsClient::Impl::FillSlots(std::span<const PsSlot> slots, const PsSlice& b
     const auto numel = static_cast<int64_t>(s.values.size());
     const bool whole = numel == variable.shape.numel();
     if (!whole && numel != 1) {
-      return InvalidArgument("slot %s has %d elements; expected %d or 1", s.slot, numel,
+      return InvalidArgument("slot %s has %d elements, expected %d or 1", s.slot, numel,
                              variable.shape.numel());
     }
     SlotTensor* slot = request->add_slot();
@@ -287,8 +286,10 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
     by_variable[index] = &p;
   }
   if (init_again && version != 0) {
-    return FailedPrecondition("some servers are at step 0, the first values are of step %d",
-                              version);
+    return FailedPrecondition(
+        "the initial parameters are of step %d, but some servers are at step 0 [TD7012]; hint: "
+        "start all servers with their directories, or none",
+        version);
   }
   for (size_t i = 0; i < servers.size(); ++i) {
     if (initialised[i] || !owns_any(*servers[i])) continue;
@@ -302,7 +303,7 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
       const PsSlice& block = blocks[mine[j]];
       const PsTensor* p = by_variable[block.variable];
       if (p == nullptr) {
-        return InvalidArgument("no first values for %s", variables[block.variable].name);
+        return InvalidArgument("variable %s has no initial value", variables[block.variable].name);
       }
       FillCaller(&request);
       request.set_version(version);
@@ -321,7 +322,8 @@ Status PsClient::Impl::SendInit(std::span<const PsTensor> params, uint64_t versi
       request.Clear();
     }
     if (!reply.initialised()) {
-      return Internal("%s has all first values and is not initialised", servers[i]->name);
+      return Internal("%s received all initial parameters, but reports that it is not initialised",
+                      servers[i]->name);
     }
   }
   return OkStatus();
@@ -368,7 +370,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
          waiting->ended->Set();
        });
   if (!waiting->ended->WaitUntil(impl.carrier->Now() + impl.call_timeout() + 2 * kGrace)) {
-    return DeadlineExceeded("pull of the first values did not end in time");
+    return DeadlineExceeded("a pull of the initial parameters did not end in time [TD4025]");
   }
   return waiting->version;
 }
@@ -384,7 +386,9 @@ StatusOr<std::vector<PsSlot>> PsClient::PullState() {
     TD_RETURN_IF_ERROR(impl_->ExchangeAndWait(attempts));
     if (impl_->Placement()->map.version() == before) return slots;
     if (impl_->carrier->Now() >= give_up) {
-      return Unavailable("optimizer state: slices go on moving between the servers; try again");
+      return Unavailable(
+          "cannot read the optimizer state, because servers are transferring slices; hint: try "
+          "again");
     }
   }
 }
@@ -413,7 +417,7 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
         continue;
       }
       if (it == impl.variable_index.end()) {
-        return DataLoss("%s: slot of unknown variable %s", server->name, s.variable());
+        return DataLoss("%s sent a slot of the unknown variable %s", server->name, s.variable());
       }
       const int64_t whole = impl.variables[it->second].shape.numel();
       const int64_t numel = s.tensor().dims_size() == 1 ? s.tensor().dims(0) : -1;
@@ -421,7 +425,7 @@ StatusOr<std::vector<PsSlot>> PsClient::Impl::PullStateOnce() {
           numel == 1 && whole != 1 && impl.blocks[impl.blocks_of[it->second][0]].numel != 1;
       if (s.offset() < 0 || numel < 1 || (!one && numel > whole - s.offset()) ||
           s.tensor().content().size() != static_cast<size_t>(numel) * sizeof(float)) {
-        return DataLoss("%s: slot %s does not fit its variable", server->name, s.slot());
+        return DataLoss("%s sent slot %s, which does not fit its variable", server->name, s.slot());
       }
       auto& slots = by_variable[it->second];
       auto slot = std::find_if(slots.begin(), slots.end(),

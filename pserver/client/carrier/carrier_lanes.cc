@@ -26,8 +26,9 @@ StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
     const Status opened = server->lane->WaitForFirst(until);
     lanes += opened.ok();
     if (opened.ok() || !asked_for) continue;
-    return FailedPrecondition("%s: no shared memory, which was asked for: %s", server->name,
-                              std::string(opened.message()));
+    return FailedPrecondition(
+        "cannot use shared memory with %s, which pserver_transport: Shm requires: %s", server->name,
+        std::string(opened.message()));
   }
   return lanes;
 }

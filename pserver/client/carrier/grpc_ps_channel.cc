@@ -51,9 +51,10 @@ constexpr int kClosingLooks = 60;
 
 // The memory of a call in progress must not be freed before the call, so the process exits.
 [[noreturn]] void EndWithout(int calls, const char* what) {
-  std::fprintf(stderr,
-               "error: %d or more calls to pservers were %s; the process ends without them\n",
-               calls, what);
+  std::fprintf(
+      stderr,
+      "error: %d or more calls to pservers were %s; the process exits without waiting for them\n",
+      calls, what);
   std::_Exit(kExitFailure);
 }
 
@@ -161,10 +162,11 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
       !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
     if (options_.stop && options_.stop())
-      return Cancelled("told to stop while %s was away", server.name);
+      return Cancelled("the wait for %s was stopped", server.name);
     if (now >= deadline) {
       return Unavailable(
-          "%s did not answer for %.0f s: is it running, is the address right? [TD4001]",
+          "%s did not reply within %.0f s [TD4001]; hint: check that it runs and that its address "
+          "is right",
           server.name, Seconds(options_.start_timeout));
     }
     if (now < next_message) continue;
@@ -247,7 +249,7 @@ void GrpcPsChannel::CallByGrpc(Server& server, const char* method, codec::Encode
       calls_[id] = {};
     }
   }
-  if (id == 0) return take(Cancelled("the client is going away"), {});
+  if (id == 0) return take(Cancelled("the client is shutting down"), {});
   auto call = RawCall::Start(
       WaitGroup::Take(call_leases_), server.raw, method, rpc::ToByteBuffer(std::move(request)),
       CallRetries(options_.retries, deadline, retry_stream_ + id),
@@ -299,13 +301,13 @@ void GrpcPsChannel::Close() {
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }
-    if (!calls_.empty()) EndWithout(static_cast<int>(calls_.size()), "cancelled and do not end");
+    if (!calls_.empty()) EndWithout(static_cast<int>(calls_.size()), "cancelled but did not end");
   }
   bool gone = false;
   for (int looks = 0; looks < kClosingLooks && !gone; ++looks) {
     gone = call_leases_->WaitForNone(SteadyNow() + kClosingLook);
   }
-  if (!gone) EndWithout(1, "ended and still hold memory");
+  if (!gone) EndWithout(1, "ended but still use memory");
   for (auto& server : servers_) server->raw.channel.reset();
   MutexLock lock(mu_);
   added_.clear();
