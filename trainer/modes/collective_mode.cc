@@ -159,7 +159,7 @@ class CollectiveMode final : public ModeDriver, public CommHandler {
 // until none does.
 void CollectiveMode::EndFlights() {
   MutexLock lock(mu_);
-  if (busy_) Abort(Cancelled("the mode was closed with communications pending"));
+  if (busy_) Abort(Cancelled("the training mode was closed with pending communication"));
   while (busy_) idle_.WaitUntil(mu_, Time::max());
 }
 
@@ -180,11 +180,11 @@ Status CollectiveMode::ConnectAll(Duration timeout, const std::function<bool()>&
   if (options_.group > 1 && options_.rank == 0 && !options_.tree_order) {
     LOG(INFO) << "hierarchical allreduce: "
               << collective::DescribeGroups(options_.ranks, options_.group)
-              << (options_.ranks > options_.group ? "" : " (one group alone: the flat ring)");
+              << (options_.ranks > options_.group ? "" : " (only one group: the flat ring)");
   }
   const bool devices = scope_->device().place().kind != PlaceKind::kCpu;
   TD_RETURN_IF_ERROR(devices ? ConnectDevices(world) : ConnectHosts(world));
-  if (options_.rank == 0) LOG(INFO) << "collectives go over " << communicators_[0]->name();
+  if (options_.rank == 0) LOG(INFO) << "collectives use " << communicators_[0]->name();
   for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   if (!options_.launcher.empty()) TellHere(options_.launcher, Process(options_.rank));
   return OkStatus();
@@ -317,7 +317,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
         options_.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
     const bool again = MayReturn(status) || of_other_world;
     if (!again || stop() || SteadyNow() >= deadline) return status;
-    LOG(INFO) << "the ranks meet once more: " << ToString(status);
+    LOG(INFO) << "the ranks meet again after a failure: " << ToString(status);
     const Time next = SteadyNow() + kMeetPause;
     MutexLock lock(mu_);
     while (SteadyNow() < next) idle_.WaitUntil(mu_, next);
@@ -330,11 +330,12 @@ Status CollectiveMode::AgreeOnWorld() {
   std::vector<int64_t> versions(static_cast<size_t>(options_.ranks));
   TD_RETURN_IF_ERROR(hosts()
                          .AllGather(&options_.world_version, versions.data(), 1, DType::kI64,
-                                    {.what = "versions of the world"})
+                                    {.what = "rendezvous rounds"})
                          ->Wait(Time::max()));
   for (const int64_t version : versions) {
     if (version == options_.world_version) continue;
-    return Aborted("ranks of world %d met those of world %d", options_.world_version, version);
+    return Aborted("ranks of rendezvous round %d met ranks of round %d [TD3007]",
+                   options_.world_version, version);
   }
   return OkStatus();
 }
@@ -371,7 +372,7 @@ StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope,
   const Time deadline = SteadyNow() + timeout();
   TD_RETURN_IF_ERROR(AsLostPeer(program_.params().Gather(hosts(), scope, host, &params, deadline)));
   TD_RETURN_IF_ERROR(AsLostPeer(
-      hosts().Barrier({.what = "all parameters are there"})->Wait(SteadyNow() + timeout())));
+      hosts().Barrier({.what = "all parameters are complete"})->Wait(SteadyNow() + timeout())));
   return params;
 }
 
@@ -379,7 +380,7 @@ StatusOr<int64_t> CollectiveMode::Tell(int64_t value) {
   if (!params_are_spread()) return value;
   TD_RETURN_IF_ERROR(
       AsLostPeer(hosts()
-                     .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
+                     .Broadcast(&value, 1, DType::kI64, 0, {.what = "the decision of rank 0"})
                      ->Wait(SteadyNow() + timeout())));
   return value;
 }
@@ -471,7 +472,7 @@ std::string CollectiveMode::News(int64_t step) {
   if (dgc()) return dgc()->News();
   const int now = AverageSteps(), before = std::exchange(told_steps_, now);
   if (now == before) return "";
-  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, DisplayStep(step));
+  return absl::StrFormat("adaptive_localsgd: k_steps is %d after step %d", now, DisplayStep(step));
 }
 
 Status CollectiveMode::Finish() {

@@ -96,9 +96,8 @@ Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& gra
   for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
   if (sparse.empty()) {
     return InvalidArgument(
-        "mode hybrid is for networks with sparse gradients, and this one has none: without tables "
-        "there is nothing for pservers to do [TD1113]; hint: model argument sparse=1 or "
-        "distributed=1");
+        "mode hybrid needs a network with sparse gradients, but this network has none [TD1113]; "
+        "hint: set model argument sparse=1 or distributed=1");
   }
   TD_RETURN_IF_ERROR(sections_->Distribute(program, dense));
   return trains() ? tables_->Distribute(program, sparse) : OkStatus();
@@ -135,7 +134,7 @@ StatusOr<TensorMap> HeterMode::Params(const Program& program, Scope& scope, Devi
 
 StatusOr<std::unique_ptr<ModeDriver>> MakeHeterMode(const ModeOptions& options) {
   if (options.peers_return) {
-    return Unimplemented("tandemrun --max_restarts is not built yet with heter workers [TD1109]");
+    return Unimplemented("tandemrun --max_restarts is not implemented with heter workers [TD1109]");
   }
   TD_ASSIGN_OR_RETURN(auto sections, MakePipelineMode(options));
   return std::make_unique<HeterMode>(options, std::move(sections));

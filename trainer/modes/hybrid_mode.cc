@@ -100,8 +100,8 @@ Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& gr
   for (const ParamGrad& pair : grads) (pair.rows.empty() ? dense : sparse).push_back(pair);
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(
-        "mode hybrid is for networks with sparse and dense gradients, and this "
-        "one has %d and %d [TD1113]; hint: --mode=%s",
+        "mode hybrid needs a network with sparse and dense gradients, but this network has %d "
+        "sparse and %d dense ones [TD1113]; hint: --mode=%s",
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
   TD_RETURN_IF_ERROR(tables_->Distribute(program, sparse));
@@ -121,17 +121,18 @@ Status CheckTogether(PsSyncMode regime, int64_t of_tables, int64_t of_dense) {
   if (regime != PsSyncMode::kSync) return OkStatus();
   if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
   return FailedPrecondition(
-      "the tables on the pservers stand before step %d and the dense parameters before step %d; "
-      "hint: start pservers and trainers together, from the job's checkpoint",
+      "pservers and trainers are at different steps: the tables are at step %d, the dense "
+      "parameters at step %d [TD7012]; hint: restart both from the checkpoint of the job",
       DisplayStep(of_tables), DisplayStep(of_dense));
 }
 
 StatusOr<std::unique_ptr<ModeDriver>> MakeHybridMode(const ModeOptions& options) {
   if (options.regime == PsSyncMode::kGeo) {
-    return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
+    return Unimplemented("geo (a_sync_configs.k_steps) is not implemented in hybrid mode [TD1109]");
   }
   if (options.average)
-    return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
+    return Unimplemented(
+        "localsgd and adaptive_localsgd are not implemented in hybrid mode [TD1109]");
   if (options.heter_workers > 0) return MakeHeterMode(options);
   return std::make_unique<HybridMode>(options);
 }

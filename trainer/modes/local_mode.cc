@@ -47,7 +47,9 @@ StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
   const auto sparse = std::count_if(grads.begin(), grads.end(),
                                     [](const ParamGrad& pair) { return !pair.rows.empty(); });
   LOG_IF(INFO, sparse > 0 && options.rank == 0)
-      << sparse << " sparse gradients are sent whole: this mode carries dense ones alone, with the "
+      << sparse
+      << " sparse gradients are sent as dense gradients, because this mode sends only dense ones, "
+         "with the "
       << "same result";
   return DensifyAll(program, grads);
 }
@@ -94,8 +96,8 @@ Status RefuseTableRules(const Program& program) {
     const auto rules = op.attrs.find("table_rules");
     if (op.type != "lookup_table" || rules == op.attrs.end()) continue;
     return Unimplemented(
-        "\"%s\" has table_rules (%s): rows come and go on pservers alone, in mode pserver without "
-        "geo",
+        "table \"%s\" has table_rules (%s), which are supported only in mode pserver without geo "
+        "[TD1107]",
         op.inputs[1].front(), std::get<std::string>(rules->second));
   }
   return OkStatus();
@@ -123,8 +125,8 @@ Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
     const Tensor* target = scope.Find(name);
     if (target == nullptr || target->data() == tensor.data()) continue;
     if (target->desc() != tensor.desc()) {
-      return FailedPrecondition("checkpoint %s: \"%s\" is %s, the program wants %s [TD2105]", dir,
-                                name, ToString(tensor.desc()), ToString(target->desc()));
+      return FailedPrecondition("checkpoint %s: \"%s\" is %s, but the program needs %s [TD2105]",
+                                dir, name, ToString(tensor.desc()), ToString(target->desc()));
     }
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(target->data(), tensor.data(), tensor.bytes()));
   }

@@ -199,9 +199,8 @@ class ModeDriver {
   virtual Status TakeTables(const std::string& path) {
     if (path.empty()) return OkStatus();
     return FailedPrecondition(
-        "%s: tables that lie on pservers alone cannot go on in this mode [TD4021]; hint: go on "
-        "with "
-        "--servers=N, or begin again with another checkpoint.dir",
+        "%s: the checkpoint has tables that only pservers store, which this mode does not support "
+        "[TD4021]; hint: resume with --servers=N, or start with another checkpoint.dir",
         path);
   }
   // The recorded calls to pservers; nullptr: the job does not record them.

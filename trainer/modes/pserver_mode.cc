@@ -130,8 +130,8 @@ Status PserverMode::Distribute(Program& program, const std::vector<ParamGrad>& g
   TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.optimizer));
   if (reach_ == UpdateScope::kAll && !geo()) {
     return Unimplemented(
-        "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
-        "apart: use clip_norm, or mode collective");
+        "optimizer.clip_global_norm is not supported in pserver mode, because each server has only "
+        "its own gradients [TD1108]; hint: use clip_norm, or mode collective");
   }
   std::vector<ParamGrad> dense = given;
   if (!geo()) {
@@ -184,7 +184,7 @@ StatusOr<int> PserverMode::Register(const CommNode& node) {
     return index;
   }
   if (node.op->type != "push_pull" && node.op->type != "geo_exchange") {
-    return Unimplemented("%s is not built yet in pserver mode", node.op->type);
+    return Unimplemented("operator %s is not implemented in pserver mode [TD1109]", node.op->type);
   }
   nodes_.push_back(Node::kExchange);
   CHECK_EQ(node.in.size(), node.out.size());
@@ -192,7 +192,9 @@ StatusOr<int> PserverMode::Register(const CommNode& node) {
   for (size_t i = 0; i < node.out.size(); ++i) {
     const CommTensor& param = node.out[i];
     if (param.desc.dtype != DType::kF32) {
-      return Unimplemented("\"%s\" is %s; pservers keep f32", param.var, Name(param.desc.dtype));
+      return Unimplemented(
+          "parameter \"%s\" has element type %s, but pservers support only f32 [TD1207]", param.var,
+          Name(param.desc.dtype));
     }
     const int64_t numel = param.desc.shape.numel();
     gradients_.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});
@@ -240,7 +242,7 @@ ps::PsOptions PserverMode::ClientOptions() {
   const bool whole = reach_ != UpdateScope::kElement && !geo();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.rank == 0)
       << "slice_var_up has no effect: the update by " << options_.optimizer.type
-      << " needs norms of whole parameters";
+      << " needs norms of complete parameters";
   ps.partition.slice_var_up = options_.slice_var_up && !whole;
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
@@ -294,8 +296,8 @@ StatusOr<int64_t> PserverMode::Start(const Program& program, Scope& scope, const
                          ->Configure(variables, sync() ? ps::PsMode::kSync : ps::PsMode::kASync,
                                      optimizer, tables_.Definitions(options_.seed))
                          .status());
-  LOG_IF(INFO, options_.rank == 0) << client_->lanes() << " of " << options_.servers.size()
-                                   << " pservers are reached through shared memory";
+  LOG_IF(INFO, options_.rank == 0)
+      << client_->lanes() << " of " << options_.servers.size() << " pservers use shared memory";
   std::vector<ps::PsTableRows> rows;
   if (options_.rank == 0 && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, tables_.Rows(scope, state, options_.seed));
@@ -463,8 +465,8 @@ Status PserverMode::TakeTables(const std::string& path) {
   if (path.empty() == table.empty()) return OkStatus();
   if (path.empty()) {
     return FailedPrecondition(
-        "the checkpoint has no rows of \"%s\", which is_distributed [TD4021]; hint: go "
-        "on without is_distributed, or begin again with another checkpoint.dir",
+        "the checkpoint has no rows of table \"%s\", which is_distributed [TD4021]; hint: resume "
+        "without is_distributed, or start with another checkpoint.dir",
         table);
   }
   return ModeDriver::TakeTables(path);
