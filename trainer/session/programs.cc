@@ -45,8 +45,8 @@ Status CheckAllDense(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (pair.rows.empty()) continue;
     return Unimplemented(
-        "deterministic with the sparse gradient of \"%s\" is not built yet: make "
-        "it dense (model argument sparse=0)",
+        "deterministic with the sparse gradient of \"%s\" is not implemented [TD1109]; hint: make "
+        "the gradient dense (model argument sparse=0)",
         pair.param);
   }
   return OkStatus();
@@ -65,7 +65,9 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
     const char* what = pipeline                   ? "micro_batch"
                        : strategy.deterministic() ? "deterministic"
                                                   : "batch_merge_repeats";
-    return InvalidArgument("%s: a batch of %d does not divide into %d parts", what, batch, parts);
+    return InvalidArgument(
+        "%s: a batch of %d samples cannot be divided into %d equal parts [TD1104]", what, batch,
+        parts);
   }
   // In geo mode a trainer steps alone, and the exchange computes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
@@ -139,23 +141,24 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
     size_t bytes = 0;
     for (const auto& pages : plan.droppable()) bytes += pages.size();
     text +=
-        absl::StrFormat("temporaries: %.1f MB, dropped behind ", static_cast<double>(bytes) / 1e6);
+        absl::StrFormat("temporaries: %.1f MB, dropped after ", static_cast<double>(bytes) / 1e6);
     if (plan.drops_each_run()) {
-      text += "every run: they hold more than local_exe_sub_scope_limit\n";
+      text += "every run, because they exceed local_exe_sub_scope_limit\n";
     } else if (execution.has_num_iteration_per_drop_scope()) {
       text += absl::StrFormat("every %d runs\n", execution.num_iteration_per_drop_scope());
     } else {
-      text += "no run: they hold less than local_exe_sub_scope_limit\n";
+      text += "no run, because they are below local_exe_sub_scope_limit\n";
     }
   }
   if (execution.has_num_threads() || build.has_enable_sequential_execution()) {
     text += plan.num_threads() > 1
-                ? absl::StrFormat("schedule: as data flows, num_threads %d\n", plan.num_threads())
+                ? absl::StrFormat("schedule: by data dependencies, num_threads %d\n",
+                                  plan.num_threads())
                 : "schedule: the order of the program\n";
   }
   if (execution.cuda_graph()) {
-    text += "cuda_graph: " + (plan.recorder() == nullptr ? "the CPU has none" : PiecesText(plan)) +
-            "\n";
+    text += "cuda_graph: " +
+            (plan.recorder() == nullptr ? "not available on the CPU" : PiecesText(plan)) + "\n";
   }
   if (strategy.has_conv_workspace_size_limit()) {
     text += absl::StrFormat("scratch memory: %.1f MB, conv_workspace_size_limit %d MB\n",
@@ -163,7 +166,7 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
                             strategy.conv_workspace_size_limit());
   }
   if (strategy.runtime_flags().has_cpu_deterministic()) {
-    text += "cpu_deterministic: sums over places have one order, with either value\n";
+    text += "cpu_deterministic: no effect, because sums over places always have one order\n";
   }
   return text;
 }
@@ -179,13 +182,13 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
   };
   if (on_cpu && (!strategy.runtime_flags().use_mkldnn() ||
                  (!types.empty() && !(listed("conv2d") && listed("conv2d_grad"))))) {
-    *notes += "cudnn_exhaustive_search: nothing to choose from where oneDNN is switched off\n";
+    *notes += "cudnn_exhaustive_search: no effect, because oneDNN is switched off\n";
     return nullptr;
   }
   const std::string path = InJobDir(job_dir, strategy.conv_search_cache());
   auto search = std::make_unique<ConvSearch>(path);
   if (const Status status = search->Load(); !status.ok()) {
-    *notes += "warning: " + ToString(status) + "; everything is measured again\n";
+    *notes += "warning: " + ToString(status) + "; all algorithms are measured again\n";
   }
   return search;
 }
@@ -206,15 +209,14 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
   while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
   if (places == 1) return "";
   return absl::StrFormat(
-      "deterministic: kernels use one thread of %d cores; --cpu_num=%d uses %d, with the same "
-      "bits\n",
+      "deterministic: kernels use one of %d cores; --cpu_num=%d uses %d cores with the same bits\n",
       own, places, places);
 }
 
 std::string ShareNote(const JobConfig& config, int workers) {
   if (config.strategy().pipeline() || workers * PlacesOf(config) == 1) return "";
-  return "loss and metrics of steps are of the first rank's share of each batch; those of "
-         "evaluations are of all test data\n";
+  return "loss and metrics of a step are of the first rank's part of the batch; those of an "
+         "evaluation are of all test data\n";
 }
 
 StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
@@ -274,17 +276,15 @@ Status CheckDataNames(const Program& program, const DataConfig& data) {
   for (const std::string& name : variables) {
     if (in(fields, name)) continue;
     return InvalidArgument(
-        "the program reads data variable \"%s\", which data of format %s do not have [TD1208]; "
-        "hint: "
-        "they have %s",
+        "the program reads data variable \"%s\", but data of format %s have no such field "
+        "[TD1208]; hint: the fields are %s",
         name, data.format(), absl::StrJoin(fields, ", "));
   }
   for (const std::string& name : fields) {
     if (in(variables, name)) continue;
     return InvalidArgument(
         "data of format %s have a field \"%s\", but the program has no such data variable "
-        "[TD1208]; "
-        "hint: it has %s",
+        "[TD1208]; hint: the data variables are %s",
         data.format(), name, variables.empty() ? "none" : absl::StrJoin(variables, ", "));
   }
   return OkStatus();

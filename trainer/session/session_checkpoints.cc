@@ -19,8 +19,9 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   for (const Op& op : program.ops) {
     if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
     return Unimplemented(
-        "%s: pservers make the rows of table \"%s\" themselves, when they are first asked for; "
-        "hint: a dense table (model argument sparse=0) takes values of a file",
+        "%s: table \"%s\" exists only on pservers, which create its rows on first use, so it "
+        "cannot be initialised from a file [TD2105]; hint: use a dense table (model argument "
+        "sparse=0)",
         path, op.inputs[0][0]);
   }
   size_t taken = 0;
@@ -31,9 +32,9 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
     if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
   }
-  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are taken%s\n", taken,
+  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are loaded%s\n", taken,
                             file.tensors.size(), path,
-                            others.empty() ? "" : "; as the program says: " + others);
+                            others.empty() ? "" : "; initialised by the program: " + others);
   return OkStatus();
 }
 
@@ -59,7 +60,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   // Checkpoints that this very job has written are expected.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
-        "%s holds checkpoints up to step %d, and checkpoint.resume is false [TD2104]: "
+        "%s contains checkpoints up to step %d, but checkpoint.resume is false [TD2104]; hint: "
         "choose another checkpoint.dir, or empty this one",
         store_.dir(), there.back());
   }
@@ -67,8 +68,10 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_.LoadNewest(host_, &warnings));
   for (const std::string& warning : warnings) warn(warning);
   if (checkpoint.job != config_.name()) {
-    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\" [TD2104]",
-                              store_.dir(), checkpoint.job, config_.name());
+    return FailedPrecondition(
+        "%s contains checkpoints of job \"%s\", not of job \"%s\" [TD2104]; hint: choose another "
+        "checkpoint.dir",
+        store_.dir(), checkpoint.job, config_.name());
   }
   TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
@@ -77,11 +80,10 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   std::string changes = ChangesOfJob(checkpoint.job_config, options_.job_text);
   const auto steps_before = static_cast<int64_t>(checkpoint.epoch_steps);
   if (steps_before != 0 && steps_before != steps_per_epoch) {
-    absl::StrAppendFormat(
-        &changes,
-        "%ssteps of an epoch %d -> %d, so samples of this epoch come again or are "
-        "left out",
-        changes.empty() ? "" : ", ", steps_before, steps_per_epoch);
+    absl::StrAppendFormat(&changes,
+                          "%ssteps of an epoch changed from %d to %d, so samples of this epoch are "
+                          "repeated or skipped",
+                          changes.empty() ? "" : ", ", steps_before, steps_per_epoch);
   }
   return Resumed{static_cast<int64_t>(checkpoint.step), std::move(changes),
                  std::move(checkpoint.state)};
