@@ -198,7 +198,8 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
   if (place.kind == PlaceKind::kCpu) return OkStatus();
   auto opened = Backend::For(place);
   if (!opened.ok()) {
-    return InvalidArgument("--place=%s: %s", options.place, std::string(opened.status().message()));
+    return InvalidArgument("--place=%s cannot be used: %s", options.place,
+                           std::string(opened.status().message()));
   }
   slice_backend = *std::move(opened);
   TD_ASSIGN_OR_RETURN(slice_device, slice_backend->MakeDevice(place.index));

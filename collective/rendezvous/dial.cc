@@ -57,8 +57,8 @@ Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline
   }
   if (!SameMac(welcome.mac, MacOf(secret, "listener", line.hello, line.challenge))) {
     return PermissionDenied(
-        "the process that listens there does not know the secret of job \"%s\" [TD6014]; hint: "
-        "copy one secret file to all hosts",
+        "the peer does not know the secret of job \"%s\" [TD6014]; hint: copy one secret file to "
+        "all hosts",
         GetText(line.hello.job));
   }
   return OkStatus();

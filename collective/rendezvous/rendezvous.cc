@@ -91,8 +91,9 @@ class RendezvousSession {
 
 Status RendezvousSession::Check() {
   if (config_.size < 1 || config_.rank < 0 || config_.rank >= config_.size) {
-    return InvalidArgument("rank %d of %d is out of range: ranks count from 0 [TD1013]",
-                           config_.rank, config_.size);
+    return InvalidArgument(
+        "rank %d is out of range: the job has %d ranks, which count from 0 [TD1013]", config_.rank,
+        config_.size);
   }
   if (config_.size == 1) return OkStatus();
   if (config_.secret.empty()) {

@@ -17,14 +17,17 @@ namespace tandem {
 
 Status FileError(const std::string& path, const char* what, int error) {
   const std::string text = absl::StrFormat("%s: %s (%s)", path, what, ErrnoText(error));
+  StatusCode code = StatusCode::kDataLoss;
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return NotFound("%s [TD2106]", text);
+      code = StatusCode::kNotFound;
+      break;
     case EACCES:
     case EPERM:
     case EROFS:
-      return PermissionDenied("%s [TD2106]", text);
+      code = StatusCode::kPermissionDenied;
+      break;
     case ENOSPC:
     case EDQUOT:
       return ResourceExhausted(
@@ -35,12 +38,15 @@ Status FileError(const std::string& path, const char* what, int error) {
     case EFBIG:
       return FileTooLarge(text);
     case EEXIST:
-      return AlreadyExists("%s [TD2106]", text);
+      code = StatusCode::kAlreadyExists;
+      break;
     case EISDIR:
-      return InvalidArgument("%s [TD2106]", text);
+      code = StatusCode::kInvalidArgument;
+      break;
     default:
-      return DataLoss("%s [TD2106]", text);
+      break;
   }
+  return Status(code, text + " [TD2106]");
 }
 
 FileWriter::~FileWriter() {

@@ -335,7 +335,7 @@ Status MakeFolder(const std::string& dir) {
   const std::filesystem::path parent = std::filesystem::path(dir).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST) return OkStatus();
-  return PermissionDenied("cannot make %s: %s [TD2106]", dir, ErrnoText(errno));
+  return PermissionDenied("cannot create %s: %s [TD2106]", dir, ErrnoText(errno));
 }
 
 }  // namespace

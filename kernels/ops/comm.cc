@@ -30,7 +30,7 @@ Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs)
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!view.has_in(i)) return view.Error("expected at least one input X");
-    if (view.in(i).dtype != DType::kI32) return view.Error("X must be i32");
+    if (view.in(i).dtype != DType::kI32) return view.Error("input X must have element type i32");
     TD_RETURN_IF_ERROR(NeedRank(view, i, "X", 1));
     const int64_t words = view.in(i).shape[0];
     TD_RETURN_IF_ERROR(SelectionCapacity(view, "X", words).status());
@@ -40,25 +40,25 @@ Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs)
 }
 
 Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  if (view.in(0).dtype != DType::kF32) return view.Error("input W must have element type f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   for (size_t i = 1; i < view.in_count(); ++i) {
     if (!view.has_in(i)) return view.Error("expected at least one input Ids");
-    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+    if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
   }
   outputs[0] = view.in(0);
   return OkStatus();
 }
 
 Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  if (view.in(0).dtype != DType::kF32) return view.Error("input W must have element type f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   if (outputs.size() != view.in_count())
     return view.Error("the number of inputs Index must equal the number of inputs Ids");
   int64_t rows = view.attr<int64_t>("padding_idx") < 0 ? 0 : 1;
   for (size_t i = 1; i < view.in_count(); ++i) {
     if (!view.has_in(i)) return view.Error("expected at least one input Ids");
-    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+    if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
     rows += view.in(i).shape.numel();
     outputs[i] = view.in(i);
   }
@@ -68,22 +68,25 @@ Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
 
 Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
   for (const size_t i : {0, 1}) {
-    if (view.in(i).dtype != DType::kF32) return view.Error("W and Grad must be f32");
+    if (view.in(i).dtype != DType::kF32)
+      return view.Error("inputs W and Grad must have element type f32");
   }
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   if (view.has_in(3) && view.in(3).dtype != DType::kI64 && view.in(3).dtype != DType::kF32) {
-    return view.Error("Click must be i64 or f32");
+    return view.Error("input Click must have element type i64 or f32");
   }
   return NeedSparseRows(view, 1, 2, view.in(0).shape[1]);
 }
 
 Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.attr<int64_t>("peer") < 0) return view.Error("attribute peer is not a rank");
+  if (view.attr<int64_t>("peer") < 0)
+    return view.Error("attribute peer is not the number of a rank");
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("out_shape"));
   if (!shape.ok())
-    return view.Error("out_shape is invalid: " + std::string(shape.status().message()));
+    return view.Error("attribute out_shape is invalid: " + std::string(shape.status().message()));
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
-  if (!dtype.ok()) return view.Error("dtype is invalid: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("attribute dtype is invalid: " + std::string(dtype.status().message()));
   outputs[0] = {*dtype, *shape};
   return OkStatus();
 }

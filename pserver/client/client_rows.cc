@@ -171,7 +171,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
   for (const PsRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const int table, TableIndex(r.variable));
     if (r.ids.size() != r.to.size()) {
-      return InvalidArgument("pull of %d rows of %s: the buffers have room for %d rows",
+      return InvalidArgument("cannot pull %d rows of table %s into buffers with room for %d rows",
                              r.ids.size(), r.variable, r.to.size());
     }
     struct Own {
@@ -197,9 +197,9 @@ StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> PsClient::Impl::RowsParts(
   for (const auto& [server, part] : parts) {
     for (const RowsRange& range : part->request.rows()) {
       if (static_cast<size_t>(range.id_size()) <= kRowsOfMessageMax) continue;
-      return InvalidArgument("pull of %d rows of table %s from %s: expected at most %d rows",
-                             range.id_size(), range.variable(), ServerAt(server).name,
-                             kRowsOfMessageMax);
+      return InvalidArgument(
+          "cannot pull %d rows of table %s from %s at once, expected at most %d rows",
+          range.id_size(), range.variable(), ServerAt(server).name, kRowsOfMessageMax);
     }
   }
   return parts;

@@ -20,9 +20,9 @@ Status JobSettingsCheck::Agree(int trainer, const Agreement& settings, Duration 
   for (const int other : trainers_) {
     if (other == trainer || !is_at_work(other)) continue;
     return FailedPrecondition(
-        "%s [TD4014]; hint: give all trainers the same job file and flags, or start another job "
-        "after the trainers of this job have ended (a killed trainer counts as ended after %.0f s "
-        "without a call)",
+        "the settings of the trainers differ: %s [TD4014]; hint: give all trainers the same job "
+        "file and flags, or start another job after the trainers of this job have ended (a killed "
+        "trainer counts as ended after %.0f s without a call)",
         Disagreement(settings, absl::StrFormat("trainer %d", trainer), settings_,
                      absl::StrFormat("trainer %d", other)),
         Seconds(silence_max));

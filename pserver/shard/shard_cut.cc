@@ -122,8 +122,8 @@ void Shard::EndHold(const Status& why, Ready& ready) {
 void Shard::ExpireHold(Time now, Ready& ready) {
   if (hold_.cut == 0 || now < hold_.until) return;
   const Status missing = hold_.order ? CheckCut() : OkStatus();
-  EndHold(DeadlineExceeded("snapshot %d: after %.1f s: %s", hold_.cut, Seconds(now - hold_.since),
-                           std::string(missing.message())),
+  EndHold(DeadlineExceeded("snapshot %d timed out after %.1f s: %s", hold_.cut,
+                           Seconds(now - hold_.since), std::string(missing.message())),
           ready);
 }
 
@@ -145,13 +145,13 @@ Status Shard::CheckHold(const PushHead& head) {
 Status Shard::CheckCutOf(const SnapshotFrontier& mark) const {
   const TrainerRegistry::Trainer& t = trainers_[mark.trainer];
   if (t.incarnation != mark.incarnation) {
-    return Aborted("trainer %d was restarted during the snapshot", mark.trainer);
+    return Aborted("the snapshot failed, because trainer %d was restarted", mark.trainer);
   }
   const uint64_t sent = SentNumbers::At(mark.numbers.sent, options_.index);
   const uint64_t ended =
       mark.completed ? sent : SentNumbers::At(mark.numbers.ended, options_.index);
   if (t.taken.highest() > sent && options_.bug != ShardBug::kHoldsNothing) {
-    return Aborted("trainer %d pushed during the snapshot", mark.trainer);
+    return Aborted("the snapshot failed, because trainer %d pushed in the meantime", mark.trainer);
   }
   if (options_.bug == ShardBug::kCutsEarly) return OkStatus();
   for (uint64_t n = sent; n > ended; --n) {
@@ -166,7 +166,7 @@ Status Shard::CheckCutOf(const SnapshotFrontier& mark) const {
 Status Shard::CheckCut() const {
   if (moves_.map.version() != hold_.order->map_version || !frozen_.moves.empty() ||
       !moves_.offered.empty()) {
-    return Aborted("rows moved between servers during the snapshot");
+    return Aborted("the snapshot failed, because rows moved between servers");
   }
   for (const SnapshotFrontier& mark : hold_.order->marks) TD_RETURN_IF_ERROR(CheckCutOf(mark));
   return OkStatus();

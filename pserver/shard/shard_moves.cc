@@ -227,7 +227,9 @@ Status Shard::Offer(const std::string& job, const BucketMigration& parcel) {
   }
   const size_t known = moves_.Known(parcel.moves);
   if (known == parcel.moves.size()) return OkStatus();  // the call is repeated
-  if (known != 0) return FailedPrecondition("some of these migrations have already ended");
+  if (known != 0)
+    return FailedPrecondition(
+        "the row buckets were not accepted, because some of their migrations have already ended");
   if (moves_.leaving) {
     return FailedPrecondition(
         "pserver %d is being drained and accepts no rows; hint: add it again with tandem rebalance "

@@ -149,7 +149,7 @@ Status Shard::MakeAgain(ReplayQueue::Change change) {
       counters_.lost_pushes.Add(1);
     }
     TD_ASSIGN_OR_RETURN(const bool duplicate, CheckPush(entry.head));
-    if (duplicate) return InvalidArgument("the push was already accepted");
+    if (duplicate) return InvalidArgument("the retransmitted push was already accepted");
     PushTicket ticket{.buffers = std::move(entry.values)};
     if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
       TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(entry.head, moves_));

@@ -277,8 +277,9 @@ Status ShardParams::CheckRows(const PullRows& rows) const {
   const int table = tables_->Find(rows.variable);
   if (table < 0) return NotFound("this server has no table \"%s\"", rows.variable);
   if (rows.ids.size() > kRowsOfMessageMax) {
-    return InvalidArgument("pull of %d rows of table %s: expected at most %d rows per message",
-                           rows.ids.size(), rows.variable, kRowsOfMessageMax);
+    return InvalidArgument(
+        "cannot pull %d rows of table %s at once, expected at most %d rows per message",
+        rows.ids.size(), rows.variable, kRowsOfMessageMax);
   }
   return tables_->table(table).CheckIds(rows.ids, false);
 }

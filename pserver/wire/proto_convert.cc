@@ -60,18 +60,20 @@ StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
 StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int64_t* numel) {
   TD_ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(tensor.dtype()));
   if (dtype != DType::kF32) {
-    return InvalidArgument("%s is %s, expected f32", what, Name(dtype));
+    return InvalidArgument("%s: the tensor has element type %s, expected f32", what, Name(dtype));
   }
   TD_ASSIGN_OR_RETURN(const Shape shape,
                       ParseShape(std::span(tensor.dims().data(), tensor.dims_size())));
   const TensorDesc desc{dtype, shape};
   if (shape.rank() != 1 || tensor.content().size() != desc.bytes()) {
-    return InvalidArgument("%s is %s with %d bytes, expected one dimension and 4 bytes per element",
-                           what, ToString(desc), tensor.content().size());
+    return InvalidArgument(
+        "%s: the tensor is %s with %d bytes, expected one dimension and 4 bytes per element", what,
+        ToString(desc), tensor.content().size());
   }
   if (tensor.has_crc32c() &&
       tensor.crc32c() != Crc32c(0, tensor.content().data(), tensor.content().size())) {
-    return DataLoss("%s is damaged: the checksum does not match the content", what);
+    return DataLoss("%s: the tensor is damaged, because the checksum does not match the content",
+                    what);
   }
   BufferPool pool(0);
   TD_ASSIGN_OR_RETURN(Buffer buffer, pool.Take(desc.bytes()));

@@ -91,7 +91,7 @@ StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   FirstError error;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, &manifest)) {
-    return DataLoss("%s:%s; the manifest is damaged [TD2102]", file, error.text);
+    return DataLoss("%s is damaged, because it cannot be parsed: %s [TD2102]", file, error.text);
   }
   if (manifest.format() != kFormat) {
     return DataLoss(

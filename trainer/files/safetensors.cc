@@ -52,7 +52,8 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
   for (const auto& [name, tensor] : tensors) {
     if (name == kMetadata)
       return InvalidArgument("%s: a tensor cannot have the name %s", path, name);
-    if (!tensor.defined()) return InvalidArgument("%s: tensor \"%s\" has no memory", path, name);
+    if (!tensor.defined())
+      return InvalidArgument("cannot write %s: tensor \"%s\" is not allocated", path, name);
     CHECK(tensor.place().kind == PlaceKind::kCpu) << name;
     const auto dims = tensor.shape().dims();
     header[name] = {{"dtype", FileName(tensor.dtype())},
@@ -165,9 +166,11 @@ class Parser {
   }
 
  private:
-  Status Bad(const std::string& what) const { return DataLoss("%s: %s", name_, what); }
+  Status Bad(const std::string& what) const {
+    return DataLoss("%s cannot be read: %s", name_, what);
+  }
   Status BadTensor(const std::string& tensor, const std::string& what) const {
-    return DataLoss("%s: tensor \"%s\": %s", name_, tensor, what);
+    return DataLoss("%s: tensor \"%s\" is invalid: %s", name_, tensor, what);
   }
 
   StatusOr<std::string> ReadHeader() {

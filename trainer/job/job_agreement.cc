@@ -295,8 +295,10 @@ Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, T
   // A rank that leaves early must not break the others' calls. All ranks know the result by now, so
   // the barrier's status is ignored.
   (void)ranks.Barrier({.what = "settings of the job", .deadline = deadline})->Wait(Time::max());
-  return InvalidArgument("%s [TD3011]; hint: give all ranks the same job file and flags",
-                         Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));
+  return InvalidArgument(
+      "the settings of the ranks differ: %s [TD3011]; hint: give all ranks the same job file and "
+      "flags",
+      Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));
 }
 
 }  // namespace tandem::trainer

@@ -72,7 +72,7 @@ StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank)
   TD_ASSIGN_OR_RETURN(Place place, ParsePlace(config.place()));
   StatusOr<Backend> backend = Backend::For(place);
   if (!backend.ok()) {
-    return InvalidArgument("--place=%s: %s", config.place(),
+    return InvalidArgument("--place=%s cannot be used: %s", config.place(),
                            std::string(backend.status().message()));
   }
   if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, rank));

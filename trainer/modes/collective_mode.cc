@@ -334,7 +334,7 @@ Status CollectiveMode::AgreeOnWorld() {
                          ->Wait(Time::max()));
   for (const int64_t version : versions) {
     if (version == options_.world_version) continue;
-    return Aborted("ranks of rendezvous round %d met ranks of round %d [TD3007]",
+    return Aborted("this rank is in rendezvous round %d, but another rank is in round %d [TD3007]",
                    options_.world_version, version);
   }
   return OkStatus();

@@ -77,7 +77,7 @@ StatusOr<OnnxExternalData::File*> OnnxExternalData::Open(const std::string& name
   struct stat st;
   if (fstat(file.fd.get(), &st) != 0) return FileError(path, "cannot be examined", errno);
   if (!S_ISREG(st.st_mode)) {
-    return InvalidArgument("external data: %s is no regular file [TD1211]", path);
+    return InvalidArgument("external data: %s is not a regular file [TD1211]", path);
   }
   file.bytes = file.bytes_left = static_cast<uint64_t>(st.st_size);
   return &files_.emplace(name, std::move(file)).first->second;

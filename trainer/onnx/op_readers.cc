@@ -36,7 +36,8 @@ Status Pow(const OnnxNode& n) {
   const auto whole = n.Known(1);
   const bool one = whole && whole->size() == 1;
   if (exponent == nullptr && !one)
-    return Unimplemented("the exponent is not a constant number [TD7015]");
+    return Unimplemented(
+        "the exponent is computed by a node, but must be a constant number [TD7015]");
   const double power = exponent != nullptr ? *exponent : static_cast<double>((*whole)[0]);
   if (power == 2) return n.Done("elementwise_mul", {{x}, {x}});
   if (power != 3)
@@ -131,7 +132,9 @@ Status Dropout(const OnnxNode& n) {
   double ratio = n.Float("ratio", 0.5);
   if (n.has(1)) {
     const float* given = n.Scalar(1);
-    if (given == nullptr) return Unimplemented("the dropout ratio is not a constant [TD7015]");
+    if (given == nullptr)
+      return Unimplemented(
+          "the dropout ratio is computed by a node, but must be a constant [TD7015]");
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);

@@ -192,7 +192,9 @@ Status Clip(const OnnxNode& n) {
   for (const size_t i : {size_t{0}, size_t{1}}) {
     if (!n.has(i + 1)) continue;
     const float* limit = n.Scalar(i + 1);
-    if (limit == nullptr) return Unimplemented("the limit is not a constant [TD7015]");
+    if (limit == nullptr)
+      return Unimplemented(
+          "the limit of Clip is computed by a node, but must be a constant [TD7015]");
     limits[i] = *limit;
   }
   return n.Done("clip", {{x}}, {{"min", limits[0]}, {"max", limits[1]}});
@@ -371,7 +373,7 @@ bool KnownWhere(const OnnxNode& n, Ints* chosen) {
 // is not a number.
 Status Where(const OnnxNode& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
-    return InvalidArgument("the node needs three inputs [TD2108]");
+    return InvalidArgument("the node has fewer than 3 inputs [TD2108]");
   if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
   TD_ASSIGN_OR_RETURN(const bool folded, FoldOnnx(n, [](std::span<const float> v) {
                         return v[0] != 0 ? v[1] : v[2];

@@ -184,7 +184,9 @@ Status Expand(const OnnxNode& n) {
     size = wanted[i];
   }
   if (repeats)
-    return Unimplemented("computed numbers can be repeated only along the batch [TD7015]");
+    return Unimplemented(
+        "the node repeats computed numbers along a dimension other than the batch, which is not "
+        "supported [TD7015]");
   return repeats_batch ? Repeat(n, x, sizes) : n.Reshape(x, sizes);
 }
 
@@ -227,7 +229,7 @@ Status Trilu(const OnnxNode& n) {
     TD_ASSIGN_OR_RETURN(x, n.in(0));
   }
   const Shape whole = known != nullptr ? known->shape() : n.graph().Desc(x).shape;
-  if (whole.rank() < 2) return InvalidArgument("the input needs at least two dimensions [TD2108]");
+  if (whole.rank() < 2) return InvalidArgument("the input has fewer than 2 dimensions [TD2108]");
   const int64_t rows = whole[whole.rank() - 2], columns = whole[whole.rank() - 1];
   TD_ASSIGN_OR_RETURN(Tensor to, NewFloats(n, known != nullptr ? whole : Shape({rows, columns})));
   for (int64_t i = 0; i < to.numel(); ++i) {

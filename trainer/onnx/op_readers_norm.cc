@@ -130,7 +130,8 @@ Status RmsNorm(const OnnxNode& n) {
   const auto axis = int64_t{shape.rank() - 1};
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().BatchOf(x));
   if (batch && batch->axis == axis)
-    return Unimplemented("a mean square over the batch is not supported [TD1214]");
+    return Unimplemented(
+        "the node computes a mean square over the batch, which is not supported [TD1214]");
   TD_ASSIGN_OR_RETURN(const std::string negative, n.Temp("scale", {{x}}, {{"scale", -1.0}}));
   TD_ASSIGN_OR_RETURN(const std::string both, n.Temp("concat", {{x, negative}}, {{"axis", axis}}));
   TD_ASSIGN_OR_RETURN(const std::string rows,

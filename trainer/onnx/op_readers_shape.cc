@@ -241,7 +241,7 @@ Status Choose(const OnnxNode& n, const std::string& x, const Ints& at, bool one)
 }
 
 Status Gather(const OnnxNode& n) {
-  if (!n.has(0) || !n.has(1)) return InvalidArgument("the node needs two inputs [TD2108]");
+  if (!n.has(0) || !n.has(1)) return InvalidArgument("the node has fewer than 2 inputs [TD2108]");
   const auto list = n.Known(0), at = n.Known(1);
   if (list && at) return KnownElements(n, *list, *at);
   if (at) {

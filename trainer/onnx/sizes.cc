@@ -32,7 +32,8 @@ StatusOr<Product> ProductOf(const OnnxGraphReader& graph, const std::string& var
   TD_ASSIGN_OR_RETURN(const Ints sizes, graph.Sizes(var));
   Product whole;
   for (const int64_t size : sizes) {
-    if (!whole.Multiply(size)) return InvalidArgument("\"%s\" has no elements [TD1213]", var);
+    if (!whole.Multiply(size))
+      return InvalidArgument("tensor \"%s\" has no elements [TD1213]", var);
   }
   return whole;
 }
@@ -151,7 +152,8 @@ StatusOr<Ints> OnnxReshapeSizes(const OnnxGraphReader& graph, const std::string&
   if (!batch || fixed == 0 || sized) return OnnxFillSizes(graph, var, std::move(dims));
   TD_ASSIGN_OR_RETURN(Product here, ProductOf(graph, var));
   here.batches = 0;
-  if (!here.Multiply(fixed)) return InvalidArgument("\"%s\" is too large [TD2108]", var);
+  if (!here.Multiply(fixed))
+    return InvalidArgument("tensor \"%s\" has too many elements [TD2108]", var);
   TD_RETURN_IF_ERROR(FillOpen(here, dims));
   TD_RETURN_IF_ERROR(PutBatch(batch->stride, fixed, dims));
   return dims;

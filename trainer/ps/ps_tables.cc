@@ -102,8 +102,10 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
     const Var* var = program.FindVar(pair.param);
     const bool remote = var->kind == VarKind::kRemote;
     if (remote && !why.empty()) {
-      return Unimplemented("table \"%s\" is_distributed, but optimizer %s %s [TD1203]", pair.param,
-                           optimizer.type, why);
+      return Unimplemented(
+          "table \"%s\" is_distributed, but pservers do not support optimizer %s, because it %s "
+          "[TD1203]",
+          pair.param, optimizer.type, why);
     }
     if (!why.empty()) {
       LOG_IF(INFO, log) << pair.param << " is not a table on the servers: optimizer "

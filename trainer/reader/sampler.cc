@@ -17,7 +17,7 @@ BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
 StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
   if (options.samples == 0) return InvalidArgument("the data set has no samples [TD2006]");
   if (options.ranks == 0 || options.rank >= options.ranks) {
-    return InvalidArgument("rank %d is out of range: there are %d ranks, which count from 0",
+    return InvalidArgument("rank %d is out of range: the job has %d ranks, which count from 0",
                            options.rank, options.ranks);
   }
   if (options.global_batch == 0) {

@@ -143,7 +143,7 @@ StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
   TD_ASSIGN_OR_RETURN(result.pserver, ReadDemoRun(dir + "/result.json"));
   if (!result.kill) return 0;
   if (!result.kill->recovered())
-    return Aborted("the demo measured no recovery: %s", result.kill->problem);
+    return Aborted("the demo failed to kill and recover a pserver: %s", result.kill->problem);
   TD_ASSIGN_OR_RETURN(result.updates, CountUpdates(log_dir, kServers, result.pserver.steps));
   return 0;
 }

@@ -81,12 +81,13 @@ struct PserverKiller::Impl {
       TD_ASSIGN_OR_RETURN(const Page read, ReadPage(page.endpoint, kAnswerMax));
       return read.progress;
     }
-    return FailedPrecondition("the trainers of the job have no status page");
+    return FailedPrecondition(
+        "the demo cannot read the progress of the job, because its trainers have no status page");
   }
 
   // Waits until enough of the job is done.
   StatusOr<JobAccess> AwaitMiddle() {
-    Status last = Unavailable("the job did not complete a step");
+    Status last = Unavailable("the job did not complete a step in time");
     while (Pause()) {
       StatusOr<JobAccess> access = Find();
       if (access.ok()) {

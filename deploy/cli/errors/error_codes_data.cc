@@ -219,6 +219,12 @@ std::vector<ErrorCode> MachineErrors() {
        "install the library: apt-get install libgoogle-perftools4",
        "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
        "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
+      {5006, "a missing profiler library",
+       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
+       "gperftools is not installed; a library without the profiler",
+       "install the library: apt-get install libgoogle-perftools4",
+       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
+       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
   };
 }
 

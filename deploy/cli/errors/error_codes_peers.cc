@@ -97,8 +97,8 @@ std::vector<ErrorCode> RankErrors() {
        "ranks that were started by hand from different job files or flags; different data on one "
        "host",
        "give all ranks one job file, as tandemrun does; the message names the first difference",
-       "rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; hint: give all ranks the same job "
-       "file and flags"},
+       "the settings of the ranks differ: rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; "
+       "hint: give all ranks the same job file and flags"},
   };
   for (ErrorCode& code : ProcessErrors()) all.push_back(std::move(code));
   return all;
@@ -135,9 +135,10 @@ std::vector<ErrorCode> ServerStateErrors() {
        "trainers that were started by hand from different job files or flags; different data on "
        "one host; a new job on servers of a job that still runs",
        "give all trainers one job file, as tandemrun does; the message names the first difference",
-       "trainer 1 has global_batch_size 64, trainer 0 has 32 [TD4014]; hint: give all trainers the "
-       "same job file and flags, or start another job after the trainers of this job have ended (a "
-       "killed trainer counts as ended after 60 s without a call)"},
+       "the settings of the trainers differ: trainer 1 has global_batch_size 64, trainer 0 has 32 "
+       "[TD4014]; hint: give all trainers the same job file and flags, or start another job after "
+       "the trainers of this job have ended (a killed trainer counts as ended after 60 s without a "
+       "call)"},
       {4015, "a push for another step",
        "in sync mode a server accepts only pushes for its current step",
        "tandem restore while trainers ran; a client that counts steps differently, or does not "
@@ -190,8 +191,8 @@ std::vector<ErrorCode> ServerCallErrors() {
        "timeout_ms is the time for which the server may wait, and it is 0",
        "your own client does not set the field",
        "set timeout_ms to at least 1 in every WaitInit, Pull and Barrier",
-       "timeout_ms is 0, expected at least 1 [TD4023]; hint: say how many milliseconds the server "
-       "may wait"},
+       "timeout_ms is 0, expected at least 1 [TD4023]; hint: set the time for which the server may "
+       "wait, in milliseconds"},
       {4024, "no incarnation left for a trainer",
        "each start of a trainer has a higher incarnation, and the highest is already used",
        "your own client chooses incarnations itself",

@@ -45,7 +45,9 @@ struct Timeline {
 StatusOr<Timeline> Read(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kTimelineBytesMax));
   const json trace = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto bad = [&path](const char* what) { return DataLoss("%s: %s", path, what); };
+  const auto bad = [&path](const char* what) {
+    return DataLoss("%s cannot be read: %s", path, what);
+  };
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array()) {
     return bad("the file is not a timeline, or it is truncated");
   }

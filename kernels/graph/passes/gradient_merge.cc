@@ -107,8 +107,9 @@ Status Merger::ClearConditions() {
   }
   for (const std::string& condition : conditions) {
     if (!written.contains(condition))
-      return Internal("gradient_merge: condition \"%s\" is used outside of the merged operators",
-                      condition);
+      return Internal(
+          "gradient_merge: another operator uses the condition \"%s\" of the merged operators",
+          condition);
     TD_RETURN_IF_ERROR(InsertOp(
         program_, 0,
         {.type = "fill_constant",

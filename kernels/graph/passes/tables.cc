@@ -156,8 +156,8 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
   for (const std::string& table : tables) {
     if (program.FindVar(table)->kind != VarKind::kParam || IdsOf(program, table).empty()) {
       return InvalidArgument(
-          "\"%s\" is_distributed, but is not only a parameter that is looked up by ids of the "
-          "batch [TD1207]",
+          "table \"%s\" is_distributed, but another operator than a lookup by ids of the batch "
+          "uses it [TD1207]",
           table);
     }
     const std::vector<size_t> lookups = LookupsOf(program, table);

@@ -15,7 +15,8 @@ Status FillHow(const OpView& view, ConvShape& s) {
   const auto algorithm = view.attr<std::string>("algorithm");
   s.winograd = algorithm == "winograd";
   if (!s.winograd && algorithm != "direct") {
-    return view.Error("algorithm must be \"direct\" or \"winograd\", not \"" + algorithm + "\"");
+    return view.Error("attribute algorithm must be \"direct\" or \"winograd\", not \"" + algorithm +
+                      "\"");
   }
   s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
   if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {
@@ -48,8 +49,8 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
                         s.groups, s.in_c, s.out_c));
   }
   if (w[1] != s.in_c / s.groups) {
-    return view.Error(absl::StrFormat("Filter must have %d input channels per group, but has %d",
-                                      s.in_c / s.groups, w[1]));
+    return view.Error(absl::StrFormat(
+        "input Filter must have %d input channels per group, but has %d", s.in_c / s.groups, w[1]));
   }
   for (int d = 0; d < 2; ++d) {
     s.in[d] = x[2 + d];
@@ -75,7 +76,7 @@ namespace {
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   if (view.has_in(2) && view.in(2).shape != Shape{s.out_c}) {
-    return view.Error(absl::StrFormat("Bias must have the shape [%d]", s.out_c));
+    return view.Error(absl::StrFormat("input Bias must have the shape [%d]", s.out_c));
   }
   outputs[0] = {view.in(0).dtype, {s.batch, s.out_c, s.out[0], s.out[1]}};
   return OkStatus();
@@ -94,7 +95,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
   if (view.in(2).shape != out) {
-    return view.Error("Output@GRAD must have the shape " + ToString(out));
+    return view.Error("input Output@GRAD must have the shape " + ToString(out));
   }
   outputs[0] = view.in(0);
   outputs[1] = view.in(1);

@@ -66,7 +66,7 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvTransposeShapeOf(view));
   if (view.in(2).shape != OutShape(s)) {
-    return view.Error("Output@GRAD must have the shape " + ToString(OutShape(s)));
+    return view.Error("input Output@GRAD must have the shape " + ToString(OutShape(s)));
   }
   outputs[0] = view.in(0);
   outputs[1] = view.in(1);

@@ -40,7 +40,7 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
   const auto type = view.attr<std::string>("pooling_type");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   if (type != "max" && type != "avg") {
-    return view.Error("pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
+    return view.Error("attribute pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
   }
   PoolShape s{.planes = x[0] * x[1],
               .in = {x[2], x[3]},
@@ -79,7 +79,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   const Shape out = OutShape(view, s);
   if (view.in(1).shape != out || view.in(2).shape != out) {
-    return view.Error("Out and Out@GRAD must have the shape " + ToString(out));
+    return view.Error("inputs Out and Out@GRAD must have the shape " + ToString(out));
   }
   outputs[0] = view.in(0);
   return OkStatus();

@@ -53,7 +53,7 @@ Status NeedSame(const OpView& view, size_t i, const char* name_i, size_t j, cons
 Status NeedLabel(const OpView& view, size_t i) {
   const int64_t rows = view.in(0).shape[0];
   if (view.in(i).dtype == DType::kI64 && view.in(i).shape == Shape{rows, 1}) return OkStatus();
-  return view.Error(absl::StrFormat("Label must be i64[%d,1]", rows));
+  return view.Error(absl::StrFormat("input Label must be i64[%d,1]", rows));
 }
 
 Status NeedPair(const OpView& view, const char* name, int64_t min) {

@@ -335,7 +335,8 @@ StatusOr<DnnPlan> DnnGraph::MakeProposal(const DnnDescriptor& device, size_t num
   if (!heuristics.ok()) return NotFound("%s", std::string(heuristics.status().message()));
   TD_ASSIGN_OR_RETURN(const std::vector<DnnDescriptor> configs, Proposals(*heuristics, at + 1));
   if (at >= configs.size())
-    return NotFound("cuDNN has only %d execution plans for this operator", configs.size());
+    return NotFound("cuDNN has no further execution plan for this operator after %d plans",
+                    configs.size());
   TD_ASSIGN_OR_RETURN(const bool same_bits, GivesSameBits(configs[at]));
   if (!same_bits) return Unimplemented("cuDNN's execution plan %d is not deterministic", number);
   TD_ASSIGN_OR_RETURN(const DnnDescriptor plan,

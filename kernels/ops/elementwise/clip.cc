@@ -26,7 +26,7 @@ Status InferClipGrad(const OpView& view, std::span<TensorDesc> outputs) {
 Status NeedNorm(const OpView& view) {
   const double norm = view.attr<double>("max_norm");
   if (norm > 0) return OkStatus();
-  return view.Error(absl::StrFormat("max_norm=%g must be above 0", norm));
+  return view.Error(absl::StrFormat("attribute max_norm=%g must be above 0", norm));
 }
 
 Status InferByNorm(const OpView& view, std::span<TensorDesc> outputs) {

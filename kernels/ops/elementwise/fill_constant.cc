@@ -23,7 +23,8 @@ bool Holds(DType dtype, double value) {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
-  if (!dtype.ok()) return view.Error("dtype is invalid: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("attribute dtype is invalid: " + std::string(dtype.status().message()));
   if (*dtype == DType::kF16 || *dtype == DType::kBF16) {
     return view.Error("16-bit types are not implemented");
   }
@@ -33,7 +34,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   }
   TD_RETURN_IF_ERROR(NeedInts(view, "shape"));
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("shape"));
-  if (!shape.ok()) return view.Error("shape is invalid: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("attribute shape is invalid: " + std::string(shape.status().message()));
   outputs[0] = {*dtype, *shape};
   return OkStatus();
 }

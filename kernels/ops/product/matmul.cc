@@ -11,8 +11,8 @@ StatusOr<MatmulSizes> MatmulSizesOf(const OpView& view) {
   const int rank = x.rank();
   if (rank < 2 || y.rank() != rank) {
     return view.Error(absl::StrFormat(
-        "X and Y must have the same number of dimensions, at least 2, but have %d and %d", rank,
-        y.rank()));
+        "inputs X and Y must have the same number of dimensions, at least 2, but have %d and %d",
+        rank, y.rank()));
   }
   for (int d = 0; d < rank - 2; ++d) {
     if (x[d] == y[d]) continue;

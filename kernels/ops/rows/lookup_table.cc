@@ -10,7 +10,7 @@ namespace tandem {
 
 StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   const bool sparse = view.attr<bool>("is_sparse");
-  if (view.in(0).dtype != DType::kI64) return view.Error("Ids must be i64");
+  if (view.in(0).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
   TD_RETURN_IF_ERROR(NeedF32(view, 0));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
   const Shape &ids = view.in(0).shape, &w = view.in(1).shape;
@@ -21,9 +21,11 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
         "padding_idx=%d is neither -1 (none) nor one of the %d rows of W", s.padding_idx, s.rows));
   }
   const bool distributed = view.attr<bool>("is_distributed");
-  if (distributed && !sparse) return view.Error("is_distributed needs is_sparse");
+  if (distributed && !sparse)
+    return view.Error("attribute is_distributed has no effect without is_sparse");
   const auto rules = view.attr<std::string>("table_rules");
-  if (!rules.empty() && !distributed) return view.Error("table_rules needs is_distributed");
+  if (!rules.empty() && !distributed)
+    return view.Error("attribute table_rules has no effect without is_distributed");
   const auto parsed = ParseTableRules(rules);
   if (!parsed.ok()) return view.Error(std::string(parsed.status().message()));
   const bool counted = parsed->counts() > 0;
@@ -83,7 +85,7 @@ void Grad(GradContext& ctx) {
 StatusOr<LookupShape> GradShapeOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
   if (view.in(2).shape == s.out) return s;
-  return view.Error("Out@GRAD must have the shape " + ToString(s.out));
+  return view.Error("input Out@GRAD must have the shape " + ToString(s.out));
 }
 
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {

@@ -14,7 +14,7 @@ StatusOr<SequencePool> SequencePoolOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 3));
   const Shape& x = view.in(0).shape;
   if (view.has_in(1) && view.in(1) != TensorDesc{DType::kI64, {x[0]}}) {
-    return view.Error(absl::StrFormat("Lengths must be i64[%d]", x[0]));
+    return view.Error(absl::StrFormat("input Lengths must be i64[%d]", x[0]));
   }
   const auto name = view.attr<std::string>("pooltype");
   for (const auto& [type, value] : kTypes) {
@@ -43,7 +43,8 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const SequencePool s, SequencePoolOf(view));
   if (view.in(2).shape != Shape{s.batch, s.dim} || view.in(3).shape != view.in(2).shape) {
-    return view.Error("Out and Out@GRAD must have the shape " + ToString(Shape{s.batch, s.dim}));
+    return view.Error("inputs Out and Out@GRAD must have the shape " +
+                      ToString(Shape{s.batch, s.dim}));
   }
   outputs[0] = view.in(0);
   return OkStatus();

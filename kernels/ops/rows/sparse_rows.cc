@@ -9,7 +9,7 @@ namespace tandem {
 
 Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t dim) {
   const TensorDesc &v = view.in(values), &r = view.in(rows);
-  if (r.dtype != DType::kI64 || r.shape.rank() != 1) return view.Error("Rows must be i64[n]");
+  if (r.dtype != DType::kI64 || r.shape.rank() != 1) return view.Error("input Rows must be i64[n]");
   if (v.dtype != DType::kF32 || v.shape.rank() != 2 || v.shape[0] != r.shape[0] ||
       (dim >= 0 && v.shape[1] != dim)) {
     const std::string width = dim < 0 ? "dim" : std::to_string(dim);
@@ -40,11 +40,11 @@ namespace {
 Status NeedHeight(const OpView& view) {
   if (view.op().attrs.contains("height") &&
       !std::holds_alternative<int64_t>(view.op().attrs.at("height"))) {
-    return view.Error("height must be an integer");
+    return view.Error("attribute height must be an integer");
   }
   const auto height = view.attr<int64_t>("height");
   if (height >= 1 && height < int64_t{1} << 32) return OkStatus();
-  return view.Error(absl::StrFormat("height=%d must be from 1 to 2^32 - 1", height));
+  return view.Error(absl::StrFormat("attribute height=%d must be from 1 to 2^32 - 1", height));
 }
 
 Status InferSum(const OpView& view, std::span<TensorDesc> outputs) {

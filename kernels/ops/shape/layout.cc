@@ -14,7 +14,8 @@ using Ints = std::vector<int64_t>;
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape) {
   const int64_t axis = view.attr<int64_t>("axis"), rank = shape.rank();
   if (axis < -rank || axis >= rank) {
-    return view.Error(absl::StrFormat("axis=%d must be from %d to %d", axis, -rank, rank - 1));
+    return view.Error(
+        absl::StrFormat("attribute axis=%d must be from %d to %d", axis, -rank, rank - 1));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -88,8 +89,9 @@ StatusOr<std::vector<int>> PermutationOf(const OpView& view, int rank) {
     dims.push_back(static_cast<int>(d));
   }
   if (axis.size() == static_cast<size_t>(rank) && dims.size() == axis.size()) return dims;
-  return view.Error(absl::StrFormat("axis=[%s] must contain each of the %d dimensions once",
-                                    absl::StrJoin(axis, ","), rank));
+  return view.Error(
+      absl::StrFormat("attribute axis=[%s] must contain each of the %d dimensions once",
+                      absl::StrJoin(axis, ","), rank));
 }
 
 namespace {
@@ -156,11 +158,11 @@ void GradConcat(GradContext& ctx) {
 
 Status InferConcatGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const TensorDesc total, Joined(view, 1));
-  if (view.in(0) != total) return view.Error("Out@GRAD must be " + ToString(total));
+  if (view.in(0) != total) return view.Error("input Out@GRAD must be " + ToString(total));
   const int64_t index = view.attr<int64_t>("index");
   if (index < 0 || index >= static_cast<int64_t>(view.in_count()) - 1) {
-    return view.Error(absl::StrFormat("index=%d is out of range: there are %d inputs X", index,
-                                      view.in_count() - 1));
+    return view.Error(absl::StrFormat("attribute index=%d is out of range: there are %d inputs X",
+                                      index, view.in_count() - 1));
   }
   outputs[0] = view.in(1 + static_cast<size_t>(index));
   return OkStatus();
@@ -237,7 +239,7 @@ void GradSlice(GradContext& ctx) {
 Status InferSliceGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const Window w, WindowOf(view, view.in(0).shape));
   const TensorDesc want{view.in(0).dtype, w.shape};
-  if (view.in(1) != want) return view.Error("Out@GRAD must be " + ToString(want));
+  if (view.in(1) != want) return view.Error("input Out@GRAD must be " + ToString(want));
   outputs[0] = view.in(0);
   return OkStatus();
 }

@@ -19,8 +19,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
     if (dims[d] < 0 || (dims[d] == 0 && x.numel() != 0) ||
         __builtin_mul_overflow(known, dims[d], &known)) {
       return view.Error(
-          absl::StrFormat("shape[%d] = %d is invalid: at most one dimension may be -1 (computed), "
-                          "and 0 copies a dimension of X",
+          absl::StrFormat("attribute shape[%d] = %d is invalid: at most one dimension may be -1 "
+                          "(computed), and 0 copies a dimension of X",
                           d, dims[d]));
     }
   }
@@ -32,9 +32,10 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
     dims[computed] = x.numel() / known;
   }
   const StatusOr<Shape> shape = ParseShape(dims);
-  if (!shape.ok()) return view.Error("shape is invalid: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("attribute shape is invalid: " + std::string(shape.status().message()));
   if (shape->numel() != x.numel()) {
-    return view.Error(absl::StrFormat("shape %s has %d elements, but X has %d elements",
+    return view.Error(absl::StrFormat("attribute shape %s has %d elements, but X has %d elements",
                                       ToString(*shape), shape->numel(), x.numel()));
   }
   outputs[0] = {view.in(0).dtype, *shape};
@@ -50,7 +51,7 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != view.in(1).dtype ||
       view.in(0).shape.numel() != view.in(1).shape.numel()) {
-    return view.Error("X and Out@GRAD must have the same type and number of elements");
+    return view.Error("inputs X and Out@GRAD must have the same type and number of elements");
   }
   outputs[0] = view.in(0);
   return OkStatus();

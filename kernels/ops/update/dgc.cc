@@ -41,7 +41,8 @@ Status InferCompress(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view, 1));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "Selections", 2));
-  if (view.in(1).dtype != DType::kI32) return view.Error("Selections must be i32");
+  if (view.in(1).dtype != DType::kI32)
+    return view.Error("input Selections must have element type i32");
   TD_RETURN_IF_ERROR(SelectionCapacity(view, "Selections", view.in(1).shape[1]).status());
   TD_RETURN_IF_ERROR(NeedOne(view, 2, "LearningRate"));
   outputs[0] = view.in(0);

@@ -115,7 +115,7 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
 Status GlobalSnapshotCoordinator::CheckServers(const BucketMap& map) const {
   for (const auto& [server, address] : map.addresses()) {
     if (!map.OwnsAny(server) || Has(server)) continue;
-    return Unavailable("%s joined the job during the snapshot; hint: try again",
+    return Unavailable("the snapshot failed, because %s joined the job; hint: try again",
                        PserverName(server, address));
   }
   return OkStatus();
@@ -127,9 +127,9 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
   for (size_t i = 0; i < held.size(); ++i) {
     if (i == 0) marks.assign(held[i].mark().begin(), held[i].mark().end());
     if (held[i].mark_size() != static_cast<int>(marks.size())) {
-      return FailedPrecondition("%s has %d trainers, but another server has %d",
-                                PserverName(servers_[i].server, servers_[i].address),
-                                held[i].mark_size(), marks.size());
+      return FailedPrecondition(
+          "the snapshot failed, because %s has %d trainers, but another server has %d",
+          PserverName(servers_[i].server, servers_[i].address), held[i].mark_size(), marks.size());
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
   }
@@ -138,8 +138,8 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
       if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
       return Unavailable(
-          "trainer %d has unfinished pushes to pserver %d, which no longer has rows; hint: try "
-          "again",
+          "the snapshot failed, because trainer %d has unfinished pushes to pserver %d, which no "
+          "longer has rows; hint: try again",
           mark.trainer_id(), s);
     }
   }

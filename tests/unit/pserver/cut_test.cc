@@ -120,7 +120,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_THAT(Said(), HasSubstr("the lease of snapshot 5 has expired"));
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed during the snapshot"));
+  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed in the meantime"));
   // An incarnation that other servers know becomes known here too, and the older one is rejected.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
@@ -131,7 +131,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   held = Hold(8);
   held->marks[1].incarnation = kIncarnation;
   Take(8, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 1 was restarted during the snapshot"));
+  EXPECT_THAT(Said(), HasSubstr("because trainer 1 was restarted"));
   held = Hold(9);
   ASSERT_TRUE(held.ok()) << held.status();
   shard_->ReleasePushes("job", 9);
