@@ -275,8 +275,11 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   TD_RETURN_IF_ERROR(impl->OpenPlace(options));
   TD_RETURN_IF_ERROR(impl->OpenStores(options));
   impl->MakeShard(options, incarnation, lane_memory, metrics);
+  const Time begin = SteadyNow();
   const StatusOr<uint64_t> restored = impl->durable->Recover();
   if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);
+  LOG_IF(INFO, *restored != 0) << "version " << *restored << " was restored in "
+                               << Seconds(SteadyNow() - begin) << " s";
   impl->restored_version = *restored;
   Shard& shard = impl->durable->shard();
   impl->deadlines = std::make_unique<DeadlineDriver>(shard, impl->clock);

@@ -95,7 +95,10 @@ class RocksdbStorage final : public Storage {
   StatusOr<size_t> Write(const ShardSnapshot& image) override {
     MutexLock lock(mu_);
     const size_t bytes = image.bytes();
+    const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << image.version << ": " << bytes
+                           << " bytes";
     ShardMeta meta = MakeMeta(image);
     if (image.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(image));
@@ -116,6 +119,8 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(WriteAcknowledged(image.version));
     RemoveValuesBut(meta);
     DropOldLog(image.log_number);
+    LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << image.version << " written: " << bytes
+                           << " bytes in " << Seconds(SteadyNow() - begin) << " s";
     return bytes;
   }
 

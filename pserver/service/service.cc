@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/rpc/admissions.h"
@@ -21,6 +22,7 @@
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
 #include "pserver/service/server_sessions.h"
+#include "pserver/service/state_log.h"
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/wire/proto_convert.h"
 
@@ -66,6 +68,16 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   };
 }
 
+// Writes a line of StateLog.
+void Tell(const std::string& line) { LOG_IF(INFO, !line.empty()) << line; }
+
+StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
+  StateLog::Transfer t{static_cast<int>(peer), parcel.move_size(), 0,
+                       static_cast<int64_t>(parcel.ByteSizeLong())};
+  for (const TableRows& rows : parcel.rows()) t.rows += rows.id_size();
+  return t;
+}
+
 class PserverService final : public Base {
  public:
   PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
@@ -80,8 +92,12 @@ class PserverService final : public Base {
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
-    return Move(context, PserverCall::kConfigure,
-                [this, request, reply] { return ConfigureShard(*request, shard_, reply); });
+    return Move(context, PserverCall::kConfigure, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(ConfigureShard(*request, shard_, reply));
+      const Caller caller = CallerOf(*request);
+      Tell(log_.Joined(caller.trainer, caller.incarnation, caller.job));
+      return OkStatus();
+    });
   }
   ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
                                  InitParamsReply* reply) override {
@@ -103,6 +119,7 @@ class PserverService final : public Base {
                   const StatusOr<int> left = shard_.Complete(CallerOf(*request));
                   if (!left.ok()) return finish(left.status());
                   reply->set_trainers_left(static_cast<uint32_t>(*left));
+                  Tell(log_.Left(CallerOf(*request).trainer, *left));
                   durable_.WhenSafeToLeave(finish);
                 });
   }
@@ -134,8 +151,11 @@ class PserverService final : public Base {
                                         RestoreCheckpointReply* reply) override {
     return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
+      const Time begin = SteadyNow();
       TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore(request->cut()));
       reply->set_version(version);
+      Tell(absl::StrFormat("version %d was restored in %.3f s", version,
+                           Seconds(SteadyNow() - begin)));
       return OkStatus();
     });
   }
@@ -176,7 +196,11 @@ class PserverService final : public Base {
                                     FreezeBucketsReply* reply) override {
     return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::pserver::FreezeBuckets(*request, shard_, reply);
+      TD_RETURN_IF_ERROR(tandem::pserver::FreezeBuckets(*request, shard_, reply));
+      Tell(request->over()
+               ? log_.TransferEnded(static_cast<int>(request->target()), /*committed=*/false)
+               : log_.TransferBegan(TransferOf(reply->parcel(), request->target())));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
@@ -184,14 +208,18 @@ class PserverService final : public Base {
                                    OfferBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::pserver::OfferBuckets(*request, shard_);
+      TD_RETURN_IF_ERROR(tandem::pserver::OfferBuckets(*request, shard_));
+      Tell(StateLog::Received(TransferOf(request->parcel(), request->parcel().source())));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
                                      const ReleaseBucketsRequest* request,
                                      ReleaseBucketsReply* reply) override {
-    return Move(context, PserverCall::kReleaseBuckets, [this, request, reply] {
-      return tandem::pserver::ReleaseBuckets(*request, shard_, reply);
+    return Move(context, PserverCall::kReleaseBuckets, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(tandem::pserver::ReleaseBuckets(*request, shard_, reply));
+      Tell(log_.TransferEnded(static_cast<int>(request->move(0).server()), /*committed=*/true));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
@@ -199,21 +227,31 @@ class PserverService final : public Base {
                                     RefuseBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return shard_.RefuseBuckets(request->job(), request->refuse());
+      TD_RETURN_IF_ERROR(shard_.RefuseBuckets(request->job(), request->refuse()));
+      Tell(request->refuse() ? "a drain begins: this server accepts no more rows"
+                             : "this server accepts rows again");
+      return OkStatus();
     });
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
     // The reply contains the map, which other servers then learn.
-    return Move(context, PserverCall::kHoldPushes, [this, request, reply] {
-      return tandem::pserver::HoldPushes(*request, durable_, reply);
+    return Move(context, PserverCall::kHoldPushes, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(tandem::pserver::HoldPushes(*request, durable_, reply));
+      if (!request->over()) Tell(log_.SnapshotBegan(request->cut()));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
                               TakeCutReply* reply) override {
     return Hand(context, PserverCall::kTakeCut, &threads_.others,
                 [this, request, reply](const Finish& finish) {
-                  tandem::pserver::TakeCut(*request, durable_, reply, finish);
+                  const auto done = [this, request, reply, finish](const Status& status) {
+                    const int64_t bytes = status.ok() ? static_cast<int64_t>(reply->bytes()) : -1;
+                    Tell(log_.SnapshotEnded(request->cut(), bytes));
+                    finish(status);
+                  };
+                  tandem::pserver::TakeCut(*request, durable_, reply, done);
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
@@ -281,6 +319,8 @@ class PserverService final : public Base {
   CallMetrics& metrics_;
   const PserverThreads threads_;
   Deadlines& deadlines_;
+  const RealClock clock_;
+  StateLog log_{clock_};
 };
 
 Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {

@@ -64,6 +64,14 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   return names;
 }
 
+// Bytes of all files in `dir`.
+uint64_t BytesOf(const std::string& dir) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) bytes += entry.file_size(error);
+  return bytes;
+}
+
 // Whether `name` is a file in the checkpoint's own directory, and not a hidden one.
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > 100 || name[0] == '.') return false;
@@ -302,8 +310,10 @@ Status CheckpointStore::Claim(Duration patience) {
 
 Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
   TD_RETURN_IF_ERROR(Prepare());
+  const Time begin = SteadyNow();
   std::error_code error;
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
+  LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of step " << checkpoint.step << " to " << path;
   fs::remove_all(tmp, error);
   // Only the owner can read the files, unless the owner changes the mode (chmod).
   if (mkdir(tmp.c_str(), 0700) != 0) return FileError(tmp, "cannot be created", errno);
@@ -312,6 +322,9 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
     return status;
   }
   TD_RETURN_IF_ERROR(Publish(tmp, path));
+  LOG_EVERY_T(INFO, 1.0) << "checkpoint of step " << checkpoint.step
+                         << " written: " << BytesOf(path) << " bytes in "
+                         << Seconds(SteadyNow() - begin) << " s";
   Prune(checkpoint.step, warnings);
   return OkStatus();
 }
