@@ -31,7 +31,9 @@ Status FileError(const std::string& path, const char* what, int error) {
     case ENOSPC:
     case EDQUOT:
       return ResourceExhausted(
-          "%s [TD2107]; hint: free space on the disk, or choose another directory", text);
+          "the disk is full: %s [TD2107]; hint: free space on the disk, or choose another "
+          "directory",
+          text);
     case EMFILE:
     case ENFILE:
       return TooManyFiles(text);

@@ -35,7 +35,7 @@ StatusOr<DType> ParseDType(std::string_view text) {
   }
   std::vector<std::string> names;
   for (const DTypeRow& row : kDTypes) names.emplace_back(row.name);
-  return InvalidArgument("unknown element type \"%s\" (%s)%s", std::string(text),
+  return InvalidArgument("unknown element type \"%s\", expected one of %s%s", std::string(text),
                          absl::StrJoin(names, ", "), OrDidYouMean(text, names));
 }
 

@@ -47,7 +47,9 @@ int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, 
 Status CannotStart(const std::string& program, int error) {
   const std::string text = "cannot start " + program + ": " + ErrnoText(error);
   if (error == ENOENT) return NotFound("%s", text);
-  if (error == EACCES) return PermissionDenied("%s [TD7001]; hint: chmod +x the file", text);
+  if (error == EACCES)
+    return PermissionDenied(
+        "a program of the job is not executable: %s [TD7001]; hint: chmod +x the file", text);
   return Internal("%s", text);
 }
 

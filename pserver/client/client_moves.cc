@@ -260,7 +260,7 @@ void PsClient::Impl::PullRowsOnce(std::shared_ptr<RowsPull> pull) {
 
 void PsClient::PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done) {
   const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
-  if (rows.empty()) return done(InvalidArgument("%s: no table is named", what));
+  if (rows.empty()) return done(InvalidArgument("%s names no table, expected at least one", what));
   auto pull = std::make_shared<Impl::RowsPull>();
   pull->when = when;
   pull->rows = std::move(rows);

@@ -30,11 +30,11 @@ Status Failed(const char* what, const std::string& path) {
   const int error = errno;
   const std::string text = absl::StrFormat("cannot %s %s: %s", what, path, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s [TD2107]; hint: free space on the disk", text);
+    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
   }
   if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
   if (error == EFBIG) return FileTooLarge(text);
-  return Unavailable("%s [TD2110]; hint: check the disk", text);
+  return Unavailable("the checkpoint store failed: %s [TD2110]; hint: check the disk", text);
 }
 
 }  // namespace

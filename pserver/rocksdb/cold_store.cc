@@ -104,10 +104,10 @@ struct RocksdbColdStore::Impl {
         absl::StrFormat("cannot %s the cold rows in %s: %s", what, dir, status.ToString());
     if (status.IsCorruption()) return DataLoss("%s", text);
     if (status.IsNoSpace())
-      return ResourceExhausted("%s [TD2107]; hint: free space on the disk", text);
+      return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
     const Status failed = Unavailable(
-        "%s [TD2112]; hint: start the server again, which reads all rows from its checkpoint and "
-        "log",
+        "the store of cold rows failed: %s [TD2112]; hint: start the server again, which reads all "
+        "rows from its checkpoint and log",
         text);
     if (on_failure) on_failure(failed);
     return failed;

@@ -48,7 +48,8 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
   TD_ASSIGN_OR_RETURN(SliceValues param, FromProto(def.param()));
   const auto fits = [&slice](const SliceValues& v) { return v.numel == slice.spec.numel; };
   if (!fits(param))
-    return InvalidArgument("slice of %s: the number of values is wrong", slice.spec.variable);
+    return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
+                           slice.spec.variable);
   slice.image.param = std::move(param.values);
   for (const SlotTensor& s : def.slot()) {
     TD_ASSIGN_OR_RETURN(SlotValues slot, FromProto(s));
@@ -57,7 +58,8 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
   if (def.has_previous()) {
     TD_ASSIGN_OR_RETURN(SliceValues previous, FromProto(def.previous()));
     if (!fits(previous))
-      return InvalidArgument("slice of %s: the number of values is wrong", slice.spec.variable);
+      return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
+                             slice.spec.variable);
     slice.image.previous = std::move(previous.values);
   }
   return slice;

@@ -28,9 +28,8 @@ std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
 
 Status CheckSections(int sections, int ranks) {
   const auto [wrong, fits] = Mismatch(sections, ranks);
-  return wrong.empty()
-             ? OkStatus()
-             : InvalidArgument("the number of sections does not fit: %s; hint: %s", wrong, fits);
+  if (wrong.empty()) return OkStatus();
+  return Status(StatusCode::kInvalidArgument, wrong + "; hint: " + fits);
 }
 
 void SetSections(int ranks, const std::string& job_dir, const strategy::Origins& origins,

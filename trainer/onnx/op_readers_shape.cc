@@ -257,7 +257,8 @@ Status Gather(const OnnxNode& n) {
   const bool lookup = table != nullptr && table->shape().rank() == 2 && n.Int("axis", 0) == 0 &&
                       n.graph().Constant(n.value(1)) == nullptr;
   if (!lookup)
-    return Unimplemented("only rows of a constant table can be selected, by computed ids [TD7015]");
+    return Unimplemented(
+        "the node selects by computed ids from a tensor that is not a constant table [TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
   if (n.graph().Desc(ids).dtype != DType::kI64) {

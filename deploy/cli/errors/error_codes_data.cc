@@ -92,7 +92,7 @@ std::vector<ErrorCode> FileErrors() {
        "a missing directory; missing permissions; a file in the middle of the path",
        "create the directory with mkdir -p, as the user who runs the program; ls -ld shows "
        "permissions",
-       "none/model.npz.new: cannot be created (No such file or directory) [TD2106]"},
+       "cannot open train.csv: Permission denied [TD2106]"},
       {2107, "a full disk", "the disk has too few free bytes; existing files are unchanged",
        "checkpoints of many steps; logs; the write-ahead log of a server",
        "free space, or name a directory on another disk; a smaller checkpoint.keep keeps fewer "
@@ -127,8 +127,8 @@ std::vector<ErrorCode> FileErrors() {
        "a system call on a file with rows outside memory failed; the server exits with code 201",
        "a directory that was removed while in use; a disk that fails",
        "start the server again, which reads all rows from its checkpoint and log",
-       "cannot read the cold rows in database/cold-rows-0: IO error: No such file or directory "
-       "[TD2112]"},
+       "the store of cold rows failed: cannot read the cold rows in database/cold-rows-0: IO "
+       "error: No such file or directory [TD2112]"},
   };
 }
 
@@ -213,6 +213,18 @@ std::vector<ErrorCode> MachineErrors() {
        "slots",
        "parameters and state need 96.0 GB, but this machine has 16.0 GB of memory [TD5005]; the "
        "largest variable is \"emb\" f32[100000000,64]"},
+      {5006, "a missing profiler library",
+       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
+       "gperftools is not installed; a library without the profiler",
+       "install the library: apt-get install libgoogle-perftools4",
+       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
+       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
+      {5006, "a missing profiler library",
+       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
+       "gperftools is not installed; a library without the profiler",
+       "install the library: apt-get install libgoogle-perftools4",
+       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
+       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
       {5006, "a missing profiler library",
        "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
        "gperftools is not installed; a library without the profiler",

@@ -78,6 +78,22 @@ std::vector<ErrorCode> FlagErrors() {
        "set the variable to a value that the message shows, or unset it; "
        "docs/reference/environment.md lists the variables",
        "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
+      {1013, "an invalid environment variable",
+       "the environment variables of the launcher name the rank and the processes of the job, and "
+       "one of them is invalid",
+       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
+       "script",
+       "set the variable to a value that the message shows, or unset it; "
+       "docs/reference/environment.md lists the variables",
+       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
+      {1013, "an invalid environment variable",
+       "the environment variables of the launcher name the rank and the processes of the job, and "
+       "one of them is invalid",
+       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
+       "script",
+       "set the variable to a value that the message shows, or unset it; "
+       "docs/reference/environment.md lists the variables",
+       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
   };
 }
 
@@ -251,6 +267,30 @@ std::vector<ErrorCode> ImportErrors() {
        "the model was exported in training mode", "call model.eval() before torch.onnx.export",
        "the node is in training form, which is not supported [TD1216]; hint: export the model "
        "after model.eval()"},
+      {1217, "an operator that ONNX does not have",
+       "tandem export writes a network as ONNX, but an operator or an option of it has no "
+       "counterpart there",
+       "sequences with lengths; another image layout; an operator with a condition",
+       "export to .safetensors, or name earlier variables with --outputs",
+       "the operator cannot be exported to ONNX [TD1217]"},
+      {1218, "an ONNX opset that is not supported",
+       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
+       "new",
+       "an old model; a newer exporter", "export the model with opset_version=20",
+       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
+       "the model with opset_version=20"},
+      {1217, "an operator that ONNX does not have",
+       "tandem export writes a network as ONNX, but an operator or an option of it has no "
+       "counterpart there",
+       "sequences with lengths; another image layout; an operator with a condition",
+       "export to .safetensors, or name earlier variables with --outputs",
+       "the operator cannot be exported to ONNX [TD1217]"},
+      {1218, "an ONNX opset that is not supported",
+       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
+       "new",
+       "an old model; a newer exporter", "export the model with opset_version=20",
+       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
+       "the model with opset_version=20"},
       {1217, "an operator that ONNX does not have",
        "tandem export writes a network as ONNX, but an operator or an option of it has no "
        "counterpart there",

@@ -216,8 +216,9 @@ std::vector<ErrorCode> RunningErrors() {
       {7001, "a program that cannot be started", "tandemrun did not find a program of the job",
        "Tandem is not built; a wrong --trainer_bin or --pserver_bin",
        "build it with ./deploy/build.sh, or correct the path",
-       "trainer 0: cannot start ./none: No such file or directory [TD7001]; hint: build it with "
-       "./deploy/build.sh, or name another program with --trainer_bin=FILE"},
+       "a program of the job is missing: trainer 0: cannot start ./none: No such file or directory "
+       "[TD7001]; hint: build it with ./deploy/build.sh, or name another program with "
+       "--trainer_bin=FILE"},
       {7002, "a directory that is not the log directory of a job",
        "commands find a running job by its log directory",
        "another working directory; a directory of another name",

@@ -428,8 +428,8 @@ TEST_F(LauncherTest, MissingProgram) {
   trainer_script_ = dir_ + "/nothing-here";
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: trainer 0: cannot start " + trainer_script_ +
-                               ": No such file or directory"));
+  EXPECT_THAT(Err(), HasSubstr("a program of the job is missing: trainer 0: cannot start " +
+                               trainer_script_ + ": No such file or directory"));
 }
 
 TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {
