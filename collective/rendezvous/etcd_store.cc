@@ -96,9 +96,10 @@ Status EtcdStore::Call(Stub& stub,
   Status status = rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
   if (status.ok()) status = rpc::FromGrpc((stub.*method)(&context, request, response));
   if (status.ok()) return status;
-  const std::string text = absl::StrFormat(
-      "etcd at %s: %s", ToString(server_),
-      status.code() == StatusCode::kDeadlineExceeded ? "no answer" : tandem::ToString(status));
+  const std::string text =
+      absl::StrFormat("etcd at %s: %s", ToString(server_),
+                      status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
+                                                                     : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
   // The requests are valid, so the server is not etcd or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||

@@ -346,7 +346,7 @@ Status RendezvousSession::ReadMap(PeerConnection& line) {
 
 StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
   Duration backoff = kBackoffMin;
-  std::string reason = "no answer";
+  std::string reason = "no reply";
   while (true) {
     PeerConnection line;
     bool again = false;

@@ -43,7 +43,7 @@ int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
   if (error == ELOOP && rule == OwnRule::kUser) {
     return PermissionDenied(
-        "%s is a link, expected a file [TD2113]; hint: name the file that the link points to",
+        "%s is a link, which is not allowed here [TD2113]; hint: name the target of the link",
         path);
   }
   return FileError(path, "cannot be opened", error);

@@ -85,7 +85,8 @@ TEST_F(DeviceTest, WhatIsNotBuiltIsRefused) {
   EXPECT_THAT(refusal("--cpu_num=2"), HasSubstr("several ranks in mode LOCAL"));
   const JobRun second = Run("second", {"--place=cuda:1"});
   EXPECT_EQ(second.exit_code, 2);
-  EXPECT_THAT(second.output, HasSubstr("place cuda:1: there are only 1 CUDA devices"));
+  EXPECT_THAT(second.output,
+              HasSubstr("place cuda:1 does not exist: there are only 1 CUDA devices"));
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   ExpectRefused(*server, {"--tls_ca=" + ours + "/trainer/ca.crt"}, 77, "requires a certificate");
   ExpectRefused(
       *server, {"--tls_dir=" + ours + "/observer"}, 77,
-      "Configure: the caller has role observer of job \"e2e\", and this needs role trainer");
+      "Configure: the caller has role observer of job \"e2e\", but the call needs role trainer");
   ExpectRefused(*server, {"--tls_dir=" + Path("nowhere")}, 2, "nowhere/ca.crt cannot be opened");
   EXPECT_THAT(server->Output(), HasSubstr("refused ipv4:127.0.0.1"));
   const auto plain = Server({});
@@ -218,7 +218,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
                                    "--rendezvous=240.0.0.1:7000", "--start_timeout_ms=100"};
   ChildProcess refused("tandem-trainer", args, env, Path("refused.out"));
   EXPECT_EQ(refused.Wait(), 77);
-  EXPECT_THAT(refused.Output(), HasSubstr("in the clear over the network"));
+  EXPECT_THAT(refused.Output(), HasSubstr("over the network without encryption"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
   EXPECT_NE(allowed.Wait(), 0);  // no server listens at that address

@@ -114,7 +114,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   // It is over now, and the command says so.
   const Said over = Tandem({"status", logs});
   EXPECT_EQ(over.code, 78) << over.text;
-  EXPECT_THAT(over.text, HasSubstr("is over"));
+  EXPECT_THAT(over.text, HasSubstr(" ended at "));
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 

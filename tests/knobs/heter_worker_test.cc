@@ -274,10 +274,10 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
 // Operators under a guard for another device stay with the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
-              HasSubstr("no operator of program \"deepfm\" is under device guard \"cpu\""));
+              HasSubstr("no operator of program \"deepfm\" has device guard \"cpu\""));
   const std::string guard = std::string("--") + kGuard;
   EXPECT_THAT(Refused("neither", {guard + "=tpu"}),
-              HasSubstr("heter_worker_device_guard is \"tpu\" [TD1104]"));
+              HasSubstr("heter_worker_device_guard is \"tpu\", expected cpu or gpu [TD1104]"));
   const auto note = Job({{"mode", "hybrid"}, {kGuard, "gpu"}}).notes;
   EXPECT_THAT(note, HasSubstr("heter_worker_device_guard has no effect without heter workers"));
   EXPECT_EQ(Job({{"mode", "hybrid"}, {kGuard, "gpu"}}, 2, 2).notes, "");

@@ -146,7 +146,7 @@ TEST_P(NonfiniteTest, FirstValuesAreFinite) {
               HasSubstr("table emb: value 1 of its rows is not finite"));
   w[2] = kInfinite;
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}).status().message()),
-              HasSubstr("first values of w: element 2 is not finite"));
+              HasSubstr("initial values of w: element 2 is not finite"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -37,6 +37,7 @@ TEST_F(PeProfileTest, EachProcessWritesItsSamples) {
     const auto job = StartJob("without", {"--mode=local"}, args);
     EXPECT_EQ(job->Wait(), 69);
     EXPECT_THAT(job->Output(), HasSubstr("needs gperftools, which cannot be loaded: "));
+    EXPECT_THAT(job->Output(), HasSubstr("[TD5006]"));
     return;
   }
   const JobRun plain = RunJob("plain", {"--mode=local"}, {"--steps_max=150"});

@@ -420,7 +420,8 @@ TEST(OnnxRefusals, SayWhatToDo) {
   fixed.SetBatch(8);
   fixed.Weight("first", {8, 1, 2}, 1);
   NodeAttr(fixed.Node("Concat", {"first", "x"}, "y"), "axis").set_i(1);
-  EXPECT_THAT(fixed.Refused(), HasSubstr("it holds numbers for a batch of 8 alone: "));
+  EXPECT_THAT(fixed.Refused(),
+              HasSubstr("the model contains numbers that fit only batch size 8: "));
   EXPECT_THAT(fixed.Refused(), HasSubstr("[TD7016]; hint: export the model with a dynamic batch"));
   HandGraph loop({4});
   loop.Node("Range", {"x", "x", "x"}, "y");

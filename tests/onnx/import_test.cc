@@ -398,7 +398,7 @@ TEST_F(OnnxExternal, AModelReadsNoOtherFiles) {
   std::filesystem::create_symlink(file_, std::filesystem::path(dir_.path()) / "link");
   EXPECT_THAT(Refused("link"), HasSubstr("is a link, expected a regular file [TD1211]"));
   std::filesystem::create_directory(std::filesystem::path(dir_.path()) / "folder");
-  EXPECT_THAT(Refused("folder"), HasSubstr("is no regular file [TD1211]"));
+  EXPECT_THAT(Refused("folder"), HasSubstr("is not a regular file [TD1211]"));
   EXPECT_THAT(Refused("none"), HasSubstr("[TD2106] (NOT_FOUND)"));
 }
 

@@ -185,7 +185,7 @@ TEST(OnnxExport, RefusesWhatHasNoFormByNameAndPlace) {
   pool.Layer("sequence_pool",
              {{pool.Data("x", DType::kF32, {4, 2})}, {pool.Data("lengths", DType::kI64, {})}}, {});
   EXPECT_THAT(ToString(Exported(*pool.Finish()).status()),
-              HasSubstr("sequences with input Lengths"));
+              HasSubstr("sequences with input Lengths cannot be exported to ONNX [TD1217]"));
 }
 
 TEST(OnnxExport, RefusesAMissingParameter) {
@@ -247,7 +247,7 @@ TEST(OnnxImport, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").add_attribute()->set_name("alpha"); }),
               HasSubstr("attribute \"alpha\""));
   EXPECT_THAT(Refused([](auto& m) { m.mutable_opset_import(0)->set_version(99); }),
-              HasSubstr("opset 99, but this program reads only opsets 7 to 21"));
+              HasSubstr("opset 99, but this program reads only opsets 7 to 21 [TD1218]"));
   EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_domain("com.example"); }),
               HasSubstr("the operator domain \"com.example\" is not supported"));
   EXPECT_THAT(

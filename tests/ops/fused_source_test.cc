@@ -104,7 +104,7 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
     sum.inputs[0].push_back(F32({3}));
     sum.body[0].inputs[0].push_back(absl::StrCat("in", i));
   }
-  EXPECT_EQ(Refusal(sum), "a chain of 5001 tensors");
+  EXPECT_EQ(Refusal(sum), "a fused chain of 5001 tensors");
 }
 
 TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {

@@ -20,7 +20,7 @@ TEST(Infer, RefusesBadSamples) {
     return Make("sample_image", {{p}, {i}, {t}}, std::move(attrs));
   };
   const Bad table[] = {
-      {"pixels' type", sample(F32({64}), images, taps), "Pixels must be u8"},
+      {"pixels' type", sample(F32({64}), images, taps), "Pixels must have element type u8"},
       {"images' type", sample(pixels, F32({2, 3}), taps), "Images must be i64[2,3]"},
       {"count", sample(pixels, Of(DType::kI64, {3, 3}), taps), "Images must be i64[2,3]"},
       {"taps' rank", sample(pixels, images, Of(DType::kI32, {2, 8})), "3 dimensions"},

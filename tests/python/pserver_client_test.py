@@ -381,7 +381,7 @@ class Refusals(Test):
         mixed = (files("theirs", "trainer") + "/tls.crt", files("theirs", "trainer") + "/tls.key",
                  files("ours", "trainer") + "/ca.crt")
         for tls, said in ((None, "uses TLS, but this client does not"),
-                          (files("theirs", "trainer"), "certificate is not accepted"),
+                          (files("theirs", "trainer"), "rejects the server's certificate"),
                           (mixed, "rejects certificate")):
             with self.assertRaisesRegex(PserverError, said):
                 self.client(servers, tls=tls)

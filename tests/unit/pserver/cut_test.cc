@@ -92,7 +92,7 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
   clock_.Advance(seconds(2));
   shard_->ExpireWaiters();
   EXPECT_EQ(answer_->status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 has not come, or was refused"));
+  EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 is missing"));
   // The coordinator is lost; trainers continue.
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
   // A permanently rejected push counts as ended once its trainer reports it so.

@@ -217,11 +217,10 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
   EXPECT_THAT(said({good.cert, other.key, good.ca}),
               HasSubstr("does not belong to the certificate"));
   EXPECT_THAT(said({good.cert, good.key, good.key}), HasSubstr("contains no certificate"));
-  EXPECT_THAT(said({good.cert, "", good.ca}), HasSubstr("come together"));
+  EXPECT_THAT(said({good.cert, "", good.ca}), HasSubstr("only one of tls_cert and tls_key"));
   EXPECT_THAT(said({"/nowhere/tls.crt", good.key, good.ca}), HasSubstr("/nowhere/tls.crt"));
   ASSERT_EQ(chmod(good.key.c_str(), 0644), 0);
-  EXPECT_THAT(said(good),
-              HasSubstr("may be read or changed by others (mode 644) [TD6012]; hint: chmod 600"));
+  EXPECT_THAT(said(good), HasSubstr("(mode 644) [TD6012]; hint: chmod 600"));
   ASSERT_EQ(chmod(good.key.c_str(), 0600), 0);
   ASSERT_EQ(chmod(good.ca.c_str(), 0646), 0);
   EXPECT_THAT(said(good), HasSubstr("ca.crt may be written by others (mode 646) [TD2113]"));

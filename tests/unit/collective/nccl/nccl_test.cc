@@ -310,7 +310,7 @@ TEST_F(NcclTest, AStuckOperationEndsByItsDeadline) {
                              "nccl communicator 5, rank %d of 2, AllReduce(sum, f32[8]) of \"w\", "
                              "operation 2: ",
                              r)));
-    EXPECT_THAT(message, HasSubstr("it has not ended after 1.5 s"));
+    EXPECT_THAT(message, HasSubstr("has not finished after 1.5 s"));
   }
   EXPECT_THAT(Log(), HasSubstr("abort\nabort\n"));
 }

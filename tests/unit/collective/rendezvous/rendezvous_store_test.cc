@@ -211,8 +211,8 @@ TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
       30));
   EXPECT_EQ(gone.code(), StatusCode::kNotFound) << gone;
   if (!etcd()) {
-    EXPECT_THAT(Text(gone), HasSubstr("was left by process"));
-    EXPECT_THAT(Text(gone), HasSubstr("which is gone"));
+    EXPECT_THAT(Text(gone), HasSubstr("was written by process"));
+    EXPECT_THAT(Text(gone), HasSubstr("which no longer runs"));
   }
   ASSERT_EQ(Store()->Announce(kAddress, In(60)), OkStatus());
 }
@@ -267,7 +267,7 @@ TEST_P(RendezvousStoreTest, AbsentRankZeroIsNamed) {
   EXPECT_THAT(Text(status), HasSubstr("cannot reach rank 0 at "));
   EXPECT_THAT(Text(status), HasSubstr(Store()->name()));
   if (!etcd()) {
-    EXPECT_THAT(Text(status), HasSubstr("was left by process"));
+    EXPECT_THAT(Text(status), HasSubstr("was written by process"));
   }
 }
 
@@ -341,7 +341,7 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
     world.rank = rank;
     const Status status = ConnectTcp(world).status();
     EXPECT_EQ(status.code(), rank == 0 ? StatusCode::kUnavailable : StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(Text(status), HasSubstr("etcd at " + server_->address() + ": no answer"));
+    EXPECT_THAT(Text(status), HasSubstr("etcd at " + server_->address() + ": no reply in time"));
   }
 }
 

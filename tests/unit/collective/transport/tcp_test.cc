@@ -152,13 +152,13 @@ TEST(RendezvousTest, IntrudersAreRefused) {
   IntruderIsRefused([](WorldConfig& w) { w.secret = "a guess"; }, StatusCode::kPermissionDenied,
                     "secret");
   IntruderIsRefused([](WorldConfig& w) { w.job = "other"; }, StatusCode::kFailedPrecondition,
-                    "this is job \"test\", not \"other\" [TD3007]");
+                    "this is job \"test\", but the caller is of job \"other\" [TD3007]");
   IntruderIsRefused(
       [](WorldConfig& w) {
         w.size = 4;
         w.rank = 3;
       },
-      StatusCode::kFailedPrecondition, "this job has 2 ranks, not 4 [TD3007]");
+      StatusCode::kFailedPrecondition, "this job has 2 ranks, but the caller expects 4 [TD3007]");
 }
 
 TEST(RendezvousTest, TakenRankIsRefused) {

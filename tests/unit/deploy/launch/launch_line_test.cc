@@ -91,11 +91,10 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Status status = deploy::PrepareFiles(*plan).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(
-      std::string(status.message()),
-      HasSubstr(absl::StrFormat("--status_port: 127.0.0.1:%d, where pserver 0 would show its "
-                                "page, is taken [TD1012]",
-                                *port + 1)));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrFormat("--status_port: 127.0.0.1:%d, the port of the status page "
+                                        "of pserver 0, is in use [TD1012]",
+                                        *port + 1)));
 }
 
 TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {

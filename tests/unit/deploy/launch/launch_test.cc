@@ -150,8 +150,8 @@ TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   EXPECT_THAT(Err(), HasSubstr("its last lines:\n"
                                "    | tandem-trainer: error: none: no such data folder [TD2001] "
                                "(NOT_FOUND)\n    | hint: name the folder\n  then "));
-  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 says more; " + log +
-                               " has all that it wrote\n"));
+  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 explains the code; " + log +
+                               " contains its complete output\n"));
   EXPECT_THAT(Err(), Not(HasSubstr("epochs: 3")));
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["last_lines"].size(), 4u);
 }
@@ -179,12 +179,12 @@ TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  const std::string said = "tandemrun: warning: lines of logs or events of " + dir_ +
+  const std::string said = "tandemrun: warning: lines of the logs or events in " + dir_ +
                            "/log are lost: " + dir_ +
                            "/log/workerlog.0: cannot be written (File too large) [TD2115]";
   const size_t first = Err().find(said);
   ASSERT_NE(first, std::string::npos) << Err();
-  EXPECT_THAT(Err(), HasSubstr("[TD2117]; the job goes on\n"));
+  EXPECT_THAT(Err(), HasSubstr("[TD2117]; the job continues\n"));
   const size_t last = Err().rfind(said);
   EXPECT_NE(last, first) << "at once, and at the end";
   EXPECT_EQ(Err().find(said, first + 1), last) << "no third time";

@@ -171,11 +171,11 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_EQ(busy.steps, 2);
   EXPECT_NEAR(busy.busy, 0.020, 1e-9);
   EXPECT_NEAR(busy.all, 0.050, 1e-9);
-  EXPECT_EQ(ToString(busy), "device: busy 10.000 ms of 25.000 ms a step, 40 %\n");
+  EXPECT_EQ(ToString(busy), "device: busy 10.000 ms of 25.000 ms per step, 40 %\n");
   EXPECT_NEAR(OverlapOf(device).on_way, 0.020, 1e-9);
   EXPECT_EQ(ToString(overlap),
-            "communication: 10.000 ms a step, 6.000 of it exposed; 40 % is hidden behind other "
-            "work\n");
+            "communication: 10.000 ms per step, of which steps wait 6.000 ms; 40 % overlaps with "
+            "other work\n");
   EXPECT_EQ(ToString(OverlapOf(std::span(spans).first(1))), "");
 }
 
@@ -234,7 +234,7 @@ TEST_F(ObserverTest, NoShareAboveThePeak) {
   ProfileRow relu{.name = "relu", .calls = 1, .total = 0.25, .bytes = 9e9};
   const std::string table = ProfileTable({fc}, {8e9, 16e9, 3});
   EXPECT_THAT(table, HasSubstr("     12.0   >100%      2.0   12.5%\n"));
-  EXPECT_THAT(table, HasSubstr("peak unreliable (measured while 3 other threads ran)"));
+  EXPECT_THAT(table, HasSubstr("the measured peak is too low (3 other threads ran)"));
   EXPECT_THAT(table, Not(HasSubstr("caches")));
   const std::string cached = ProfileTable({relu}, {8e9, 16e9, 3});
   EXPECT_THAT(cached, HasSubstr(" 36.0   >100%\n"));

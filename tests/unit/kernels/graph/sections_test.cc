@@ -155,7 +155,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
   EXPECT_THAT(refused([](Program& p) {
                 for (Op& op : p.ops) op.attrs.erase(kOpDevice);
               }),
-              HasSubstr("no operator of program \"mlp\" is under device guard \"gpu\""));
+              HasSubstr("no operator of program \"mlp\" has device guard \"gpu\""));
   EXPECT_THAT(refused([](Program& p) { p.ops[3].attrs.erase(kOpDevice); }),
               AllOf(HasSubstr("lacks device guard \"gpu\", but reads \"fc_1.out\""),
                     HasSubstr("the relu that makes \"relu_1.out\"")));

@@ -218,8 +218,9 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();
   EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(read.status().message()),
-              HasSubstr("newest checkpoint is of version 2, but 4 was acknowledged [TD4010]"));
+  EXPECT_THAT(
+      std::string(read.status().message()),
+      HasSubstr("newest checkpoint has version 2, but version 4 was acknowledged [TD4010]"));
   std::filesystem::remove_all(copy);
 }
 

@@ -73,7 +73,8 @@ TEST_F(StoreIoTest, OneFailedSyncIsForEverAndASuccessorHasAllThatWasWritten) {
     const Status failed = storage->SyncLog();
     g_failures = 0;
     EXPECT_EQ(failed.code(), StatusCode::kUnavailable) << failed;
-    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot sync the update log of " + dir_));
+    EXPECT_THAT(std::string(failed.message()),
+                HasSubstr("cannot sync the write-ahead log of " + dir_));
     EXPECT_THAT(std::string(failed.message()), HasSubstr("[TD2110]; hint: start the server again"));
     EXPECT_EQ(storage->AppendLog({&second, 1}, true).status().code(), StatusCode::kUnavailable);
   }

@@ -73,7 +73,7 @@ TEST_F(NamedBarriersTest, WhoWaitedTooLongIsToldWhoIsMissing) {
   clock_.Advance(seconds(1));
   barriers_.Expire(clock_.Now(), ready_);
   EXPECT_THAT(Told(),
-              ElementsAre(HasSubstr("barrier \"a\": waiting 10.0 s for trainer 1; others")));
+              ElementsAre(HasSubstr("barrier \"a\": waited 10.0 s for trainer 1; the others")));
   EXPECT_FALSE(roster_.Waits(0));
 }
 

@@ -261,9 +261,10 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   shard_->ExpireWaiters();
   for (const auto& p : {first, second}) {
     EXPECT_EQ(p->status().code(), StatusCode::kAborted);
-    EXPECT_THAT(std::string(p->status().message()),
-                HasSubstr("trainer 1 is lost: nothing heard from it for 5.0 s (its last push was "
-                          "for step 1); others wait for it at step 2 [TD4006]"));
+    EXPECT_THAT(
+        std::string(p->status().message()),
+        HasSubstr("trainer 1 is lost: no call for 5.0 s (its last push was for step 1); the "
+                  "other trainers wait for it at step 2 [TD4006]"));
   }
 }
 

@@ -207,7 +207,7 @@ TEST_F(CheckpointTest, AFolderIsOfOneJobAtATime) {
   CheckpointStore second(dir_ / "kept", 1);
   const Status refused = second.Claim(Duration::zero());
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("kept: another process writes"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("another process already writes"));
   EXPECT_EQ(CheckpointStore(dir_ / "other", 1).Claim(Duration::zero()), OkStatus());
   EXPECT_EQ(first->Save(At(1), &warnings_), OkStatus());
   first.reset();

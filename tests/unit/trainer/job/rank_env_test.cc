@@ -117,7 +117,7 @@ TEST(RankEnv, Pserver) {
   EXPECT_EQ(info->role, Role::kPserver);
   EXPECT_EQ(Text(*info), "PADDLE_* 1/2 0/1");
   EXPECT_THAT(RankFromEnv(With(env, {{"POD_IP", "c"}})).status().message(),
-              HasSubstr("c:7000, which is missing in PADDLE_PSERVERS_IP_PORT_LIST"));
+              HasSubstr("c:7000, which is missing in PADDLE_PSERVERS_IP_PORT_LIST [TD1013]"));
   EXPECT_THAT(RankFromEnv(With(env, {{"PADDLE_PORT", ""}})).status().message(),
               HasSubstr("PADDLE_PORT is not set"));
 }
@@ -158,7 +158,7 @@ TEST(RankEnv, ErrorsNameTheVariable) {
        "PADDLE_PSERVERS_IP_PORT_LIST: \"\""},
       {With(kFleet, {{"TRAINING_ROLE", "WORKER"}}), "TRAINING_ROLE=\"WORKER\""},
       {With(kFleet, {{"RANK", "1"}, {"WORLD_SIZE", "3"}}),
-       "PADDLE_TRAINER_ID says rank 2 of 3, but RANK"},
+       "PADDLE_TRAINER_ID names rank 2 of 3, but RANK"},
       {{{"TANDEM_RANK", "1"}}, "TANDEM_RANK is set, but TANDEM_SIZE is not"},
       {{{"TANDEM_RENDEZVOUS", "localhost"}}, "TANDEM_RENDEZVOUS: \"localhost\" is not an address"},
       {{{"TANDEM_RENDEZVOUS", "file://here"}},

@@ -82,9 +82,9 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   EXPECT_THAT(ReadField<int64_t>(*data->train, "label"), ElementsAre(2, 6));
   EXPECT_THAT(data->warnings,
               ElementsAre(HasSubstr("is not a tf.train.Example"),
-                          HasSubstr("feature \"label\": 10 is not in [0, 10)"),
+                          HasSubstr("feature \"label\": 10 is out of range, expected 0 to 9"),
                           HasSubstr("feature \"pixels\" has 3 values, expected 2"),
-                          HasSubstr("\"pixels\" has 2 texts of bytes, expected 1"),
+                          HasSubstr("\"pixels\" has 2 byte strings, expected 1"),
                           HasSubstr("feature \"x\" contains int64"),
                           testing::AnyOf(HasSubstr("the record has no feature \"label\""),
                                          HasSubstr("feature \"x\" contains int64")),

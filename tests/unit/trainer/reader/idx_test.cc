@@ -61,8 +61,8 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   } cases[] = {
       {"labels for images",
        trainer::Idx({12}, kPixels),
-       {"img.idx: offset 0: begins with 0x00000801, expected 0x00000803 (idx, unsigned byte, 3 "
-        "dimensions)",
+       {"img.idx: offset 0: the file begins with 0x00000801, expected 0x00000803 (idx, unsigned "
+        "byte, 3 dimensions)",
         "labels"}},
       {"byte order", swapped, {"begins with 0x03080000", "swapped"}},
       {"text", Bytes{'h', 'e', 'l', 'l', 'o', '.', '.'}, {"0x68656c6c", "not an idx file"}},

@@ -324,7 +324,7 @@ TEST_F(ImageListTest, OptionsAndListsThatDoNotFit) {
     return std::string(OpenImageList(options_, &warnings_).status().message());
   };
   options_.classes = 4;
-  EXPECT_THAT(error(), HasSubstr("list:6: label \"4\" is not in [0, 4)"));
+  EXPECT_THAT(error(), HasSubstr("list:6: the label is \"4\", expected 0 to 3"));
   trainer::WriteFile(dir_ / "list", std::string("image.jpg\n"));
   EXPECT_THAT(error(), HasSubstr("list:1: the line is not a path and a label"));
   options_.size = 0;

@@ -83,7 +83,8 @@ TEST(Mnist, SaysWhatIsWrong) {
        trainer::Idx({2, 1, 1}, {1, 2}),
        trainer::Idx({2}, {9, 10}),
        StatusCode::kDataLoss,
-       {labels + ": offset 9: label 10 of sample 1, but there are 10 classes (0..9) [TD2004]"}},
+       {labels +
+        ": offset 9: label 10 of sample 1 is out of range: the 10 classes are 0 to 9 [TD2004]"}},
       {"no samples",
        trainer::Idx({0, 28, 28}, {}),
        trainer::Idx({0}, {}),
