@@ -42,14 +42,13 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
   const int64_t batch = GlobalBatch(config, workers);
   if (workers % heter_workers != 0) {
     diagnostics->Error(
-        place,
-        absl::StrFormat("%d trainers cannot be divided equally among %d heter workers [TD1104]",
-                        workers, heter_workers));
+        place, absl::StrFormat("%d trainers are not a multiple of %d heter workers [TD1104]",
+                               workers, heter_workers));
   } else if (heter_workers < workers && batch % workers != 0) {
     diagnostics->Error(
         origins.Of("global_batch_size").place,
-        absl::StrFormat("a batch of %d samples cannot be divided equally among %d trainers (each "
-                        "heter worker computes for %d of them) [TD1104]",
+        absl::StrFormat("a batch of %d samples cannot be divided equally among %d trainers (%d "
+                        "per heter worker) [TD1104]",
                         batch, workers, workers / heter_workers),
         absl::StrFormat("%d samples", batch / workers * workers + workers));
   }
@@ -69,7 +68,7 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
       {s.batch_merge_repeats() > 1, "strategy.batch_merge_repeats", "batch_merge_repeats above 1"},
       {s.sync_batch_norm(), "strategy.sync_batch_norm", "sync_batch_norm"},
       {s.nccl_comm_num() > 1, "strategy.nccl_comm_num",
-       "nccl_comm_num above 1 (messages and sums already have separate communicators)"},
+       "nccl_comm_num above 1 (separate communicators already exist)"},
       {s.use_hierarchical_allreduce(), "strategy.use_hierarchical_allreduce",
        "use_hierarchical_allreduce"},
       {s.allreduce_choice() == DistributedStrategy::ByModel, "strategy.allreduce_choice",

@@ -110,6 +110,12 @@ std::vector<ErrorCode> FileErrors() {
        "choose another directory, or remove the existing files",
        "mine/pserver already exists, and an earlier demo did not create it [TD2109]; hint: choose "
        "another --dir"},
+  };
+}
+
+// Errors of a server's files.
+std::vector<ErrorCode> ServerFileErrors() {
+  return {
       {2110, "the checkpoint store failed",
        "a system call on a file of a server's data directory failed; the server acknowledges "
        "nothing any more and exits with code 201",
@@ -173,7 +179,7 @@ std::vector<ErrorCode> HostErrors() {
 
 std::vector<ErrorCode> DataErrors() {
   std::vector<ErrorCode> all = SampleErrors();
-  for (const auto part : {FileErrors, HostErrors}) {
+  for (const auto part : {FileErrors, ServerFileErrors, HostErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }
@@ -213,24 +219,6 @@ std::vector<ErrorCode> MachineErrors() {
        "slots",
        "parameters and state need 96.0 GB, but this machine has 16.0 GB of memory [TD5005]; the "
        "largest variable is \"emb\" f32[100000000,64]"},
-      {5006, "a missing profiler library",
-       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
-       "gperftools is not installed; a library without the profiler",
-       "install the library: apt-get install libgoogle-perftools4",
-       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
-       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
-      {5006, "a missing profiler library",
-       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
-       "gperftools is not installed; a library without the profiler",
-       "install the library: apt-get install libgoogle-perftools4",
-       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
-       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
-      {5006, "a missing profiler library",
-       "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
-       "gperftools is not installed; a library without the profiler",
-       "install the library: apt-get install libgoogle-perftools4",
-       "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
-       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
       {5006, "a missing profiler library",
        "pe_profile_fname writes CPU samples with the library gperftools, which is missing",
        "gperftools is not installed; a library without the profiler",

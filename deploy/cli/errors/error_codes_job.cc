@@ -32,6 +32,12 @@ std::vector<ErrorCode> FlagErrors() {
       {1006, "an unknown word as a value", "the flag accepts only a few words",
        "a spelling mistake", "use one of the words that the message lists",
        "--mode: expected local, pserver, collective or hybrid, got \"colective\" [TD1006]"},
+  };
+}
+
+// Errors in arguments, addresses and the environment.
+std::vector<ErrorCode> ArgumentErrors() {
+  return {
       {1007, "a missing argument", "the command needs an argument or a flag that is not given",
        "no job file, no directory, or no number of processes was given",
        "use the command in the hint as a pattern; --help shows more", "no job file given [TD1007]"},
@@ -62,30 +68,6 @@ std::vector<ErrorCode> FlagErrors() {
        "choose another --status_port; ss -ltnp shows the programs that listen",
        "--status_port: 127.0.0.1:8000, the port of the status page of trainer 0, is in use "
        "[TD1012]; hint: choose another --status_port"},
-      {1013, "an invalid environment variable",
-       "the environment variables of the launcher name the rank and the processes of the job, and "
-       "one of them is invalid",
-       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
-       "script",
-       "set the variable to a value that the message shows, or unset it; "
-       "docs/reference/environment.md lists the variables",
-       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
-      {1013, "an invalid environment variable",
-       "the environment variables of the launcher name the rank and the processes of the job, and "
-       "one of them is invalid",
-       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
-       "script",
-       "set the variable to a value that the message shows, or unset it; "
-       "docs/reference/environment.md lists the variables",
-       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
-      {1013, "an invalid environment variable",
-       "the environment variables of the launcher name the rank and the processes of the job, and "
-       "one of them is invalid",
-       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
-       "script",
-       "set the variable to a value that the message shows, or unset it; "
-       "docs/reference/environment.md lists the variables",
-       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
       {1013, "an invalid environment variable",
        "the environment variables of the launcher name the rank and the processes of the job, and "
        "one of them is invalid",
@@ -150,6 +132,12 @@ std::vector<ErrorCode> SettingErrors() {
        "write the full path, as in --strategy.localsgd_configs.k_steps=4",
        "\"k_steps\" is the name of several settings [TD1110]; write one of: "
        "strategy.a_sync_configs.k_steps, strategy.localsgd_configs.k_steps"},
+  };
+}
+
+// Errors in what a job trains and evaluates.
+std::vector<ErrorCode> TaskErrors() {
+  return {
       {1111, "missing test data", "a job evaluates the model at its end, but has no test data",
        "test_file, test_list or test_share is not set",
        "set test_file, or test_share if the format supports it",
@@ -279,42 +267,12 @@ std::vector<ErrorCode> ImportErrors() {
        "an old model; a newer exporter", "export the model with opset_version=20",
        "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
        "the model with opset_version=20"},
-      {1217, "an operator that ONNX does not have",
-       "tandem export writes a network as ONNX, but an operator or an option of it has no "
-       "counterpart there",
-       "sequences with lengths; another image layout; an operator with a condition",
-       "export to .safetensors, or name earlier variables with --outputs",
-       "the operator cannot be exported to ONNX [TD1217]"},
-      {1218, "an ONNX opset that is not supported",
-       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
-       "new",
-       "an old model; a newer exporter", "export the model with opset_version=20",
-       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
-       "the model with opset_version=20"},
-      {1217, "an operator that ONNX does not have",
-       "tandem export writes a network as ONNX, but an operator or an option of it has no "
-       "counterpart there",
-       "sequences with lengths; another image layout; an operator with a condition",
-       "export to .safetensors, or name earlier variables with --outputs",
-       "the operator cannot be exported to ONNX [TD1217]"},
-      {1218, "an ONNX opset that is not supported",
-       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
-       "new",
-       "an old model; a newer exporter", "export the model with opset_version=20",
-       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
-       "the model with opset_version=20"},
-      {1217, "an operator that ONNX does not have",
-       "tandem export writes a network as ONNX, but an operator or an option of it has no "
-       "counterpart there",
-       "sequences with lengths; another image layout; an operator with a condition",
-       "export to .safetensors, or name earlier variables with --outputs",
-       "the operator cannot be exported to ONNX [TD1217]"},
-      {1218, "an ONNX opset that is not supported",
-       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
-       "new",
-       "an old model; a newer exporter", "export the model with opset_version=20",
-       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
-       "the model with opset_version=20"},
+  };
+}
+
+// Errors in single nodes of ONNX models.
+std::vector<ErrorCode> NodeErrors() {
+  return {
       {7014, "an ONNX node that depends on data",
        "a program computes the same operators in every step",
        "a loop over tensors; nn.EmbeddingBag, which the exporter writes as a loop",
@@ -340,7 +298,8 @@ std::vector<ErrorCode> ImportErrors() {
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
-  for (const auto part : {SettingErrors, ProgramErrors, ImportErrors}) {
+  for (const auto part :
+       {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors, NodeErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

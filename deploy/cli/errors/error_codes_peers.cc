@@ -8,6 +8,13 @@ namespace {
 // Errors of machines and processes.
 std::vector<ErrorCode> ProcessErrors() {
   return {
+      {3011, "ranks with different settings",
+       "the settings of the ranks differ, so nothing was trained",
+       "ranks that were started by hand from different job files or flags; different data on one "
+       "host",
+       "give all ranks one job file, as tandemrun does; the message names the first difference",
+       "the settings of the ranks differ: rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; "
+       "hint: give all ranks the same job file and flags"},
       {3012, "an unresponsive process",
        "other processes waited for it for --step_timeout_ms; tandemrun killed it and could not "
        "restart it",
@@ -92,13 +99,6 @@ std::vector<ErrorCode> RankErrors() {
        "use a directory on NFS 4 or another file system with locks, or tcp://HOST:PORT",
        "cannot write /none/job: No such file or directory [TD3010]; hint: create the directory, "
        "and give this process the right to write in it"},
-      {3011, "ranks with different settings",
-       "the settings of the ranks differ, so nothing was trained",
-       "ranks that were started by hand from different job files or flags; different data on one "
-       "host",
-       "give all ranks one job file, as tandemrun does; the message names the first difference",
-       "the settings of the ranks differ: rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; "
-       "hint: give all ranks the same job file and flags"},
   };
   for (ErrorCode& code : ProcessErrors()) all.push_back(std::move(code));
   return all;

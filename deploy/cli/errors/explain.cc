@@ -54,8 +54,7 @@ std::string LastInBrackets(const std::string& text) {
 const std::vector<CodeRow>& CodeTable() {
   static const std::vector<CodeRow> rows = {
       {StatusCode::kInvalidArgument, "a flag, a knob, a job file or a message has an invalid value",
-       "correct the value that the message names; tandem lint JOB shows all errors of a job file "
-       "at once",
+       "correct the value in the message; tandem lint JOB shows all errors of a job file",
        "--epochs needs a value, because it is a field of the job or a knob: --epochs=VALUE "
        "[TD1003]",
        "trainer/main.cc"},
@@ -68,20 +67,17 @@ const std::vector<CodeRow>& CodeTable() {
        "trainer/reader/record_io.cc"},
       {StatusCode::kOutOfRange,
        "a sample number is too large, or a pserver does not serve the rows now",
-       "for rows: nothing, clients retry after a migration or a snapshot; for samples: check "
-       "whether the files changed, else report it",
+       "rows: nothing, clients retry; samples: check whether the files changed",
        "synthetic data have no sample 4000: there are 4000 samples", "trainer/reader/synthetic.cc"},
       {StatusCode::kUnimplemented,
        "Tandem does not implement the setting, or not in this combination",
-       "remove the setting; docs/reference/knobs.md and docs/reference/operators.md list the "
-       "implemented ones",
+       "remove the setting; docs/reference/knobs.md lists the implemented ones",
        "geo (a_sync_configs.k_steps) is not built yet in hybrid mode",
        "trainer/modes/hybrid_mode.cc"},
       {StatusCode::kFailedPrecondition,
        "the operation is not possible in this state: the job, the configuration or the step "
        "differs",
-       "use the same job name, number of trainers and checkpoint on both sides, or use new "
-       "directories",
+       "use the same job, trainers and checkpoint on both sides, or new directories",
        "2 trainers: this server was started for 4 [TD4003]", "pserver/shard/shard.cc"},
       {StatusCode::kDataLoss, "a data file or checkpoint is damaged or incomplete",
        "restore the file that the message names; a job uses an older checkpoint automatically",
@@ -89,8 +85,7 @@ const std::vector<CodeRow>& CodeTable() {
        "[TD2102]",
        "trainer/files/checkpoint.cc"},
       {StatusCode::kUnavailable, "a server does not reply, or a port is in use",
-       "check that the process runs (tandem status LOG_DIR), that the address is right and that "
-       "the port is free",
+       "check the process (tandem status LOG_DIR), the address and the port",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]", "common/rpc/server.cc"},
       {StatusCode::kPermissionDenied,
        "the permissions of a file, or the role of a certificate, do not allow the operation",
