@@ -19,8 +19,7 @@ using absl::Status;
 using absl::StatusCode;
 using absl::StatusOr;
 
-// One maker per used code. Example: InvalidArgument("%s has the wrong length, expected %d", name,
-// n).
+// One maker per used code. Example: InvalidArgument("%s: expected %d", name, n).
 #define TANDEM_STATUS_MAKER(Name, Code)                                               \
   template <typename... A>                                                            \
   [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \

@@ -68,11 +68,12 @@ std::string ErrorsPage() {
       "# Errors\n\n"
       "Generated from `deploy/cli/error_codes_*.cc` by `TANDEM_UPDATE=1 "
       "build/tests/explain_test`;\n"
-      "do not edit. A message of Tandem's carries the code of its kind of error, `[TD6003]`, on "
-      "the\n"
-      "screen, in logs and in what is answered over the network; `tandem explain TD6003` prints\n"
-      "what is below. Codes keep their meaning. The words in brackets at the end of a message\n"
-      "(`UNAVAILABLE`) are gRPC's, and decide the exit code: `tandem explain` lists them too.\n";
+      "do not edit. A message of Tandem contains the code of its kind of error, such as "
+      "`[TD6003]`,\n"
+      "on the screen, in logs and in replies over the network. `tandem explain TD6003` prints the\n"
+      "text of this page. Codes keep their meaning. The word in brackets at the end of a message\n"
+      "(`UNAVAILABLE`) is gRPC's status code and determines the exit code: `tandem explain` lists\n"
+      "these codes, too.\n";
   for (const ErrorArea& area : ErrorAreas()) {
     page += absl::StrFormat("\n## TD%dxxx: %s\n", area.digit, area.title);
     for (const ErrorCode& code : ErrorCodes()) {
