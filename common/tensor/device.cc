@@ -15,7 +15,7 @@ void Device::Account(int64_t delta) {
 }
 
 StatusOr<std::unique_ptr<SideStream>> Device::MakeSideStream() {
-  return Unimplemented("%s has no streams", ToString(place()));
+  return Unimplemented("place %s does not support streams", ToString(place()));
 }
 
 StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {

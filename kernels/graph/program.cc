@@ -133,7 +133,7 @@ Status ForEachOutput(const Op& op, Fn fn) {
 Status CheckOp(const Op& op, const OpDef& def) {
   if (op.body.empty() == def.has_body) {
     return InvalidArgument(
-        "%s is invalid: %s", Label(op),
+        "operator %s is invalid: %s", Label(op),
         def.has_body ? "the body is missing" : "the operator has a body, which is not allowed");
   }
   for (const Op& inner : op.body) {

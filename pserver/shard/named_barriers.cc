@@ -16,7 +16,7 @@ Status NamedBarriers::Check(const std::string& name, const Call& call) const {
                            name.size());
   }
   if (call.generation == 0)
-    return InvalidArgument("the use counter of a barrier is 0, expected at least 1");
+    return InvalidArgument("barrier: the number of the use is 0, expected at least 1");
   const auto found = barriers_.find(name);
   const bool room = barriers_.size() < kBarriersMax || Oldest() != barriers_.end();
   if (found == barriers_.end() && !room) {

@@ -89,7 +89,7 @@ Status OnnxGraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std:
       dims.push_back(dim.dim_value());
     } else {
       return Unimplemented(
-          "%s: dimension %d has no size, but only dimension 0, the batch, may have no size "
+          "%s: dimension %d has no size, which is allowed only for dimension 0, the batch "
           "[TD1214]; hint: export the model with a fixed size for this dimension",
           where, dims.size());
     }

@@ -30,7 +30,7 @@ struct Division {
 // Divides the job among as many of the members as possible.
 StatusOr<Division> Divide(const JobSources& sources, const collective::ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
-  Status status = Internal("round %d of the job has no ranks", world.version);
+  Status status = Internal("version %d of the world file names no rank", world.version);
   for (int ranks = most; ranks >= 1; --ranks) {
     StatusOr<EffectiveJob> job = LoadJob(sources, ranks);
     if (job.ok()) return Division{ranks, *std::move(job)};

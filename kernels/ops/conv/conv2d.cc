@@ -15,8 +15,8 @@ Status FillHow(const OpView& view, ConvShape& s) {
   const auto algorithm = view.attr<std::string>("algorithm");
   s.winograd = algorithm == "winograd";
   if (!s.winograd && algorithm != "direct") {
-    return view.Error("attribute algorithm must be \"direct\" or \"winograd\", not \"" + algorithm +
-                      "\"");
+    return view.Error(absl::StrFormat(
+        "attribute algorithm is \"%s\", expected \"direct\" or \"winograd\"", algorithm));
   }
   s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
   if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {

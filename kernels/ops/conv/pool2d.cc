@@ -40,7 +40,8 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
   const auto type = view.attr<std::string>("pooling_type");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   if (type != "max" && type != "avg") {
-    return view.Error("attribute pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
+    return view.Error(
+        absl::StrFormat("attribute pooling_type is \"%s\", expected \"max\" or \"avg\"", type));
   }
   PoolShape s{.planes = x[0] * x[1],
               .in = {x[2], x[3]},

@@ -132,7 +132,7 @@ StatusOr<Body> Binder::Bind() {
     const std::string& name = op.outputs[0][i];
     const auto it = now_.find(name);
     if (it == now_.end() || body_.values[static_cast<size_t>(it->second)].in >= 0) {
-      return view_.Error("no operator of the body writes \"" + name + "\"");
+      return view_.Error(absl::StrFormat("no operator of the body writes \"%s\"", name));
     }
     body_.values[static_cast<size_t>(it->second)].out = static_cast<int>(i);
   }

@@ -20,8 +20,8 @@ StatusOr<SequencePool> SequencePoolOf(const OpView& view) {
   for (const auto& [type, value] : kTypes) {
     if (name == type) return SequencePool{value, x[0], x[1], x[2]};
   }
-  return view.Error("unknown pooltype \"" + name +
-                    "\" is none of sum, average, sqrt, max, first and last");
+  return view.Error(absl::StrFormat(
+      "attribute pooltype is \"%s\", expected sum, average, sqrt, max, first or last", name));
 }
 
 namespace {

@@ -133,7 +133,7 @@ TEST_F(NamedBarriersTest, NamesAndGenerationsHaveLimits) {
   Enter(0, std::string(201, 'x'), 1);
   Enter(0, "a", 0);
   EXPECT_THAT(Told(), ElementsAre(HasSubstr("0 characters"), HasSubstr("201 characters"),
-                                  HasSubstr("use counter of a barrier")));
+                                  HasSubstr("number of the use is 0")));
   for (int i = 0; i < 1024; ++i) Enter(0, std::to_string(i), 1);
   Enter(0, "one more", 1);
   EXPECT_THAT(Told(), ElementsAre(HasSubstr("1024 barriers already")));
