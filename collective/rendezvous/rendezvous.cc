@@ -182,6 +182,8 @@ StatusOr<Mesh> RendezvousSession::RunFirst() {
   TD_RETURN_IF_ERROR(AgreeFirst());
   Mesh mesh;
   TD_RETURN_IF_ERROR(FillMesh(mesh));
+  LOG_EVERY_T(INFO, 1.0) << "all " << config_.size << " ranks of job \"" << config_.job
+                         << "\" have joined";
   return mesh;
 }
 

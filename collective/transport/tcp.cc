@@ -298,6 +298,7 @@ void TcpTransport::ReadControl(int peer) {
     MutexLock lock(mu_);
     if (left_[static_cast<size_t>(peer)]) return;
   }
+  LOG_EVERY_T(INFO, 1.0) << PeerName(peer) << " is lost: its connection ended";
   if (moved.end == SealedSocket::Moved::End::kForged) return Abort(Result(peer, moved).status());
   Abort(Unavailable(
       "%s is lost: its connection closed unexpectedly (%s) [TD3005]; hint: look at its log",
