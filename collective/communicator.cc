@@ -23,7 +23,7 @@ const char* Name(CollectiveOp op) {
     case CollectiveOp::kSendRecv:
       return "SendRecv";
   }
-  return "an unknown operation";
+  return "unknown operation";
 }
 
 std::string ToString(const Collective& call) {
@@ -82,10 +82,12 @@ bool Reduces(CollectiveOp op) {
 
 Status CheckPeers(const Collective& call, int rank, int size) {
   if (call.op != CollectiveOp::kSendRecv) return OkStatus();
-  if (call.to < 0 && call.from < 0) return InvalidArgument("%s: with no rank", ToString(call));
+  if (call.to < 0 && call.from < 0)
+    return InvalidArgument("%s: the communicator has no ranks", ToString(call));
   for (const int peer : {call.to, call.from}) {
     if (peer < size && peer != rank) continue;
-    return InvalidArgument("%s: must be another rank in [0, %d)", ToString(call), size);
+    return InvalidArgument("%s: the peer must be another rank, from 0 to %d", ToString(call),
+                           size - 1);
   }
   return OkStatus();
 }
@@ -95,14 +97,14 @@ Status CheckMemory(const Collective& call, const Collective::Piece& piece, int r
   constexpr size_t kBytesMax = size_t{1} << 50;
   const size_t element = SizeOf(call.dtype);
   if (piece.count > kBytesMax / element / static_cast<size_t>(size)) {
-    return InvalidArgument("%s: too many elements", ToString(call));
+    return InvalidArgument("%s: too many elements, the number of bytes overflows", ToString(call));
   }
   if (piece.count == 0) return OkStatus();
   const CollectiveOp op = call.op;
   const bool sends = op != CollectiveOp::kSendRecv || call.to >= 0;
   const bool receives = op != CollectiveOp::kSendRecv || call.from >= 0;
   if ((sends && piece.in == nullptr) || (receives && piece.out == nullptr)) {
-    return InvalidArgument("%s: no memory given", ToString(call));
+    return InvalidArgument("%s: a buffer is null", ToString(call));
   }
   if (!sends || !receives) return OkStatus();
   const size_t bytes = piece.count * element, all = bytes * static_cast<size_t>(size);
@@ -115,7 +117,8 @@ Status CheckMemory(const Collective& call, const Collective::Piece& piece, int r
   const size_t own = static_cast<size_t>(rank) * bytes;
   const bool in_place = in + (scatters ? own : 0) == out + (gathers ? own : 0);
   if (!in_place && in < out + out_bytes && out < in + in_bytes) {
-    return InvalidArgument("%s: input and output overlap, but not in place", ToString(call));
+    return InvalidArgument("%s: input and output overlap, but are not the same buffer",
+                           ToString(call));
   }
   return OkStatus();
 }
@@ -124,15 +127,18 @@ Status CheckMemory(const Collective& call, const Collective::Piece& piece, int r
 
 Status CheckCall(const Collective& call, int rank, int size) {
   if (Reduces(call.op) && !CanReduce(call.dtype)) {
-    return InvalidArgument("%s: %s cannot be reduced", ToString(call), Name(call.dtype));
+    return InvalidArgument("%s: element type %s does not support a reduction", ToString(call),
+                           Name(call.dtype));
   }
   const bool may_group = call.op == CollectiveOp::kReduce || call.op == CollectiveOp::kBroadcast;
   if (call.group < 0 || (call.group > 0 && (!may_group || size % call.group != 0))) {
-    return InvalidArgument("%s: %d ranks have no groups of %d", ToString(call), size, call.group);
+    return InvalidArgument("%s: %d ranks cannot be divided into groups of %d", ToString(call), size,
+                           call.group);
   }
   const int roots = call.group > 0 ? call.group : size;
   if (call.root < 0 || call.root >= roots) {
-    return InvalidArgument("%s: root must be in [0, %d)", ToString(call), roots);
+    return InvalidArgument("%s: the root is out of range, expected 0 to %d", ToString(call),
+                           roots - 1);
   }
   TD_RETURN_IF_ERROR(CheckPeers(call, rank, size));
   TD_RETURN_IF_ERROR(CheckMemory(call, {call.in, call.out, call.count}, rank, size));
@@ -146,7 +152,9 @@ StatusOr<Buffer> Communicator::Allocate(size_t bytes) {
   constexpr size_t kAlign = Device::kAlignment;
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlign, rounded));
-  if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
+  if (memory == nullptr)
+    return ResourceExhausted("cannot allocate %d bytes for a collective operation: out of memory",
+                             bytes);
   return Buffer(memory, [](std::byte* p) { std::free(p); });
 }
 

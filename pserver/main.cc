@@ -37,70 +37,66 @@
 
 DEFINE_string(listen, "127.0.0.1:0",
               "Address to listen on, HOST:PORT (port 0 takes a free one) or unix:/PATH");
-DEFINE_string(
-    listen_fd, "",
-    "Descriptors with commas between, inherited from the starting program, of sockets that "
-    "listen on the address of --listen already");
-DEFINE_int32(index, 0, "Which server of the job this is, from 0");
-DEFINE_string(job, "", "Name of the job; empty: the first job that comes");
+DEFINE_string(listen_fd, "",
+              "Inherited descriptors of sockets that already listen on the address of --listen, "
+              "separated by commas");
+DEFINE_int32(index, 0, "Index of this server in the job, from 0");
+DEFINE_string(job, "", "Name of the job; empty: the job of the first trainer");
 DEFINE_string(place, "cpu",
-              "Where dense slices lie and are updated: cpu, cuda, cuda:N. Rows of tables are in "
-              "host memory, whatever this is");
-DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: as the first trainer says");
-DEFINE_string(data_dir, "", "Folder for checkpoints; empty: none are written");
-DEFINE_uint64(checkpoint_every_steps, 0,
-              "Write a checkpoint after so many steps; 0: only when told and at the end");
-DEFINE_int32(
-    checkpoint_deltas, 0,
-    "With checkpoint_every_steps: so many checkpoints behind each whole one hold, of tables, "
-    "only the rows that changed since");
-DEFINE_string(durability, "none",
-              "What an acknowledged push survives: none (its server's death costs what came after "
-              "the last checkpoint), replayable (nothing is lost unless its trainer dies too: "
-              "trainers keep pushes until the next checkpoint; needs data_dir), logged (nothing is "
-              "lost; needs data_dir)");
+              "Device that stores and updates dense slices: cpu, cuda, cuda:N. Table rows are "
+              "always in host memory");
+DEFINE_int32(trainers, 0, "Number of trainers of the job; 0: the first trainer determines it");
+DEFINE_string(data_dir, "", "Directory for checkpoints; empty: no checkpoints");
+DEFINE_uint64(
+    checkpoint_every_steps, 0,
+    "Number of steps between two checkpoints; 0: checkpoints only on request and at the end");
+DEFINE_int32(checkpoint_deltas, 0,
+             "With checkpoint_every_steps: number of delta checkpoints, with only the changed "
+             "table rows, after each full checkpoint");
+DEFINE_string(
+    durability, "none",
+    "Durability of acknowledged pushes: none (a lost server loses the pushes after its last "
+    "checkpoint), replayable (trainers keep pushes until the next checkpoint, so pushes are lost "
+    "only if the trainer is lost too; needs data_dir), logged (no push is lost; needs data_dir)");
 DEFINE_uint64(keep_pushes_mb, 1024,
-              "With durability replayable: what a trainer keeps of its pushes at most, to all "
-              "servers; with more it asks for a checkpoint, and waits");
-DEFINE_string(
-    wal_sync, "interval",
-    "With durability logged or replayable, when the log is on the disk too, against loss of power: "
-    "none, interval, always (before a push is acknowledged)");
+              "With durability replayable: maximum memory of a trainer for kept pushes to all "
+              "servers; at the limit it requests a checkpoint and waits");
+DEFINE_string(wal_sync, "interval",
+              "With durability logged or replayable: sync of the write-ahead log to disk, against "
+              "loss of power: none, interval, always (before a push is acknowledged)");
 DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
-DEFINE_string(
-    tls_dir, "",
-    "Folder with this server's tls.crt and tls.key, and ca.crt, which must have signed the "
-    "certificates of callers (tandem certs issue). Instead of the next three");
+DEFINE_string(tls_dir, "",
+              "Directory with this server's tls.crt and tls.key, and with ca.crt of the callers' "
+              "authority (tandem certs issue). Replaces the next three flags");
 DEFINE_uint64(
     table_memory_mb, 0,
-    "Memory for the rows of tables; those not in use beyond it lie in rocksdb_path. 0: all "
-    "rows are in memory");
-DEFINE_string(
-    rocksdb_path, "database",
-    "With table_memory_mb: folder for rows outside memory; what it has of them is removed "
-    "at the start");
+    "Memory for table rows; other rows are stored in rocksdb_path. 0: all rows are in memory");
+DEFINE_string(rocksdb_path, "database",
+              "With table_memory_mb: directory for rows outside memory; the server removes old "
+              "rows in it at the start");
 DEFINE_string(tls_cert, "", "PEM file with this server's certificate");
 DEFINE_string(tls_key, "", "PEM file with the key of tls_cert");
-DEFINE_string(tls_ca, "", "PEM file: trainers must show a certificate signed by it");
+DEFINE_string(tls_ca, "", "PEM file with the authority of the trainers' certificates");
 DEFINE_bool(insecure_allow_network, false,
-            "Listen on network addresses in the clear, or for anybody");
+            "Allow listening on network addresses without encryption or authentication");
 DEFINE_string(status_listen, "",
-              "Address of the status page and of /metrics, HOST:PORT; empty: none is served");
+              "Address of the status page and of /metrics, HOST:PORT; empty: none");
 TD_FORMER_FLAG(admin_listen, status_listen);
 DEFINE_string(health_listen, "",
-              "Address of /healthz and /readyz alone, HOST:PORT, for probes; empty: none is "
-              "served");
+              "Address that serves only /healthz and /readyz, HOST:PORT, for probes; empty: none");
 DEFINE_uint64(message_memory_mb, 4096,
-              "Memory for messages of all callers by gRPC; calls that need more are refused");
-DEFINE_string(audit_log, "",
-              "File to which every call is appended: who, what, when, what came of it; JSON lines");
+              "Memory for gRPC messages of all callers; the server rejects calls that need more");
+DEFINE_string(
+    audit_log, "",
+    "File to which the server appends every call as a JSON line: caller, call, time, result");
 DEFINE_bool(core_dumps, false,
-            "Let a crash leave a core file; it holds parameters, secret and keys");
+            "Write a core file on a crash; it contains parameters, the secret and keys");
 DEFINE_int32(rpc_send_thread_num, 12, "Threads for pushes of more than 1 MiB by gRPC");
 DEFINE_int32(rpc_get_thread_num, 12, "Threads for pulls by gRPC");
 DEFINE_int32(rpc_prefetch_thread_num, 12, "Threads for pulls of rows by gRPC");
-DEFINE_int32(threads, 2,
-             "Threads for other calls, and threads that share the rows of a push or pull");
+DEFINE_int32(
+    threads, 2,
+    "Threads for other calls, and threads that process the rows of a push or pull in parallel");
 
 namespace tandem::pserver {
 namespace {
@@ -163,9 +159,7 @@ Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
     if (error != std::errc() || end != text.data() + text.size() || fd <= STDERR_FILENO ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
       return InvalidArgument(
-          "--listen_fd=%s: \"%s\" is no descriptor of a socket that listens "
-          "[TD1004]",
-          list, text);
+          "--listen_fd=%s: \"%s\" is not a descriptor of a listening socket [TD1004]", list, text);
     }
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     options->listeners.push_back(std::make_shared<Fd>(fd));
@@ -186,12 +180,13 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   if (FLAGS_index < 0)
     return InvalidArgument("--index=%d: expected 0 or more [TD1004]", FLAGS_index);
   if (FLAGS_trainers < 0)
-    return InvalidArgument("--trainers=%d: negative [TD1004]", FLAGS_trainers);
+    return InvalidArgument("--trainers=%d: expected 0 or more [TD1004]", FLAGS_trainers);
   if (FLAGS_checkpoint_every_steps != 0 && FLAGS_data_dir.empty()) {
     return InvalidArgument("--checkpoint_every_steps has no effect without --data_dir [TD1005]");
   }
   if (FLAGS_checkpoint_deltas < 0) {
-    return InvalidArgument("--checkpoint_deltas=%d: negative [TD1004]", FLAGS_checkpoint_deltas);
+    return InvalidArgument("--checkpoint_deltas=%d: expected 0 or more [TD1004]",
+                           FLAGS_checkpoint_deltas);
   }
   if (FLAGS_checkpoint_deltas > 0 && FLAGS_checkpoint_every_steps == 0) {
     return InvalidArgument(
@@ -281,10 +276,9 @@ class EndRequest {
 void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
   if (!IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
-                           ? "without TLS; anybody who can reach it reads what "
-                             "is sent"
+                           ? "without TLS; everyone with access to the network can read the data"
                        : !options.rpc.tls.mutual() && options.secret.empty()
-                           ? "for anybody; without tls_ca or a secret no caller is refused"
+                           ? "without tls_ca or a secret; every caller is accepted"
                            : nullptr;
     if (what != nullptr) {
       std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
@@ -292,7 +286,7 @@ void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page)
   }
   if (page != nullptr && !IsLoopback(page->endpoint())) {
     std::fprintf(stderr,
-                 "tandem-pserver: warning: the status page is there for anybody who can reach %s\n",
+                 "tandem-pserver: warning: everyone with access to %s can read the status page\n",
                  ToString(page->endpoint()).c_str());
   }
 }
@@ -300,7 +294,8 @@ void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page)
 void PrintTables(const ShardInfo& info) {
   for (const TableInfo& t : info.tables) {
     std::printf(
-        "table %s: %zu rows, %zu of them outside memory; %llu were brought back in %.1f s\n",
+        "table %s: %zu rows, %zu of them outside memory; %llu rows were read back into memory in "
+        "%.1f s\n",
         t.variable.c_str(), t.rows, t.cold_rows, static_cast<unsigned long long>(t.fetched),
         t.read_seconds);
   }
@@ -342,12 +337,13 @@ int Serve(PserverOptions options) {
     std::printf("tandem-pserver %d probes at http://%s/healthz\n", options.index,
                 ToString((*health)->endpoint()).c_str());
   }
-  std::printf("tandem-pserver %d takes %zu connections at most, half of its open files\n",
-              options.index, rpc::LimitsForThisProcess().connections_max);
+  std::printf(
+      "tandem-pserver %d accepts at most %zu connections, half of its limit of open files\n",
+      options.index, rpc::LimitsForThisProcess().connections_max);
   std::printf("tandem-pserver %d listening on %s\n", options.index,
               ToString((*pserver)->endpoint()).c_str());
   if (options.place != "cpu") {
-    std::printf("tandem-pserver %d keeps slices on %s\n", options.index, options.place.c_str());
+    std::printf("tandem-pserver %d stores slices on %s\n", options.index, options.place.c_str());
   }
   if ((*pserver)->restored_version() != 0) {
     std::printf("tandem-pserver %d restored version %llu\n", options.index,
@@ -394,9 +390,10 @@ int Main(int argc, char** argv) {
   rpc::InstallGrpcLog();
   RaiseFileLimit();
   if (const uint64_t most = FileLimit(); most < kFilesMin) {
-    return Fail(ResourceExhausted(
-        "a pserver needs %d open files and this process may have %d [TD2114]; hint: ulimit -n %d",
-        kFilesMin, most, kFilesMin));
+    return Fail(
+        ResourceExhausted("a pserver needs at least %d open files, but this process may open only "
+                          "%d [TD2114]; hint: ulimit -n %d",
+                          kFilesMin, most, kFilesMin));
   }
   StatusOr<PserverOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());

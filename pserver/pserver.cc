@@ -36,7 +36,7 @@ constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
 std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
   StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kLaneMemoryBytes);
   if (memory.ok()) return *std::move(memory);
-  LOG(WARNING) << "no lanes: " << memory.status().message();
+  LOG(WARNING) << "shared-memory connections are not available: " << memory.status().message();
   return std::nullopt;
 }
 
@@ -44,7 +44,8 @@ std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
 void GiveWay() {
   constexpr int kNice = 10;
   const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;  // applies to the thread, on Linux
-  LOG_IF(WARNING, !lowered) << "priority of the writer: " << ErrnoText(errno);
+  LOG_IF(WARNING, !lowered) << "cannot lower the priority of the checkpoint writer: "
+                            << ErrnoText(errno);
 }
 
 // Encryption without authentication does not restrict access.
@@ -55,8 +56,8 @@ Status CheckExposure(const PserverOptions& options) {
     return OkStatus();
   }
   return PermissionDenied(
-      "listening on %s for anybody [TD6001]: give tls_ca, so that callers must show a certificate, "
-      "or a secret, or allow it with insecure_allow_network",
+      "cannot listen on %s without TLS or a secret, because it is a network address [TD6001]; "
+      "hint: set tls_ca or a secret, or insecure_allow_network in a trusted network",
       ToString(options.rpc.listen));
 }
 
@@ -143,14 +144,16 @@ struct Pserver::Impl {
             case LANE_METHOD_PULL:
               return calls->Pull(request, Counted(PserverCall::kPull, std::move(answer)));
             default:
-              answer(Unimplemented("a lane has no method %d", method), {});
+              answer(Unimplemented("the shared-memory connection has no method %d", method), {});
           }
         });
     if (started.ok()) lanes = *std::move(started);
-    LOG_IF(WARNING, !started.ok()) << "no lanes: " << started.status().message();
+    LOG_IF(WARNING, !started.ok())
+        << "shared-memory connections are not available: " << started.status().message();
   }
   StatusOr<shm_rpc::ShmRpcTicket> Invite() {
-    if (lanes == nullptr) return Unimplemented("this server has no lanes");
+    if (lanes == nullptr)
+      return Unimplemented("this server does not support shared-memory connections");
     return lanes->Invite();
   }
 };
@@ -159,8 +162,9 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
   if (text == "none") return Durability::kNone;
   if (text == "logged") return Durability::kLogged;
   if (text == "replayable") return Durability::kReplayable;
-  return InvalidArgument("durability \"%s\"; expected none, replayable or logged [TD1006]%s", text,
-                         OrDidYouMean(text, {"none", "replayable", "logged"}));
+  return InvalidArgument(
+      "unknown durability \"%s\", expected none, replayable or logged [TD1006]%s", text,
+      OrDidYouMean(text, {"none", "replayable", "logged"}));
 }
 
 Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
@@ -171,13 +175,13 @@ namespace {
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
-        "a server with a secret needs the job's name: a secret belongs to a job [TD1007]; hint: "
-        "--job=NAME");
+        "the server has a secret, but the name of its job is not set [TD1007]; hint: --job=NAME");
   }
   for (const int threads :
        {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {
     if (threads >= 1 && threads <= 1024) continue;
-    return InvalidArgument("%d threads; expected 1 to 1024 [TD1004]", threads);
+    return InvalidArgument("the server would have %d threads, expected 1 to 1024 [TD1004]",
+                           threads);
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
   if (!options.rpc.tls.mutual()) return OkStatus();
@@ -194,7 +198,8 @@ Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
   if (place.kind == PlaceKind::kCpu) return OkStatus();
   auto opened = Backend::For(place);
   if (!opened.ok()) {
-    return InvalidArgument("--place=%s: %s", options.place, std::string(opened.status().message()));
+    return InvalidArgument("--place=%s cannot be used: %s", options.place,
+                           std::string(opened.status().message()));
   }
   slice_backend = *std::move(opened);
   TD_ASSIGN_OR_RETURN(slice_device, slice_backend->MakeDevice(place.index));
@@ -211,7 +216,7 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
     TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));
     TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
   } else if (options.durability != Durability::kNone) {
-    return InvalidArgument("durability %s needs a data folder [TD4012]",
+    return InvalidArgument("durability %s needs a directory [TD4012]; hint: --data_dir=DIR",
                            options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {
@@ -251,7 +256,7 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.log.on_end = options.on_failure;
   if (storage != nullptr) {
     made.shard.found =
-        absl::StrFormat("its data folder %s/shard-%d had no checkpoint when it began",
+        absl::StrFormat("its directory %s/shard-%d contained no checkpoint at the start",
                         options.data_dir, options.index);
   }
   made.aside = [this](const std::function<void()>& work) { Aside(work); };
@@ -271,8 +276,11 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   TD_RETURN_IF_ERROR(impl->OpenPlace(options));
   TD_RETURN_IF_ERROR(impl->OpenStores(options));
   impl->MakeShard(options, incarnation, lane_memory, metrics);
+  const Time begin = SteadyNow();
   const StatusOr<uint64_t> restored = impl->durable->Recover();
-  if (!restored.ok()) return Annotate(restored.status(), "restoring from " + options.data_dir);
+  if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);
+  LOG_IF(INFO, *restored != 0) << "version " << *restored << " was restored in "
+                               << Seconds(SteadyNow() - begin) << " s";
   impl->restored_version = *restored;
   Shard& shard = impl->durable->shard();
   impl->deadlines = std::make_unique<DeadlineDriver>(shard, impl->clock);

@@ -42,42 +42,43 @@
 #include "trainer/tune/auto_tune.h"
 
 DEFINE_string(job_file, "", "job file (JobConfig in text form, proto/job.proto)");
-DEFINE_string(result_json, "", "rank 0 writes its result there, as one JSON object");
-DEFINE_string(strategy_out, "", "rank 0 writes the strategy there as a file, with what auto chose");
+DEFINE_string(result_json, "", "file to which rank 0 writes its result, as one JSON object");
+DEFINE_string(strategy_out, "",
+              "file to which rank 0 writes the strategy, with the settings that auto chose");
 DEFINE_string(tensorboard_dir, "",
-              "folder where rank 0 writes what TensorBoard shows: curves, and histograms of the "
-              "parameters at each evaluation");
+              "directory to which rank 0 writes event files for TensorBoard: curves, and "
+              "histograms of the parameters at each evaluation");
 TD_FORMER_FLAG(event_dir, tensorboard_dir);
-DEFINE_string(log_format, "auto", "auto, bar, plain, fleet or json");
+DEFINE_string(log_format, "auto", "format of progress lines: auto, bar, plain, fleet or json");
+DEFINE_string(pservers, "",
+              "addresses of the pservers, HOST:PORT or unix:/PATH, separated by commas (default: "
+              "from the environment)");
 DEFINE_string(
-    pservers, "",
-    "pservers as host:port or unix:/path, with commas between (default: from the environment)");
-DEFINE_string(rendezvous, "",
-              "where the ranks meet: tcp://HOST:PORT or HOST:PORT, where rank 0 listens; "
-              "file:///FOLDER, which all hosts share; etcd://HOST:PORT/PREFIX (default: from the "
-              "environment)");
+    rendezvous, "",
+    "rendezvous of the ranks: tcp://HOST:PORT or HOST:PORT (rank 0 listens there), file:///DIR (a "
+    "directory that all hosts share), or etcd://HOST:PORT/PREFIX (default: from the environment)");
 DEFINE_string(listen_host, "",
-              "address where this rank listens for the others (default: the one from which it "
-              "reaches rank 0, or the network)");
-DEFINE_string(
-    tls_dir, "",
-    "folder with this trainer's tls.crt and tls.key, and ca.crt, which signed those of the "
-    "pservers (tandem certs issue); instead of the next three");
-DEFINE_string(tls_cert, "", "certificate that this trainer shows to the pservers (PEM)");
-DEFINE_string(tls_key, "", "its private key (PEM)");
-DEFINE_string(tls_ca, "", "certificates that pservers must be signed by (PEM); none: no TLS");
-DEFINE_string(status_listen, "",
-              "host:port of the status page and of /metrics (default: none is served)");
+              "address on which this rank listens for other ranks (default: the local address of "
+              "its route to rank 0 or the network)");
+DEFINE_string(tls_dir, "",
+              "directory with this trainer's tls.crt and tls.key, and with ca.crt of the pservers' "
+              "authority (tandem certs issue); replaces the next three flags");
+DEFINE_string(tls_cert, "", "file with this trainer's certificate (PEM)");
+DEFINE_string(tls_key, "", "file with this trainer's private key (PEM)");
+DEFINE_string(tls_ca, "",
+              "file with the certificates of the pservers' authority (PEM); empty: no TLS");
+DEFINE_string(status_listen, "", "HOST:PORT of the status page and of /metrics (default: none)");
 TD_FORMER_FLAG(admin_listen, status_listen);
 DEFINE_string(health_listen, "",
-              "host:port of /healthz and /readyz alone, for probes (default: none is served)");
+              "HOST:PORT that serves only /healthz and /readyz, for probes (default: none)");
 DEFINE_bool(insecure_allow_network, false,
             "let --status_listen, --health_listen and the rendezvous be network addresses, in the "
             "clear");
 DEFINE_bool(core_dumps, false,
-            "let a crash leave a core file; it holds parameters, secret and keys");
-DEFINE_bool(list_models, false, "list the models of the zoo and their arguments");
-DEFINE_bool(check, false, "check the job, print what differs from the defaults, and end");
+            "write a core file on a crash; it contains parameters, the secret and keys");
+DEFINE_bool(list_models, false, "list the models of the model zoo and their arguments");
+DEFINE_bool(check, false,
+            "check the job, print the settings that differ from the defaults, and exit");
 
 namespace tandem::trainer {
 namespace {
@@ -119,8 +120,9 @@ StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
     } else if (eq != std::string::npos) {
       overrides.emplace_back(name, body.substr(eq + 1));
     } else {
-      return InvalidArgument("%s: a field of the job or a knob needs a value: --%s=VALUE [TD1003]",
-                             arg, name);
+      return InvalidArgument(
+          "%s needs a value, because it is a field of the job or a knob: --%s=VALUE [TD1003]", arg,
+          name);
     }
   }
   *argc = kept;
@@ -238,15 +240,15 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   if (!FLAGS_insecure_allow_network) {
     if (!told) return OkStatus();  // JoinWorld then only uses this host
     return PermissionDenied(
-        "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-        "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust "
-        "allow it with "
-        "--insecure_allow_network; pserver mode has TLS (docs/project/threat-model.md)",
+        "the ranks that meet at %s would send gradients over the network without encryption "
+        "[TD6002]; hint: use pserver mode, which supports TLS, or allow it in a trusted network "
+        "with --insecure_allow_network (docs/project/threat-model.md)",
         rank.rendezvous);
   }
-  std::fprintf(stderr,
-               "tandem-trainer: warning: gradients go in the clear to ranks that meet at %s\n",
-               rank.rendezvous.c_str());
+  std::fprintf(
+      stderr,
+      "tandem-trainer: warning: the ranks that meet at %s exchange gradients without encryption\n",
+      rank.rendezvous.c_str());
   return OkStatus();
 }
 
@@ -313,7 +315,9 @@ Status Train(JobSources sources) {
   TD_RETURN_IF_ERROR(Annotate(page.status(), "--status_listen"));
   if (*page != nullptr) {
     std::fprintf(stderr, "status page http://%s/%s\n", ToString((*page)->endpoint()).c_str(),
-                 IsLoopback((*page)->endpoint()) ? "" : " (warning: for anybody who can reach it)");
+                 IsLoopback((*page)->endpoint())
+                     ? ""
+                     : " (warning: everyone with access to this address can read it)");
   }
   const auto health = http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network,
                                         [&board] { return board.Document(); });

@@ -227,7 +227,8 @@ StatusOr<std::vector<double>> Walker::Run() {
   }
   std::vector<double> ends;
   for (const Rank& rank : ranks_) {
-    if (!rank.progress.done()) return Internal("tables of steps that wait for each other");
+    if (!rank.progress.done())
+      return Internal("the schedules of the ranks wait for each other, which is a deadlock");
     ends.push_back(rank.end);
   }
   return ends;
@@ -243,8 +244,9 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
     steps += tables.back().size();
     // The first schedule estimates the length of the others, which differ little.
     if (steps <= kWalkStepsMax && tables[0].size() * walked <= 2 * kWalkStepsMax) continue;
-    return ResourceExhausted("the tables of %d ranks have more than %d steps to walk", layout.ranks,
-                             kWalkStepsMax);
+    return ResourceExhausted(
+        "the schedules of %d ranks have more than %d steps, which is too many to simulate",
+        layout.ranks, kWalkStepsMax);
   }
   const size_t piece_min = pieces == 0 ? kPieceBytesMin : 1;
   if (pieces == 0) {

@@ -34,14 +34,16 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   if (!members.empty() && (!std::is_sorted(members.begin(), members.end()) || members.front() < 0 ||
                            members.back() >= world.size ||
                            !std::binary_search(members.begin(), members.end(), world.rank))) {
-    return InvalidArgument("members [%s] of rank %d of %d", absl::StrJoin(members, ","), world.rank,
-                           world.size);
+    return InvalidArgument(
+        "the members [%s] of the group of rank %d are invalid: expected ascending ranks below %d",
+        absl::StrJoin(members, ","), world.rank, world.size);
   }
   const bool groups = config.rule.group > 1 && world.size > config.rule.group;
   const bool required = options.carrier == TransportKind::kSharedMemory;
   if (groups && required) {
-    return InvalidArgument("groups of %d ranks are served by TCP alone, and not by shared memory",
-                           config.rule.group);
+    return InvalidArgument(
+        "shared memory does not support groups of %d ranks; hint: use collective_transport: TCP",
+        config.rule.group);
   }
   const Time begin = SteadyNow();
   TD_ASSIGN_OR_RETURN(Mesh mesh, JoinWorld(world));

@@ -32,7 +32,7 @@ HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
 HostCommunicator::~HostCommunicator() {
   const int pending = pending_.load();
   if (pending > 0) {
-    Abort(absl::StrFormat("its communicator was closed with %d operations pending", pending));
+    Abort(absl::StrFormat("the communicator was closed with %d pending operations", pending));
   }
   queue_.Close();
   thread_.join();
@@ -40,7 +40,8 @@ HostCommunicator::~HostCommunicator() {
 
 Status HostCommunicator::Check(const Collective& call) const {
   if (!call.more.empty()) {
-    return InvalidArgument("%s: memory in several pieces is for devices alone", ToString(call));
+    return InvalidArgument("%s: buffers of several segments are supported only on devices",
+                           ToString(call));
   }
   return CheckCall(call, rank(), size());
 }
@@ -189,7 +190,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
     case CollectiveOp::kSendRecv:
       break;  // RunMessage handles it
   }
-  return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
+  return Unimplemented("collective operation %d is not implemented", static_cast<int>(call.op));
 }
 
 Status HostCommunicator::RunInGroups(const Collective& call, const MessageHeader& header,

@@ -100,7 +100,8 @@ class InprocTransport final : public Transport {
       }
       if (!hub_->changed[rank_].WaitUntil(hub_->mu, deadline)) break;
     }
-    return DeadlineExceeded("waiting for %s", PeerName(recv_from.empty() ? send_to : recv_from[0]));
+    return DeadlineExceeded("a wait for %s timed out",
+                            PeerName(recv_from.empty() ? send_to : recv_from[0]));
   }
 
   void Abort(const Status& status) override {
@@ -123,7 +124,8 @@ class InprocTransport final : public Transport {
   Status Check(int peer) TD_REQUIRES(hub_->mu) {
     TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     if (!hub_->left[peer]) return OkStatus();
-    return Unavailable("%s has left: it closed its communicator [TD3005]", PeerName(peer));
+    return Unavailable("%s has closed its communicator [TD3005]; hint: look at its log",
+                       PeerName(peer));
   }
 
   const std::shared_ptr<Hub> hub_;

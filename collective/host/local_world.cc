@@ -20,7 +20,7 @@ StatusOr<Fd> BindLoopbackSocket(int* port) {
   if (!door.valid() ||
       ::bind(door.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
       ::getsockname(door.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return Unavailable("no free port on 127.0.0.1: %s", ErrnoText(errno));
+    return Unavailable("cannot open a port on 127.0.0.1: %s", ErrnoText(errno));
   }
   *port = ntohs(address.sin_port);
   return door;

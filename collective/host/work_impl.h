@@ -20,7 +20,8 @@ class WorkImpl final : public Work {
     MutexLock lock(mu_);
     while (!done_) {
       if (!ended_.WaitUntil(mu_, deadline) && !done_) {
-        return DeadlineExceeded("%s has not ended yet; it goes on", ToString(call_));
+        return DeadlineExceeded("%s: the wait timed out, but the operation is still running",
+                                ToString(call_));
       }
     }
     return OwnCopy(status_);
@@ -55,7 +56,8 @@ class WorkImpl final : public Work {
   // Fails the operation because a queue with room for `room` operations did not accept it.
   void Refuse(PushResult why, size_t room) {
     Finish(why == PushResult::kFull
-               ? ResourceExhausted("%s: %d operations are waiting already", ToString(call_), room)
+               ? ResourceExhausted("%s: %d operations already wait, and the queue is full",
+                                   ToString(call_), room)
                : Cancelled("%s: the communicator is closed", ToString(call_)));
   }
 

@@ -109,7 +109,7 @@ class NcclCommunicator final : public Communicator {
 NcclCommunicator::~NcclCommunicator() {
   const int pending = pending_.load();
   if (pending > 0) {
-    Abort(absl::StrFormat("its communicator was closed with %d operations pending", pending));
+    Abort(absl::StrFormat("the communicator was closed with %d pending operations", pending));
   }
   queue_.Close();
   if (thread_.joinable()) thread_.join();
@@ -171,14 +171,15 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
 // Checks calls that NCCL's sends and receives implement.
 Status CheckApart(const Collective& call) {
   if (call.group > 0) {
-    return Unimplemented("%s: groups of devices are not built yet", ToString(call));
+    return Unimplemented("%s: groups of ranks are not implemented on devices", ToString(call));
   }
   const bool messages = call.op == CollectiveOp::kAllToAll || call.op == CollectiveOp::kSendRecv;
   bool in_place = call.count > 0 && call.in == call.out;
   for (const Piece& piece : call.more) in_place |= piece.count > 0 && piece.in == piece.out;
   if (!messages || !in_place) return OkStatus();
-  return InvalidArgument("%s in place: NCCL has none; hint: give it another output",
-                         ToString(call));
+  return InvalidArgument(
+      "%s: NCCL does not support this operation in place; hint: use a separate output buffer",
+      ToString(call));
 }
 
 std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
@@ -317,7 +318,8 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
       });
     }
   }
-  return Unimplemented("collective operation %d is not built yet", static_cast<int>(call.op));
+  return Unimplemented("collective operation %d is not implemented with NCCL",
+                       static_cast<int>(call.op));
 }
 
 // Sends to and receives from every rank, including this one, in the group call that Stage makes.
@@ -399,8 +401,10 @@ Status NcclCommunicator::Await(Time deadline, Done done) {
     TD_RETURN_IF_ERROR(AsyncErrors());
     const Time now = SteadyNow();
     if (now >= deadline) {
-      return DeadlineExceeded("it has not ended after %.1f s: a rank is missing, or is stuck",
-                              Seconds(now - begin));
+      return DeadlineExceeded(
+          "a device operation has not finished after %.1f s: a rank is missing or hangs [TD3006]; "
+          "hint: tandem status LOG_DIR",
+          Seconds(now - begin));
     }
     if (now < begin + kSpin) continue;
     MutexLock lock(mu_);
@@ -481,7 +485,7 @@ StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclLibrary& nccl, Dev
                                                     Communicator& control,
                                                     const NcclOptions& options) {
   if (options.group < 1 || control.size() % options.group != 0) {
-    return InvalidArgument("%d ranks do not divide into groups of %d", control.size(),
+    return InvalidArgument("%d ranks cannot be divided into groups of %d", control.size(),
                            options.group);
   }
   auto communicator = std::make_unique<NcclCommunicator>(nccl, device, control, options);

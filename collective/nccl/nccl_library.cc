@@ -69,7 +69,7 @@ Status Load(void* library, NcclLibrary* nccl) {
   TD_RETURN_IF_ERROR(loader.status());
   const bool asked = nccl->GetVersion(&nccl->version) == NcclResult::kSuccess;
   if (!asked || nccl->version < NcclLibrary::kVersionMin) {
-    return Unavailable("it is version %s, and %s or newer is needed",
+    return Unavailable("NCCL has version %s, but this program needs version %s or newer",
                        NcclVersionText(nccl->version), NcclVersionText(NcclLibrary::kVersionMin));
   }
   loader.Find("ncclGetErrorString", &nccl->GetErrorString);
@@ -100,7 +100,7 @@ StatusOr<NcclLibrary> OpenNccl(const std::string& path) {
     places = LibraryPlaces("libnccl.so.2");
     places.emplace_back("/usr/local/cuda/lib64/libnccl.so.2");
   }
-  constexpr char kWhere[] = "NCCL (libnccl.so.2), which CUDA places communicate by";
+  constexpr char kWhere[] = "cannot use NCCL (libnccl.so.2), which CUDA places need to communicate";
   const StatusOr<void*> library = OpenLibrary(places);
   TD_RETURN_IF_ERROR(Annotate(library.status(), kWhere));
   NcclLibrary nccl{};

@@ -84,13 +84,13 @@ std::string SignedText(const Announcement& announcement, const std::string& secr
 }
 
 StatusOr<Announcement> ReadUnverified(const std::string& text) {
-  const auto broken = [] { return DataLoss("it is no whole announcement of a rank 0"); };
+  const auto broken = [] { return DataLoss("the announcement of rank 0 is incomplete"); };
   if (text.size() > kTextMax) return broken();
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   if (lines[0] != kHead && lines[0].starts_with(kName)) {
     return FailedPrecondition(
-        "it is an announcement by another version of Tandem (\"%s\", expected \"%s\") [TD3013]; "
-        "hint: install the same version of Tandem on all hosts",
+        "the announcement was written by another version of Tandem (\"%s\", expected \"%s\") "
+        "[TD3013]; hint: install the same version of Tandem on all hosts",
         Plain(lines[0]), kHead);
   }
   if (lines.size() != 9 || lines[0] != kHead || !lines[8].empty()) return broken();
@@ -114,9 +114,16 @@ StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string
   TD_ASSIGN_OR_RETURN(Announcement a, ReadUnverified(text));
   // Compares signatures instead of texts, so that the time does not reveal where the texts differ.
   if (!SameMac(SignatureOf(text, secret), SignatureOf(SignedText(a, secret), secret))) {
-    return PermissionDenied("it is signed with another secret, by %s [TD6014]", a.Who());
+    return PermissionDenied(
+        "the announcement by %s is signed with another secret [TD6014]; hint: copy one secret file "
+        "to all hosts",
+        a.Who());
   }
-  if (a.job != Plain(job)) return PermissionDenied("it is of job \"%s\", not \"%s\"", a.job, job);
+  if (a.job != Plain(job))
+    return PermissionDenied(
+        "the announcement is for job \"%s\", expected job \"%s\" [TD3007]; hint: use a separate "
+        "rendezvous for each job",
+        a.job, job);
   return a;
 }
 

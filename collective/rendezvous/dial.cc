@@ -37,7 +37,7 @@ Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline
              PeerConnection& line, bool& again) {
   const auto broken = [&](const Error& error) {
     again = true;
-    return Unavailable("the handshake broke off: %s", error.message());
+    return Unavailable("the handshake failed: %s", error.message());
   };
   again = false;
   Error error = waiter.Write(*line.socket, &line.hello, sizeof(Hello), deadline);
@@ -56,8 +56,10 @@ Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline
     return FromCode(welcome.code, "refused: " + GetText(welcome.text));
   }
   if (!SameMac(welcome.mac, MacOf(secret, "listener", line.hello, line.challenge))) {
-    return PermissionDenied("whoever listens there does not know the secret of job \"%s\" [TD6014]",
-                            GetText(line.hello.job));
+    return PermissionDenied(
+        "the peer does not know the secret of job \"%s\" [TD6014]; hint: copy one secret file to "
+        "all hosts",
+        GetText(line.hello.job));
   }
   return OkStatus();
 }

@@ -84,7 +84,9 @@ EtcdStore::~EtcdStore() {
   const Status gone =
       Call<etcd::Lease::StubInterface>(*leases_, &etcd::Lease::StubInterface::LeaseRevoke, request,
                                        &response, SteadyNow() + kCallMax);
-  if (!gone.ok()) LOG(WARNING) << name() << " stays for " << FormatDuration(ttl_) << ": " << gone;
+  if (!gone.ok())
+    LOG(WARNING) << name() << ": the announcement of rank 0 remains for " << FormatDuration(ttl_)
+                 << ": " << gone;
 }
 
 template <typename Stub, typename Request, typename Response>
@@ -96,9 +98,10 @@ Status EtcdStore::Call(Stub& stub,
   Status status = rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context);
   if (status.ok()) status = rpc::FromGrpc((stub.*method)(&context, request, response));
   if (status.ok()) return status;
-  const std::string text = absl::StrFormat(
-      "etcd at %s: %s", ToString(server_),
-      status.code() == StatusCode::kDeadlineExceeded ? "no answer" : tandem::ToString(status));
+  const std::string text =
+      absl::StrFormat("etcd at %s: %s", ToString(server_),
+                      status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
+                                                                     : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
   // The requests are valid, so the server is not etcd or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
@@ -155,8 +158,10 @@ Status EtcdStore::Place(Time deadline) {
   placed_ = there == value_;  // the reply to an earlier attempt was lost
   if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
-  return AlreadyExists("the place of rank 0 in %s is taken%s", name(),
-                       other.ok() ? " by " + other->Who() : "");
+  return AlreadyExists(
+      "another process is already rank 0 in %s%s [TD3008]; hint: stop it, or use another "
+      "rendezvous",
+      name(), other.ok() ? " by " + other->Who() : "");
 }
 
 Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {
@@ -201,7 +206,8 @@ void EtcdStore::KeepAlive() {
       placed_ = false;
     }
     if (status.ok() && !placed_) status = Place(deadline);
-    if (!status.ok()) LOG(WARNING) << name() << " cannot be kept: " << status;
+    if (!status.ok())
+      LOG(WARNING) << name() << ": cannot renew the announcement of rank 0: " << status;
   }
 }
 
@@ -212,7 +218,8 @@ StatusOr<Meeting> EtcdStore::Find(Time deadline) {
   etcd::RangeResponse response;
   TD_RETURN_IF_ERROR(Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Range, request,
                                                    &response, deadline));
-  if (response.kvs_size() == 0) return NotFound("%s is not there yet", name());
+  if (response.kvs_size() == 0)
+    return NotFound("rank 0 has not announced its address in %s yet", name());
   const StatusOr<Announcement> announcement =
       ReadSignedText(response.kvs(0).value(), job_, secret_);
   if (!announcement.ok()) return Annotate(announcement.status(), name());

@@ -23,8 +23,8 @@ StatusOr<bool> TryLock(int fd, const std::string& path) {
   if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
   if (errno == EAGAIN || errno == EACCES) return false;
   return FailedPrecondition(
-      "%s cannot be locked: %s [TD3010]; a rendezvous needs a file system with locks, over all "
-      "hosts",
+      "cannot lock %s: %s [TD3010]; hint: use a directory on a file system that supports locks on "
+      "all hosts",
       path, ErrnoText(errno));
 }
 
@@ -34,8 +34,8 @@ StatusOr<bool> IsLocked(int fd, const std::string& path) {
   lock.l_type = F_RDLCK;
   if (::fcntl(fd, F_OFD_GETLK, &lock) == 0) return lock.l_type != F_UNLCK;
   return FailedPrecondition(
-      "%s: locks cannot be looked at: %s; a rendezvous needs a file system with locks, over all "
-      "hosts",
+      "cannot read the locks of %s: %s [TD3010]; hint: use a directory on a file system that "
+      "supports locks on all hosts",
       path, ErrnoText(errno));
 }
 
@@ -43,8 +43,8 @@ constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 
 Status CannotWrite(const std::string& path) {
   return PermissionDenied(
-      "%s cannot be written: %s [TD3010]; the folder must be there, and this process must have the "
-      "right to write in it",
+      "cannot write %s: %s [TD3010]; hint: create the directory, and give this process the right "
+      "to write in it",
       path, ErrnoText(errno));
 }
 
@@ -78,12 +78,12 @@ class FileStore final : public RendezvousStore {
 Status FileStore::Read(std::string* text, bool* alive) const {
   const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid() && errno == ENOENT) {
-    return NotFound("%s is not there yet", path_);
+    return NotFound("rank 0 has not announced its address in %s yet", path_);
   }
-  if (!fd.valid()) return PermissionDenied("%s cannot be read: %s", path_, ErrnoText(errno));
+  if (!fd.valid()) return PermissionDenied("cannot read %s: %s [TD3010]", path_, ErrnoText(errno));
   std::array<char, 4096> page;
   const ssize_t n = ::pread(fd.get(), page.data(), page.size(), 0);
-  if (n < 0) return Unavailable("%s cannot be read: %s", path_, ErrnoText(errno));
+  if (n < 0) return Unavailable("cannot read %s: %s [TD3010]", path_, ErrnoText(errno));
   text->assign(page.data(), static_cast<size_t>(n));
   TD_ASSIGN_OR_RETURN(*alive, IsLocked(fd.get(), path_));
   return OkStatus();
@@ -99,8 +99,10 @@ Status FileStore::Announce(const Meeting& meeting, Time) {
     bool alive = false;
     const Status read = Read(&text, &alive);
     const StatusOr<Announcement> other = read.ok() ? ReadUnverified(text) : read;
-    return AlreadyExists("the place of rank 0 in %s is taken%s", path_,
-                         other.ok() ? " by " + other->Who() : "");
+    return AlreadyExists(
+        "another process is already rank 0 in %s%s [TD3008]; hint: stop it, or use another "
+        "rendezvous",
+        path_, other.ok() ? " by " + other->Who() : "");
   }
   const std::string draft = path_ + ".new";
   const Status status =
@@ -127,7 +129,7 @@ StatusOr<Meeting> FileStore::Find(Time) {
   TD_RETURN_IF_ERROR(Read(&text, &alive));
   if (!alive) {
     const StatusOr<Announcement> left = ReadUnverified(text);
-    return NotFound("%s was left by %s, which is gone", path_,
+    return NotFound("%s was written by %s, which no longer runs", path_,
                     left.ok() ? left->Who() : std::string("somebody"));
   }
   const StatusOr<Announcement> announcement = ReadSignedText(text, job_, secret_);

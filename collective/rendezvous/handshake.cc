@@ -15,13 +15,14 @@ namespace tandem::collective {
 
 Status CheckGreeting(const Greeting& greeting) {
   if (greeting.magic != Greeting::kMagic) {
-    return InvalidArgument("this is not Tandem: got 0x%08x where 0x%08x was expected",
-                           greeting.magic, Greeting::kMagic);
+    return InvalidArgument(
+        "the peer does not speak Tandem's handshake: got 0x%08x, expected 0x%08x", greeting.magic,
+        Greeting::kMagic);
   }
   if (greeting.version != Greeting::kVersion) {
     return FailedPrecondition(
-        "it speaks version %d of the handshake between ranks, this program %d [TD3013]; hint: "
-        "install the same version of Tandem on all hosts",
+        "the peer speaks version %d of the handshake between ranks, this program speaks version %d "
+        "[TD3013]; hint: install the same version of Tandem on all hosts",
         greeting.version, Greeting::kVersion);
   }
   return OkStatus();

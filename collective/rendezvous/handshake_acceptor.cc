@@ -110,7 +110,7 @@ void HandshakeAcceptor::Accept() {
     if (error) {
       // Out of file descriptors, say: try again a little later, without the oldest guest.
       LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << error.message();
-      if (!guests_.empty()) Drop(guests_.front(), "out of resources");
+      if (!guests_.empty()) Drop(guests_.front(), "this process has no free descriptors");
       retry_.expires_at(SteadyNow() + kAcceptRetry);
       retry_.async_wait([this](const Error&) {
         if (!closed_) Accept();
@@ -126,15 +126,15 @@ void HandshakeAcceptor::Arrived(Tcp::socket socket) {
   auto guest = std::make_shared<PendingConnection>(std::move(socket), io_);
   Error error;
   const auto from = guest->socket.remote_endpoint(error);
-  guest->from = error ? "somebody who left at once"
-                      : ToString(HostPort{from.address().to_string(), from.port()});
+  guest->from =
+      error ? "an unknown address" : ToString(HostPort{from.address().to_string(), from.port()});
   if (guests_.size() >= static_cast<size_t>(config_.guests_max)) {
-    Drop(guests_.front(), "too many connections that have not said who they are");
+    Drop(guests_.front(), "too many connections have not identified themselves");
   }
   guests_.push_back(guest);
   guest->timer.expires_at(SteadyNow() + config_.handshake_timeout);
   guest->timer.async_wait([this, guest](const Error& e) {
-    if (!e && !closed_) Drop(guest, "it did not say who it is in time");
+    if (!e && !closed_) Drop(guest, "the caller did not identify itself in time");
   });
   ReadGreeting(guest);
 }
@@ -144,9 +144,9 @@ void HandshakeAcceptor::Drop(const GuestPtr& guest, const std::string& why) {
   guest->timer.cancel();
   if (guest->socket.is_open() && !closed_) {
     ++refused_;
-    LOG_EVERY_T(WARNING, 1.0) << "rank " << config_.rank << " refused a connection from "
+    LOG_EVERY_T(WARNING, 1.0) << "rank " << config_.rank << " rejected a connection from "
                               << guest->from << ": " << why << " (" << refused_
-                              << " refused so far)";
+                              << " rejected so far)";
   }
   guest->socket.close(ignored);
   guests_.remove(guest);
@@ -156,7 +156,9 @@ void HandshakeAcceptor::ReadGreeting(const GuestPtr& guest) {
   asio::async_read(guest->socket, asio::buffer(&guest->hello.greeting, sizeof(Greeting)),
                    [this, guest](const Error& error, size_t) {
                      if (closed_) return;
-                     if (error) return Drop(guest, "it left before it said who it is");
+                     if (error)
+                       return Drop(guest,
+                                   "the caller closed the connection before it identified itself");
                      const Status status = CheckGreeting(guest->hello.greeting);
                      if (!status.ok()) return AnswerOther(guest, status);
                      ReadHello(guest);
@@ -189,36 +191,42 @@ void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
 
 void HandshakeAcceptor::ReadHello(const GuestPtr& guest) {
   auto* const rest = reinterpret_cast<char*>(&guest->hello) + sizeof(Greeting);
-  asio::async_read(guest->socket, asio::buffer(rest, sizeof(Hello) - sizeof(Greeting)),
-                   [this, guest](const Error& error, size_t) {
-                     if (closed_) return;
-                     if (error) return Drop(guest, "it left before it said who it is");
-                     guest->challenge.nonce = FreshNonce();
-                     asio::async_write(guest->socket,
-                                       asio::buffer(&guest->challenge, sizeof(Challenge)),
-                                       [this, guest](const Error& e, size_t) {
-                                         if (closed_) return;
-                                         if (e) return Drop(guest, "it left during the handshake");
-                                         ReadProof(guest);
-                                       });
-                   });
+  asio::async_read(
+      guest->socket, asio::buffer(rest, sizeof(Hello) - sizeof(Greeting)),
+      [this, guest](const Error& error, size_t) {
+        if (closed_) return;
+        if (error)
+          return Drop(guest, "the caller closed the connection before it identified itself");
+        guest->challenge.nonce = FreshNonce();
+        asio::async_write(guest->socket, asio::buffer(&guest->challenge, sizeof(Challenge)),
+                          [this, guest](const Error& e, size_t) {
+                            if (closed_) return;
+                            if (e)
+                              return Drop(guest,
+                                          "the caller closed the connection during the handshake");
+                            ReadProof(guest);
+                          });
+      });
 }
 
 void HandshakeAcceptor::ReadProof(const GuestPtr& guest) {
   asio::async_read(guest->socket, asio::buffer(&guest->proof, sizeof(Proof)),
                    [this, guest](const Error& error, size_t) {
                      if (closed_) return;
-                     if (error) return Drop(guest, "it left during the handshake");
+                     if (error)
+                       return Drop(guest, "the caller closed the connection during the handshake");
                      Judge(guest);
                    });
 }
 
 void HandshakeAcceptor::Judge(const GuestPtr& guest) {
   const Mac expected = MacOf(config_.secret, "dialler", guest->hello, guest->challenge);
-  const Status verdict =
-      SameMac(expected, guest->proof.mac)
-          ? Admit(guest->hello)
-          : PermissionDenied("the secret of job \"%s\" is not the same [TD6014]", config_.job);
+  const Status verdict = SameMac(expected, guest->proof.mac)
+                             ? Admit(guest->hello)
+                             : PermissionDenied(
+                                   "the caller has another secret for job \"%s\" [TD6014]; hint: "
+                                   "copy one secret file to all hosts",
+                                   config_.job);
   if (!verdict.ok()) return Refuse(guest, verdict);
   guest->welcome.mac = MacOf(config_.secret, "listener", guest->hello, guest->challenge);
   Seat& seat = At(static_cast<Channel>(guest->hello.channel), guest->hello.rank);
@@ -239,14 +247,21 @@ void HandshakeAcceptor::Judge(const GuestPtr& guest) {
 Status HandshakeAcceptor::Admit(const Hello& hello) {
   const std::string job = GetText(hello.job);
   if (job != config_.job) {
-    return FailedPrecondition("this is job \"%s\", not \"%s\" [TD3007]", config_.job, job);
+    return FailedPrecondition(
+        "this is job \"%s\", but the caller is of job \"%s\" [TD3007]; hint: use another port for "
+        "one of the jobs",
+        config_.job, job);
   }
   if (hello.size != config_.size) {
-    return FailedPrecondition("this job has %d ranks, not %d [TD3007]", config_.size, hello.size);
+    return FailedPrecondition(
+        "this job has %d ranks, but the caller expects %d [TD3007]; hint: use the same number of "
+        "ranks on all hosts",
+        config_.size, hello.size);
   }
   if (hello.rank <= config_.rank || hello.rank >= config_.size) {
-    return FailedPrecondition("rank %d has no business here: ranks %d to %d connect to rank %d",
-                              hello.rank, config_.rank + 1, config_.size - 1, config_.rank);
+    return FailedPrecondition(
+        "rank %d must not connect here: only ranks %d to %d connect to rank %d", hello.rank,
+        config_.rank + 1, config_.size - 1, config_.rank);
   }
   TD_RETURN_IF_ERROR(CheckAim(hello));
   if (hello.channel != static_cast<uint32_t>(Channel::kControl) &&
@@ -255,7 +270,7 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
   }
   const bool joins = config_.rank == 0 && hello.channel == static_cast<uint32_t>(Channel::kControl);
   if (!joins && generation_ != 0 && hello.generation != generation_) {
-    return Unavailable("rank %d comes for another world of this job", hello.rank);
+    return Unavailable("rank %d belongs to another rendezvous round of this job", hello.rank);
   }
   Seat& seat = At(static_cast<Channel>(hello.channel), hello.rank);
   if (seat.socket == nullptr) return OkStatus();
@@ -264,21 +279,23 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
     seat = Seat();
     return OkStatus();
   }
-  return AlreadyExists("rank %d is taken by %s:%d [TD3008]", hello.rank, GetText(seat.hello.host),
-                       seat.hello.port);
+  return AlreadyExists(
+      "rank %d is already connected from %s:%d [TD3008]; hint: stop the old process, or give each "
+      "process its own rank",
+      hello.rank, GetText(seat.hello.host), seat.hello.port);
 }
 
 Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
   if (hello.to_rank != config_.rank) {
     return PermissionDenied(
-        "rank %d meant rank %d, and this is rank %d: another program passes its connections on "
-        "[TD6025]",
+        "rank %d wanted to reach rank %d, but this is rank %d: another program relays its "
+        "connection [TD6025]; hint: look for that program on these hosts",
         hello.rank, hello.to_rank, config_.rank);
   }
   // The rank may have read the announcement just before this rank 0 replaced it; it will read it
   // again.
   if (hello.meeting != meeting_) {
-    return Aborted("rank %d comes by an announcement that is not this rank 0's [TD3014]",
+    return Aborted("rank %d used an announcement that is not from this rank 0 [TD3014]",
                    hello.rank);
   }
   if (!address_) return OkStatus();
@@ -287,7 +304,8 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
   const HostPort meant{GetText(hello.to_host), static_cast<uint16_t>(hello.to_port)};
   if (meant.host == GetText(host) && meant.port == address_->port) return OkStatus();
   return PermissionDenied(
-      "rank %d meant %s, and this is %s: another program passes its connections on [TD6025]",
+      "rank %d wanted to reach %s, but this is %s: another program relays its connection [TD6025]; "
+      "hint: look for that program on these hosts",
       hello.rank, ToString(meant), ToString(*address_));
 }
 

@@ -22,7 +22,7 @@ bool IsHost(std::string_view host, bool v6) {
 
 StatusOr<HostPort> ParseHostPort(const std::string& text) {
   const auto bad = [&] {
-    return InvalidArgument("\"%s\" is no address: expected HOST:PORT or [IPV6]:PORT [TD1009]",
+    return InvalidArgument("\"%s\" is not an address, expected HOST:PORT or [IPV6]:PORT [TD1009]",
                            text);
   };
   const size_t colon = text.rfind(':');

@@ -34,8 +34,10 @@ Status Listener::Bind(const std::string& host, uint16_t port) {
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(host, "", tcp::resolver::passive, error);
     if (error || found.empty()) {
-      return InvalidArgument("rank %d cannot listen on %s: unknown host (%s)", config_.rank, host,
-                             error.message());
+      return InvalidArgument(
+          "rank %d cannot listen on %s: unknown host (%s) [TD3009]; hint: set --listen_host to an "
+          "address of this host",
+          config_.rank, host, error.message());
     }
     address = found.begin()->endpoint().address();
   }
@@ -46,8 +48,8 @@ Status Listener::Bind(const std::string& host, uint16_t port) {
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (!error) return OkStatus();
   return Unavailable(
-      "rank %d cannot listen on %s: %s [TD3009]; choose another port, or end the program that "
-      "holds it",
+      "rank %d cannot listen on %s: %s [TD3009]; hint: choose another port, or end the program "
+      "that uses it",
       config_.rank, ToString(HostPort{host, port}), error.message());
 }
 
@@ -55,7 +57,9 @@ Status Listener::Open(const std::string& host, uint16_t port, const std::string&
   TD_RETURN_IF_ERROR(given_.valid() ? Adopt() : Bind(host, port));
   Error error;
   const tcp::endpoint bound = acceptor_.local_endpoint(error);
-  if (error) return Unavailable("rank %d listens nowhere: %s", config_.rank, error.message());
+  if (error)
+    return Unavailable("rank %d cannot listen on any address: %s [TD3009]", config_.rank,
+                       error.message());
   address_ = {bound.address().is_unspecified() ? outside : bound.address().to_string(),
               bound.port()};
   reception_ = std::make_unique<HandshakeAcceptor>(io_, acceptor_, config_);
@@ -76,7 +80,7 @@ StatusOr<std::string> LocalAddressTowards(const std::string& host) {
     const auto local = socket.local_endpoint(error);
     if (!error) return local.address().to_string();
   }
-  return NotFound("there is no way to %s", host.empty() ? "any network" : host);
+  return NotFound("this host has no route to %s [TD3001]", host.empty() ? "any network" : host);
 }
 
 }  // namespace tandem::collective

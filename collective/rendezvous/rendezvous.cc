@@ -35,7 +35,9 @@ Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& chall
 }
 
 Status GaveUp() {
-  return Unavailable("rank 0 gave up: a rank left while the job started [TD3005]");
+  return Unavailable(
+      "rank 0 stopped the start of the job: a rank was lost [TD3005]; hint: look at the log of "
+      "rank 0");
 }
 
 uint64_t DrawGeneration() {
@@ -89,18 +91,18 @@ class RendezvousSession {
 
 Status RendezvousSession::Check() {
   if (config_.size < 1 || config_.rank < 0 || config_.rank >= config_.size) {
-    return InvalidArgument("rank %d of %d: the rank must be in [0, size)", config_.rank,
-                           config_.size);
+    return InvalidArgument(
+        "rank %d is out of range: the job has %d ranks, which count from 0 [TD1013]", config_.rank,
+        config_.size);
   }
   if (config_.size == 1) return OkStatus();
   if (config_.secret.empty()) {
     return InvalidArgument(
-        "ranks that meet need a secret that all of them have, in a file named by "
-        "TANDEM_SECRET_FILE [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 "
-        "job.secret");
+        "the ranks have no secret: TANDEM_SECRET_FILE is not set [TD6013]; hint: openssl rand -hex "
+        "32 > job.secret; chmod 600 job.secret");
   }
   if (config_.job.size() > 63) {
-    return InvalidArgument("job name \"%s\" is longer than 63 bytes", config_.job);
+    return InvalidArgument("job name \"%s\" is longer than 63 bytes [TD1011]", config_.job);
   }
   if (!config_.listen_host.empty()) {
     TD_RETURN_IF_ERROR(CheckNetwork(config_, config_.listen_host));
@@ -115,7 +117,7 @@ std::string RendezvousSession::Named(int peer) const {
 }
 
 Status RendezvousSession::AwaitGuests(Channel channel) {
-  return AwaitRanks([&] { return reception().Missing(channel); }, "did not come");
+  return AwaitRanks([&] { return reception().Missing(channel); }, "did not join");
 }
 
 Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missing,
@@ -125,8 +127,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     waiter_.WaitFor("rank " + names, ranks);
     if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
-          "rank %d of %d at %s: rank %s %s within %s [TD3002]; see their logs, and check that "
-          "they were given this address",
+          "rank %d of %d at %s: rank %s %s within %s [TD3002]; hint: look at their logs, and check "
+          "that they use this address",
           config_.rank, config_.size, ToString(listener_.address()), names, late,
           FormatDuration(config_.timeout));
     }
@@ -135,7 +137,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     // A rank that knows that all have joined does not join again: it has died.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
-      return Unavailable("rank %d left while the job started [TD3005]", left);
+      return Unavailable("rank %d was lost while the job started [TD3005]; hint: look at its log",
+                         left);
     }
   }
   waiter_.WaitFor("");
@@ -179,6 +182,8 @@ StatusOr<Mesh> RendezvousSession::RunFirst() {
   TD_RETURN_IF_ERROR(AgreeFirst());
   Mesh mesh;
   TD_RETURN_IF_ERROR(FillMesh(mesh));
+  LOG_EVERY_T(INFO, 1.0) << "all " << config_.size << " ranks of job \"" << config_.job
+                         << "\" have joined";
   return mesh;
 }
 
@@ -192,7 +197,7 @@ void RendezvousSession::WatchFirst() {
 StatusOr<Mesh> RendezvousSession::RunOther() {
   waiter_.WaitFor(Named(0), {0});
   TD_ASSIGN_OR_RETURN(lines_control_[0], Enter(0, Channel::kControl));
-  waiter_.WaitFor(Named(0) + " to say that all ranks are there");
+  waiter_.WaitFor(Named(0) + " to confirm that all ranks have joined");
   TD_RETURN_IF_ERROR(ReadMap(lines_control_[0]));
   waiter_.Within(config_.connect_timeout);
   reception().SetGeneration(generation_);
@@ -227,7 +232,9 @@ Status RendezvousSession::AgreeFirst() {
     Error error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
     if (!error) error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
     if (error) {
-      return Unavailable("rank %d left while the job started: %s [TD3005]", r, error.message());
+      return Unavailable(
+          "rank %d was lost while the job started: %s [TD3005]; hint: look at its log", r,
+          error.message());
     }
   }
   return OkStatus();
@@ -236,15 +243,17 @@ Status RendezvousSession::AgreeFirst() {
 Status RendezvousSession::AgreeOther(tcp::socket& line) {
   Error error;
   line.cancel(error);  // ends WatchFirst
-  waiter_.WaitFor(Named(0) + " to say that all are connected");
+  waiter_.WaitFor(Named(0) + " to confirm that all ranks are connected");
   char word = 1;
   error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
   if (!error) error = waiter_.Read(line, &word, sizeof(word), waiter_.deadline());
   TD_RETURN_IF_ERROR(waiter_.end());
   if (!error) return OkStatus();
   if (error != asio::error::timed_out) return GaveUp();
-  return DeadlineExceeded("rank %d of %d: %s did not say within %s that all are connected [TD3002]",
-                          config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
+  return DeadlineExceeded(
+      "rank %d of %d: %s did not confirm within %s that all ranks are connected [TD3002]; hint: "
+      "look at its log",
+      config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
 }
 
 Status RendezvousSession::SendMap() {
@@ -272,8 +281,9 @@ Status RendezvousSession::SendMap() {
     const Error error =
         waiter_.Write(*seat.socket, message.data(), message.size(), waiter_.deadline());
     if (error) {
-      const Status lost = Unavailable("rank %d at %s left while the job started: %s [TD3005]", r,
-                                      ToString(map_[static_cast<size_t>(r)]), error.message());
+      const Status lost = Unavailable(
+          "rank %d at %s was lost while the job started: %s [TD3005]; hint: look at its log", r,
+          ToString(map_[static_cast<size_t>(r)]), error.message());
       SendNoMap(lost);
       return lost;
     }
@@ -298,10 +308,10 @@ Status RendezvousSession::ReadMap(PeerConnection& line) {
   // A little longer than rank 0 waits, because rank 0's reply names the missing ranks.
   const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
   Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
-  if (!error && head.code != 0) return FromCode(head.code, "rank 0 says: " + GetText(head.text));
+  if (!error && head.code != 0) return FromCode(head.code, "rank 0 reports: " + GetText(head.text));
   std::vector<RankTableEntry> entries(static_cast<size_t>(config_.size));
   if (!error && head.count != entries.size()) {
-    return DataLoss("rank 0 at %s sent a list of %d ranks instead of %d", ToString(map_[0]),
+    return DataLoss("rank 0 at %s sent a list of %d ranks, expected %d", ToString(map_[0]),
                     head.count, config_.size);
   }
   if (!error)
@@ -310,17 +320,23 @@ Status RendezvousSession::ReadMap(PeerConnection& line) {
   TD_RETURN_IF_ERROR(waiter_.end());
   if (error == asio::error::timed_out) {
     return DeadlineExceeded(
-        "rank %d of %d: rank 0 at %s did not say within %s that all are there [TD3002]",
+        "rank %d of %d: rank 0 at %s did not confirm within %s that all ranks have joined "
+        "[TD3002]; hint: look at its log",
         config_.rank, config_.size, ToString(map_[0]), FormatDuration(config_.timeout));
   }
   if (error) {
-    return Unavailable("rank %d of %d: rank 0 at %s left while the job started: %s [TD3005]",
-                       config_.rank, config_.size, ToString(map_[0]), error.message());
+    return Unavailable(
+        "rank %d of %d: rank 0 at %s was lost while the job started: %s [TD3005]; hint: look at "
+        "its log",
+        config_.rank, config_.size, ToString(map_[0]), error.message());
   }
   const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
                          std::as_bytes(std::span(entries)));
   if (!SameMac(mac, head.mac) || head.generation == 0) {
-    return PermissionDenied("the list of ranks from %s is forged", ToString(map_[0]));
+    return PermissionDenied(
+        "the list of ranks from %s has a wrong signature [TD6025]; hint: look for a program that "
+        "relays connections between these hosts",
+        ToString(map_[0]));
   }
   generation_ = head.generation;
   for (int r = 1; r < config_.size; ++r) {
@@ -332,7 +348,7 @@ Status RendezvousSession::ReadMap(PeerConnection& line) {
 
 StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
   Duration backoff = kBackoffMin;
-  std::string reason = "no answer";
+  std::string reason = "no reply";
   while (true) {
     PeerConnection line;
     bool again = false;
@@ -349,8 +365,8 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
     if (!over) reason = std::string(status.message());
     if (over) {
       return DeadlineExceeded(
-          "rank %d of %d: no way to %s within %s (%s) [TD3001]; is it running, and is the address "
-          "right?",
+          "rank %d of %d cannot reach %s within %s (%s) [TD3001]; hint: check that it runs, and "
+          "that the address is right",
           config_.rank, config_.size, Named(peer), FormatDuration(config_.timeout), reason);
     }
     waiter_.Pause(backoff);
@@ -409,8 +425,10 @@ Status RendezvousSession::FillMesh(Mesh& mesh) {
     if (!error) socket->set_option(asio::socket_base::keep_alive(true), error);
     if (!error) socket->native_non_blocking(true, error);
     if (!error) to = SealedSocket(Fd(socket->release(error)), keys);
-    return error ? Unavailable("a connection broke while the job started: %s [TD3005]",
-                               error.message())
+    return error ? Unavailable(
+                       "a connection broke while the job started: %s [TD3005]; hint: look at the "
+                       "logs of the other ranks",
+                       error.message())
                  : OkStatus();
   };
   const auto keys = [this](const auto& line, bool dialled) {

@@ -14,10 +14,8 @@ constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
 Status CheckNetwork(const WorldConfig& config, const std::string& host) {
   if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
-      "ranks that meet at %s send gradients in the clear over the network: anybody on the way "
-      "reads them, and changes those that NCCL carries [TD6002]. In a network that you trust allow "
-      "it with "
-      "--insecure_allow_network",
+      "the ranks that meet at %s would send gradients over the network without encryption "
+      "[TD6002]; hint: allow it in a trusted network with --insecure_allow_network",
       host);
 }
 
@@ -31,13 +29,16 @@ Status RendezvousHandler::Prepare() {
 StatusOr<std::string> RendezvousHandler::Host() const {
   const std::string& host = config_.listen_host;
   if (host == "0.0.0.0" || host == "::") {
-    return InvalidArgument("rank 0 cannot tell the others to come to %s: name one address", host);
+    return InvalidArgument(
+        "rank 0 cannot announce %s, because it is not an address that other hosts can reach; hint: "
+        "name one address",
+        host);
   }
   if (!host.empty()) return host;
   if (!config_.network_allowed) return "127.0.0.1";
   const StatusOr<std::string> local = LocalAddressTowards(url_.address.host);
   if (local.ok()) return local;
-  return InvalidArgument("rank 0 does not know where to listen: %s; hint: --listen_host",
+  return InvalidArgument("rank 0 cannot determine its address: %s; hint: set --listen_host",
                          std::string(local.status().message()));
 }
 

@@ -27,7 +27,9 @@ StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
   if (TakeScheme("file://", &rest)) {
     if (!rest.starts_with('/')) {
       return InvalidArgument(
-          "\"%s\" names no absolute folder: expected file:///FOLDER, which all hosts share", text);
+          "rendezvous \"%s\" names no absolute directory, expected file:///DIR that all hosts "
+          "share [TD1009]",
+          text);
     }
     url.kind = RendezvousUrl::Kind::kFile;
     url.path = Trimmed(rest);
@@ -41,7 +43,7 @@ StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
     rest.resize(slash);
   } else if (!TakeScheme("tcp://", &rest) && rest.find("://") != std::string::npos) {
     return InvalidArgument(
-        "\"%s\" is no rendezvous: expected tcp://HOST:PORT, file:///FOLDER or "
+        "\"%s\" is not a rendezvous, expected tcp://HOST:PORT, file:///DIR or "
         "etcd://HOST:PORT/PREFIX [TD1009]",
         text);
   }

@@ -48,19 +48,22 @@ StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, cons
   gaicb* const call = &question->call;
   gaicb* calls[] = {call};
   int result = getaddrinfo_a(GAI_NOWAIT, calls, 1, nullptr);
-  if (result != 0) return Unavailable("cannot resolve host %s: %s", host, gai_strerror(result));
+  if (result != 0)
+    return Unavailable("cannot resolve host %s: %s [TD3001]", host, gai_strerror(result));
   while ((result = gai_error(call)) == EAI_INPROGRESS) {
     if (SteadyNow() >= deadline || !waiter.end().ok()) {
       // A running request cannot be cancelled and still writes its result there, so the memory is
       // leaked.
       if (gai_cancel(call) == EAI_NOTCANCELED) static_cast<void>(question.release());
-      return Unavailable("cannot resolve host %s: no answer in time", host);
+      return Unavailable("cannot resolve host %s: the name server did not reply in time [TD3001]",
+                         host);
     }
     const gaicb* waited[] = {call};
     gai_suspend(waited, 1, &kLookEvery);
     waiter.Look(SteadyNow());
   }
-  if (result != 0) return Unavailable("cannot resolve host %s: %s", host, gai_strerror(result));
+  if (result != 0)
+    return Unavailable("cannot resolve host %s: %s [TD3001]", host, gai_strerror(result));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(call->ar_result, &freeaddrinfo);
   return AddressesOf(found.get());
 }

@@ -25,8 +25,9 @@ class SealedSocket {
   };
 
   static constexpr char kForgedText[] =
-      "what came is not what it sent: it was altered, repeated or left out on the way [TD6025]; "
-      "hint: look for a program on the way between these hosts";
+      "the received data differ from the data that the peer sent: they were altered, repeated or "
+      "removed on the network [TD6025]; hint: look for a program that relays connections between "
+      "these hosts";
 
   SealedSocket() = default;  // no connection
   // REQUIRES that `fd` is non-blocking.

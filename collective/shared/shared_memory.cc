@@ -42,7 +42,7 @@ Status Failure(const SealedSocket::Moved& moved) {
     case SealedSocket::Moved::End::kOpen:
       return OkStatus();
     case SealedSocket::Moved::End::kClosed:
-      return Unavailable("it closed the connection");
+      return Unavailable("the peer closed the connection");
     case SealedSocket::Moved::End::kForged:
       return DataLoss("%s", SealedSocket::kForgedText);
     case SealedSocket::Moved::End::kBroken:
@@ -72,7 +72,7 @@ Status Get(SealedSocket& line, Message& message, Time deadline) {
     if (moved.bytes == 0) TD_RETURN_IF_ERROR(WaitReady(line.fd(), POLLIN, deadline));
   }
   if (message.magic == Offer::kMagic) return OkStatus();
-  return DataLoss("garbage instead of an agreement on shared memory");
+  return DataLoss("the peer sent an invalid shared-memory handshake");
 }
 
 Verdict VerdictOf(const Status& status) {
@@ -86,7 +86,7 @@ Verdict VerdictOf(const Status& status) {
 
 StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   TD_ASSIGN_OR_RETURN(const Fd host, ConnectAbstract(name));
-  if (!IsSameUser(host.get())) return PermissionDenied("the memory belongs to another user");
+  if (!IsSameUser(host.get())) return PermissionDenied("the shared memory belongs to another user");
   std::byte nothing;
   TD_ASSIGN_OR_RETURN(std::vector<Fd> fds, ReceiveFds(host.get(), {&nothing, 1}, 1, deadline));
   return std::move(fds[0]);
@@ -118,7 +118,7 @@ class Agreement {
     return absl::StrFormat("rank %d (%s)", rank, mesh_.hosts[static_cast<size_t>(rank)]);
   }
   Status Lost(int rank, const Status& status) const {
-    return Annotate(status, Name(rank) + ", agreeing on shared memory");
+    return Annotate(status, Name(rank) + ", setting up shared memory");
   }
   Status MakeOffer(Offer* offer);
   // Receives the verdicts of all other ranks. The first "no" makes `own` a "no" with its reason.
@@ -150,10 +150,11 @@ Status Agreement::Collect(Verdict* own) {
   waiting.push_back({listener_.get(), POLLIN, 0});  // -1 without an offer: poll ignores it
   for (int left = mesh_.size - 1; left > 0;) {
     const Duration time = deadline_ - SteadyNow();
-    if (time <= Duration::zero()) return DeadlineExceeded("no agreement on shared memory in time");
+    if (time <= Duration::zero())
+      return DeadlineExceeded("the shared-memory handshake did not finish in time");
     const int ms = static_cast<int>(std::min<int64_t>(Millis(time) + 1, 60'000));
     if (::poll(waiting.data(), waiting.size(), ms) < 0 && errno != EINTR) {
-      return Internal("poll: %s", ErrnoText(errno));
+      return Internal("cannot wait for a shared-memory connection: %s", ErrnoText(errno));
     }
     if (waiting.back().revents != 0) ServeOne(listener_.get(), memory_->fd());
     for (int r = 1; r < mesh_.size; ++r) {
@@ -186,14 +187,15 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::Lead() {
     if (!put.ok()) return Lost(r, put);
   }
   if (verdict.yes == 0) {
-    LOG(INFO) << "no shared memory: " << GetText(verdict.text) << "; collectives go over TCP";
+    LOG(INFO) << "collectives use TCP instead of shared memory: " << GetText(verdict.text);
   }
   return End(verdict);
 }
 
 StatusOr<std::shared_ptr<SharedMemory>> Agreement::Take(const Offer& offer) {
-  if (offer.part_bytes == 0) return Unavailable("nothing was offered");
-  if (offer.part_bytes != part_bytes_) return FailedPrecondition("it expects another size");
+  if (offer.part_bytes == 0) return Unavailable("the peer offered no shared memory");
+  if (offer.part_bytes != part_bytes_)
+    return FailedPrecondition("the peer expects shared memory of another size");
   TD_ASSIGN_OR_RETURN(Fd fd, ReceiveMemory(GetText(offer.socket), deadline_));
   return SharedMemory::Map(std::move(fd), mesh_.size, part_bytes_);
 }
@@ -214,7 +216,9 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::Follow() {
 StatusOr<std::shared_ptr<SharedMemory>> Agreement::End(const Verdict& verdict) {
   if (verdict.yes != 0) return memory_;
   if (!required_) return std::shared_ptr<SharedMemory>();
-  return FailedPrecondition("no shared memory, which was asked for: %s", GetText(verdict.text));
+  return FailedPrecondition(
+      "cannot use shared memory, which collective_transport: Shm requires: %s",
+      GetText(verdict.text));
 }
 
 }  // namespace

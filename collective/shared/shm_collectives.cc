@@ -124,8 +124,8 @@ Status ShmCollectives::Passed(int peer) const {
   MessageHeader runs;  // the operation after the last one of this rank
   std::memcpy(&runs, &Seat(peer).postings[(turn_ + 1) % 2].header, sizeof(runs));
   return FailedPrecondition(
-      "ranks do not run the same operation: %s runs %s meanwhile; all ranks must make the same "
-      "calls in the same order [TD3004]",
+      "ranks do not run the same operation: %s runs %s; all ranks must make the same calls in the "
+      "same order [TD3004]",
       transport_.PeerName(peer), ToString(runs));
 }
 
@@ -138,7 +138,7 @@ StatusOr<std::byte*> ShmCollectives::Locate(const Job& job, int rank, uint64_t p
   const std::span<std::byte> arena = arenas_[static_cast<size_t>(rank)];
   const uint64_t offset = posted - 1;
   if (offset > arena.size() || job.bytes > arena.size() - offset || offset % job.element != 0) {
-    return DataLoss("%s posted a buffer outside its memory", transport_.PeerName(rank));
+    return DataLoss("%s announced a buffer outside its shared memory", transport_.PeerName(rank));
   }
   return arena.data() + offset;
 }

@@ -41,7 +41,7 @@ StatusOr<size_t> ShmTransport::Used(const Pipe& pipe, int peer) const {
   const uint64_t used =
       pipe.written.load(std::memory_order_seq_cst) - pipe.read.load(std::memory_order_seq_cst);
   if (used <= PipeBytes(size()) - sizeof(Pipe)) return static_cast<size_t>(used);
-  return DataLoss("%s wrote garbage in the memory that it shares", PeerName(peer));
+  return DataLoss("%s wrote invalid data into its shared memory", PeerName(peer));
 }
 
 StatusOr<size_t> ShmTransport::TrySend(int peer, std::span<const std::byte> head,

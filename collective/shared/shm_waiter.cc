@@ -35,7 +35,7 @@ Status ShmWaiter::Sleep(std::span<const int> peers, Time deadline) {
     std::byte bells[64];
     TD_ASSIGN_OR_RETURN(const size_t got, transport_.TryRecv(peer, {}, bells));
     if (std::all_of(bells, bells + got, [](std::byte b) { return b == kBell; })) continue;
-    return DataLoss("%s sent garbage on its connection", transport_.PeerName(peer));
+    return DataLoss("%s sent invalid data on its connection", transport_.PeerName(peer));
   }
   return OkStatus();
 }

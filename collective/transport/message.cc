@@ -36,7 +36,8 @@ std::string ToString(const MessageHeader& header) {
   call.op = static_cast<CollectiveOp>(header.op);
   call.reduce = static_cast<ReduceOp>(header.reduce);
   const StatusOr<DType> dtype = DTypeFromNumber(header.dtype);
-  if (!dtype.ok()) return absl::StrFormat("an operation on data of unknown type %d", header.dtype);
+  if (!dtype.ok())
+    return absl::StrFormat("an operation on elements of unknown type %d", header.dtype);
   call.dtype = *dtype;
   call.root = header.root;
   call.group = static_cast<int>(header.group);
@@ -53,16 +54,18 @@ std::string ToString(const MessageHeader& header) {
 Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
                    const std::string& peer) {
   if (got.magic != MessageHeader::kMagic) {
-    return DataLoss("%s sent no message header: got 0x%08x, expected 0x%08x", peer, got.magic,
-                    MessageHeader::kMagic);
+    return DataLoss("%s sent an invalid message header: got 0x%08x, expected 0x%08x", peer,
+                    got.magic, MessageHeader::kMagic);
   }
   if (got.version != expected.version) {
-    return FailedPrecondition("%s speaks message version %d, this rank %d", peer, got.version,
-                              expected.version);
+    return FailedPrecondition(
+        "%s speaks message version %d, this rank speaks version %d [TD3013]; hint: install the "
+        "same version of Tandem on all hosts",
+        peer, got.version, expected.version);
   }
   if (got.communicator != expected.communicator) {
-    return FailedPrecondition("%s sent a message of communicator %d, expected %d", peer,
-                              got.communicator, expected.communicator);
+    return FailedPrecondition("%s sent a message of communicator %d, expected communicator %d",
+                              peer, got.communicator, expected.communicator);
   }
   const bool same = got.op == expected.op && got.reduce == expected.reduce &&
                     got.dtype == expected.dtype && got.root == expected.root &&

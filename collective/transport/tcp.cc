@@ -135,7 +135,7 @@ void TcpTransport::Tune(int fd) {
   if (fd < 0) return;
   const auto set = [fd](int option, int value) {
     if (::setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) != 0) {
-      LOG(WARNING) << "TCP option " << option << ": " << ErrnoText(errno);
+      LOG(WARNING) << "cannot set TCP option " << option << ": " << ErrnoText(errno);
     }
   };
   set(TCP_USER_TIMEOUT, kUserTimeoutMs);
@@ -179,10 +179,11 @@ Status TcpTransport::Gone(int peer, int error) {
   }
   if (!failure_.ok()) return OwnCopy(failure_);
   if (left_[static_cast<size_t>(peer)]) {
-    return Unavailable("%s has left: it closed its communicator [TD3005]", PeerName(peer));
+    return Unavailable("%s has closed its communicator [TD3005]; hint: look at its log",
+                       PeerName(peer));
   }
-  return Unavailable("%s is gone: %s [TD3005]", PeerName(peer),
-                     error == 0 ? "it closed the connection" : ErrnoText(error));
+  return Unavailable("%s is lost: %s [TD3005]; hint: look at its log", PeerName(peer),
+                     error == 0 ? "the peer closed the connection" : ErrnoText(error));
 }
 
 StatusOr<size_t> TcpTransport::Result(int peer, const SealedSocket::Moved& moved) {
@@ -194,7 +195,7 @@ StatusOr<size_t> TcpTransport::Result(int peer, const SealedSocket::Moved& moved
     case SealedSocket::Moved::End::kBroken:
       return Gone(peer, moved.error);
     case SealedSocket::Moved::End::kForged:
-      return DataLoss("%s: %s", PeerName(peer), SealedSocket::kForgedText);
+      return DataLoss("the connection to %s failed: %s", PeerName(peer), SealedSocket::kForgedText);
   }
   return moved.bytes;
 }
@@ -235,7 +236,8 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
       wait = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
     }
     const int ready = ::ppoll(fds.data(), n, &wait, nullptr);
-    if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
+    if (ready < 0 && errno != EINTR)
+      return Internal("cannot wait for the sockets of other ranks: %s", ErrnoText(errno));
     TD_RETURN_IF_ERROR(Health());
     if (ready > 0) return OkStatus();
     if (spinning) {
@@ -245,9 +247,15 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
     }
   }
   if (recv_from.empty()) {
-    return DeadlineExceeded("waiting for %s, which takes no more data [TD3006]", PeerName(send_to));
+    return DeadlineExceeded(
+        "a wait for %s timed out: it receives no data [TD3006]; hint: tandem status LOG_DIR names "
+        "the slowest rank",
+        PeerName(send_to));
   }
-  return DeadlineExceeded("waiting for %s, which sends nothing [TD3006]", PeerName(recv_from[0]));
+  return DeadlineExceeded(
+      "a wait for %s timed out: it sends no data [TD3006]; hint: tandem status LOG_DIR names the "
+      "slowest rank",
+      PeerName(recv_from[0]));
 }
 
 void TcpTransport::Listen() {
@@ -291,10 +299,11 @@ void TcpTransport::ReadControl(int peer) {
     MutexLock lock(mu_);
     if (left_[static_cast<size_t>(peer)]) return;
   }
+  LOG_EVERY_T(INFO, 1.0) << PeerName(peer) << " is lost: its connection ended";
   if (moved.end == SealedSocket::Moved::End::kForged) return Abort(Result(peer, moved).status());
-  Abort(
-      Unavailable("%s is gone: its connection closed without a goodbye (%s) [TD3005]; see its log",
-                  PeerName(peer), moved.error == 0 ? "did it die?" : ErrnoText(moved.error)));
+  Abort(Unavailable(
+      "%s is lost: its connection closed unexpectedly (%s) [TD3005]; hint: look at its log",
+      PeerName(peer), moved.error == 0 ? "no system error" : ErrnoText(moved.error)));
 }
 
 void TcpTransport::Obey(int peer, const ControlMessage& message) {
@@ -316,7 +325,7 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
     return;
   }
   inbox_[static_cast<size_t>(peer)].open = false;
-  Abort(DataLoss("%s sent garbage on its control connection", PeerName(peer)));
+  Abort(DataLoss("%s sent invalid data on its control connection", PeerName(peer)));
 }
 
 }  // namespace

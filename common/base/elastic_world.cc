@@ -40,7 +40,8 @@ StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
                     names[2] == "over" && names[3] == "members" && world.version > 0 &&
                     world.members.size() == count &&
                     std::is_sorted(world.members.begin(), world.members.end());
-  if (!good) return DataLoss("%s does not say who takes part in the job: \"%s\"", path, text);
+  if (!good)
+    return DataLoss("%s is not a world file with the ranks of the job: \"%s\"", path, text);
   return world;
 }
 

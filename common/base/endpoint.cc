@@ -21,8 +21,8 @@ StatusOr<Endpoint> ParsePath(std::string_view path) {
   }
   if (path.size() > kUnixPathMax) {
     return InvalidArgument(
-        "address \"unix:%s\": the path has %d bytes; a Unix-domain socket's has "
-        "at most %d [TD6024]; hint: choose a folder with a shorter name",
+        "address \"unix:%s\": the path has %d bytes, but a Unix-domain socket allows at most %d "
+        "bytes [TD6024]; hint: choose a directory with a shorter name",
         std::string(path), path.size(), kUnixPathMax);
   }
   return Endpoint{"", 0, std::string(path)};

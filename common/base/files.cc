@@ -17,29 +17,38 @@ namespace tandem {
 
 Status FileError(const std::string& path, const char* what, int error) {
   const std::string text = absl::StrFormat("%s: %s (%s)", path, what, ErrnoText(error));
+  StatusCode code = StatusCode::kDataLoss;
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return NotFound("%s [TD2106]", text);
+      code = StatusCode::kNotFound;
+      break;
     case EACCES:
     case EPERM:
     case EROFS:
-      return PermissionDenied("%s [TD2106]", text);
+      code = StatusCode::kPermissionDenied;
+      break;
     case ENOSPC:
     case EDQUOT:
-      return ResourceExhausted("%s [TD2107]; make room or choose another folder", text);
+      return ResourceExhausted(
+          "the disk is full: %s [TD2107]; hint: free space on the disk, or choose another "
+          "directory",
+          text);
     case EMFILE:
     case ENFILE:
       return TooManyFiles(text);
     case EFBIG:
       return FileTooLarge(text);
     case EEXIST:
-      return AlreadyExists("%s [TD2106]", text);
+      code = StatusCode::kAlreadyExists;
+      break;
     case EISDIR:
-      return InvalidArgument("%s [TD2106]", text);
+      code = StatusCode::kInvalidArgument;
+      break;
     default:
-      return DataLoss("%s [TD2106]", text);
+      break;
   }
+  return Status(code, text + " [TD2106]");
 }
 
 FileWriter::~FileWriter() {
@@ -74,7 +83,7 @@ Status FileReader::Open(const std::string& path) {
   if (file_ == nullptr) return FileError(path, "cannot be opened", errno);
   struct stat st;
   if (fstat(fileno(file_.get()), &st) != 0) return FileError(path, "cannot be examined", errno);
-  if (!S_ISREG(st.st_mode)) return DataLoss("%s: is not a regular file [TD2106]", path);
+  if (!S_ISREG(st.st_mode)) return DataLoss("%s is not a regular file [TD2106]", path);
   bytes_ = static_cast<uint64_t>(st.st_size);
   return OkStatus();
 }
@@ -84,15 +93,16 @@ Status FileReader::Read(void* data, size_t bytes) {
   offset_ += got;
   if (got == bytes) return OkStatus();
   if (std::ferror(file_.get()) != 0) return FileError(path_, "cannot be read", errno);
-  return DataLoss("%s: offset %d: the file ends here, %d more bytes were expected (truncated)",
-                  path_, offset_, bytes - got);
+  return DataLoss("%s: offset %d: the file is truncated, expected %d more bytes [TD2002]", path_,
+                  offset_, bytes - got);
 }
 
 StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max) {
   FileReader file;
   TD_RETURN_IF_ERROR(file.Open(path));
   if (file.bytes() > bytes_max) {
-    return DataLoss("%s: has %d bytes, at most %d are expected", path, file.bytes(), bytes_max);
+    return DataLoss("%s has %d bytes, expected at most %d bytes [TD2106]", path, file.bytes(),
+                    bytes_max);
   }
   std::string text(file.bytes(), '\0');
   TD_RETURN_IF_ERROR(file.Read(text.data(), text.size()));

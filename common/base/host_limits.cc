@@ -52,7 +52,7 @@ uint64_t AddressSpaceUsed() {
   const int size = std::snprintf(
       text.data(), text.size(),
       "%s: error: %s (RESOURCE_EXHAUSTED)\nhint: raise the limits of this process (ulimit -v, "
-      "ulimit -u, a container's memory), or give the job less: a smaller batch, fewer threads\n",
+      "ulimit -u, the container's memory), or use a smaller batch or fewer threads\n",
       program_name, said.data());
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, text.data(), static_cast<size_t>(size));
@@ -64,12 +64,12 @@ uint64_t AddressSpaceUsed() {
     try {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) {
-      EndFor("the memory ran out");
+      EndFor("the process is out of memory");
     } catch (const std::system_error& error) {
       if (error.code() == std::errc::resource_unavailable_try_again) {
-        EndFor("the system gave no thread");
+        EndFor("the system cannot create a thread");
       }
-      if (error.code() == std::errc::not_enough_memory) EndFor("the memory ran out");
+      if (error.code() == std::errc::not_enough_memory) EndFor("the process is out of memory");
     } catch (...) {
     }
   }
@@ -81,14 +81,15 @@ uint64_t AddressSpaceUsed() {
 
 Status TooManyFiles(const std::string& what) {
   return ResourceExhausted(
-      "%s [TD2114]: this process may have %d files open; hint: ulimit -n NUMBER, with a larger one",
+      "%s [TD2114]: this process may open only %d files; hint: raise the limit with ulimit -n "
+      "NUMBER",
       what, LimitOf(RLIMIT_NOFILE));
 }
 
 Status FileTooLarge(const std::string& what) {
   return ResourceExhausted(
-      "%s [TD2115]: a file of this process may have %d bytes; hint: ulimit -f unlimited", what,
-      LimitOf(RLIMIT_FSIZE));
+      "%s [TD2115]: a file of this process may have at most %d bytes; hint: ulimit -f unlimited",
+      what, LimitOf(RLIMIT_FSIZE));
 }
 
 std::string LowLimits() {

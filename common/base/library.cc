@@ -24,7 +24,7 @@ std::vector<std::string> LibraryPlaces(const std::string& name) {
 }
 
 StatusOr<void*> OpenLibrary(const std::vector<std::string>& places) {
-  std::string why = "it was looked for nowhere";
+  std::string why = "there is no path to search";
   bool found = false;  // true: a file exists but cannot be loaded
   for (const std::string& place : places) {
     if (void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -38,7 +38,7 @@ StatusOr<void*> OpenLibrary(const std::vector<std::string>& places) {
 
 StatusOr<void*> FindSymbol(void* library, const char* name) {
   if (void* symbol = dlsym(library, name)) return symbol;
-  return Unavailable("it has no %s", name);
+  return Unavailable("the library has no function %s", name);
 }
 
 }  // namespace tandem

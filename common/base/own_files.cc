@@ -42,7 +42,9 @@ int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
   if (error == ELOOP && rule == OwnRule::kUser) {
-    return PermissionDenied("%s is a link [TD2113]; hint: name what it points to", path);
+    return PermissionDenied(
+        "%s is a link, which is not allowed here [TD2113]; hint: name the target of the link",
+        path);
   }
   return FileError(path, "cannot be opened", error);
 }
@@ -57,22 +59,22 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
   if (info.st_uid != geteuid() && info.st_uid != 0) {
     const std::string expected = geteuid() == 0 ? "root" : UserText(geteuid()) + " or root";
     return PermissionDenied(
-        "%s %s belongs to %s, expected %s [TD2113]; hint: run this as that user, or name a %s of "
-        "your own",
+        "%s %s belongs to %s, expected %s [TD2113]; hint: run the command as the expected user, or "
+        "name another %s",
         kind, path, UserText(info.st_uid), expected, kind);
   }
   const unsigned mode = info.st_mode & 0777;
   if ((mode & RefusedBits(rule)) == 0) return OkStatus();
   if (rule == OwnRule::kSecret) {
     return PermissionDenied(
-        "%s may be read or changed by others (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
+        "other users may read or change %s (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
         path);
   }
   const bool common = dir && (info.st_mode & S_ISVTX) != 0;  // like /tmp, which is for all users
   const std::string hint =
-      common ? "name a folder inside it"
+      common ? "name a directory inside it"
              : absl::StrFormat("chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
-  return PermissionDenied("%s %s may be written by others (mode %o) [TD2113]; hint: %s", kind, path,
+  return PermissionDenied("other users may write to %s %s (mode %o) [TD2113]; hint: %s", kind, path,
                           mode, hint);
 }
 
@@ -114,8 +116,8 @@ Status CheckOwnSocket(const std::string& path) {
     return OkStatus();
   }
   return PermissionDenied(
-      "socket %s belongs to %s, expected %s or root [TD2113]; hint: run this as that user, or name "
-      "the socket of a server of your own",
+      "socket %s belongs to %s, expected %s or root [TD2113]; hint: run the command as the owner, "
+      "or name the socket of your own server",
       path, UserText(info.st_uid), UserText(geteuid()));
 }
 
@@ -126,7 +128,7 @@ StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule) {
   if (!file.valid()) return CannotOpen(path, rule, errno);
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return FileError(path, "cannot be examined", errno);
-  if (!S_ISREG(info.st_mode)) return DataLoss("%s: is not a regular file [TD2106]", path);
+  if (!S_ISREG(info.st_mode)) return DataLoss("%s is not a regular file [TD2106]", path);
   TD_RETURN_IF_ERROR(CheckOwn(file.get(), path, rule));
   if ((flags & O_TRUNC) != 0 && ftruncate(file.get(), 0) != 0) {
     return FileError(path, "cannot be emptied", errno);
@@ -145,7 +147,7 @@ StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, O
     if (n == 0) return text;
     text.append(piece.data(), static_cast<size_t>(n));
     if (text.size() > bytes_max) {
-      return DataLoss("%s: has more than the %d bytes that are expected", path, bytes_max);
+      return DataLoss("%s has more than %d bytes, which is the maximum [TD2106]", path, bytes_max);
     }
   }
 }

@@ -31,7 +31,8 @@ PortRange ServerPorts() {
 
 StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return ResourceExhausted("socket: %s", ErrnoText(errno));
+  if (!fd.valid())
+    return ResourceExhausted("cannot create a socket: %s [TD2114]", ErrnoText(errno));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
@@ -42,7 +43,7 @@ StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
   const int on = 1;
   if (reuse) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return Unavailable("port %d of %s: %s [TD4009]", port, host, ErrnoText(errno));
+    return Unavailable("cannot use port %d of %s: %s [TD4009]", port, host, ErrnoText(errno));
   }
   return fd;
 }
@@ -55,7 +56,9 @@ StatusOr<int> FreePorts(const std::string& host, int count) {
   PortRange range = ServerPorts();
   if (range.size() < 2 * count) range = {kFirstPort, kLastPort};
   std::random_device random;
-  Status why = Unavailable("%d ports in a row: only %d to %d", count, range.first, range.last);
+  Status why =
+      Unavailable("cannot find %d consecutive free ports: the usable range is %d to %d [TD4009]",
+                  count, range.first, range.last);
   for (int attempt = 0; attempt < kAttempts && range.size() >= count; ++attempt) {
     std::uniform_int_distribution<int> starts(range.first, range.last - count + 1);
     const int first = starts(random);

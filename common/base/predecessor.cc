@@ -16,7 +16,8 @@ bool WaitForPreviousInstance(const std::string& what, const std::function<bool()
   const Time end = SteadyNow() + patience;
   for (bool said = false; held(); said = true) {
     if (SteadyNow() >= end) return false;
-    LOG_IF(WARNING, !said) << what << "; waiting up to " << Seconds(patience) << " s for its end";
+    LOG_IF(WARNING, !said) << what << "; waiting at most " << Seconds(patience)
+                           << " s for the earlier process to end";
     poll(nullptr, 0, kPauseMs);  // the release sends no notification
   }
   return true;

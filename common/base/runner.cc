@@ -36,7 +36,7 @@ Status ThreadPool::Post(std::function<void()> work) {
     case PushResult::kClosed:
       break;
   }
-  return Cancelled("the thread pool is shut down");
+  return Cancelled("cannot run a task, because the thread pool is shut down");
 }
 
 void ThreadPool::SendAway(const LeaderCpuTracker& leader) {

@@ -285,8 +285,8 @@ Status ToSlice(const RawSlice& raw, CodedSlice& s) {
                       DTypeFromNumber(t.dtype > 1000 ? -1 : static_cast<int>(t.dtype)));
   TD_ASSIGN_OR_RETURN(s.desc.shape, ParseShape(t.dims));
   if (t.content.bytes != s.desc.bytes()) {
-    return InvalidArgument("content has %d bytes, %s needs %d", t.content.bytes, ToString(s.desc),
-                           s.desc.bytes());
+    return InvalidArgument("the content has %d bytes, but %s needs %d bytes", t.content.bytes,
+                           ToString(s.desc), s.desc.bytes());
   }
   s.offset = raw.offset;
   s.content = t.content;
@@ -295,10 +295,12 @@ Status ToSlice(const RawSlice& raw, CodedSlice& s) {
 }
 
 Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<CodedSlice>& slices) {
-  if (slices.size() >= kSlicesMax) return InvalidArgument("more than %d slices", kSlicesMax);
+  if (slices.size() >= kSlicesMax)
+    return InvalidArgument("the message has more than %d slices, which is the maximum", kSlicesMax);
   RawSlice raw;
   TD_RETURN_IF_ERROR(ReadValue(in, type, most, raw));
-  if (!in.ok()) return InvalidArgument("slice %d is cut off or malformed", slices.size());
+  if (!in.ok())
+    return InvalidArgument("slice %d of the message is truncated or malformed", slices.size());
   CodedSlice s;
   if (Status status = ToSlice(raw, s); !status.ok()) {
     return Annotate(status, absl::StrFormat("slice %d (%s)", slices.size(), raw.variable));
@@ -372,7 +374,7 @@ StatusOr<CodedPush> DecodePush(Fragments message) {
   CodedPush push;
   WireReader in(message);
   TD_RETURN_IF_ERROR(ReadMessage(in, push));
-  if (!in.ok()) return InvalidArgument("these bytes are not a PushRequest (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PushRequest (proto/pserver.proto)");
   return push;
 }
 
@@ -380,7 +382,7 @@ StatusOr<CodedPullReply> DecodePullReply(Fragments message) {
   CodedPullReply reply;
   WireReader in(message);
   const Status status = ReadMessage(in, reply);
-  if (!in.ok()) return InvalidArgument("these bytes are not a PullReply (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PullReply (proto/pserver.proto)");
   TD_RETURN_IF_ERROR(status);
   return reply;
 }
@@ -389,7 +391,7 @@ StatusOr<CodedPushReply> DecodePushReply(Fragments message) {
   CodedPushReply reply;
   WireReader in(message);
   TD_RETURN_IF_ERROR(ReadMessage(in, reply));
-  if (!in.ok()) return InvalidArgument("these bytes are not a PushReply (proto/pserver.proto)");
+  if (!in.ok()) return InvalidArgument("the bytes are not a PushReply (proto/pserver.proto)");
   return reply;
 }
 
@@ -414,8 +416,9 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
   if (!slice.crc32c) return OkStatus();
   const uint32_t sum = Crc32c(0, to, slice.content.bytes);
   if (sum == *slice.crc32c) return OkStatus();
-  return DataLoss("%s at element %d: CRC32C of the content is %08x, the message says %08x",
-                  slice.variable, slice.offset, sum, *slice.crc32c);
+  return DataLoss(
+      "%s at element %d is damaged: the CRC32C of the content is %08x, but the message says %08x",
+      slice.variable, slice.offset, sum, *slice.crc32c);
 }
 
 const void* ContentInPlace(Fragments message, const CodedSlice& slice) {

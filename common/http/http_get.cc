@@ -28,7 +28,8 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
   asio::ip::tcp::resolver resolver(context);
   const auto found =
       resolver.resolve(NumericLocalhost(server.host), std::to_string(server.port), error);
-  if (error) return Unavailable("%s: %s", at, error.message());
+  if (error)
+    return Unavailable("cannot reach the status page at %s: %s [TD7010]", at, error.message());
 
   http::request<http::empty_body> request(http::verb::get, path, kHttp11);
   request.set(http::field::host, at);
@@ -47,9 +48,11 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
     });
   });
   context.run();
-  if (error) return Unavailable("%s: %s", at, error.message());
+  if (error)
+    return Unavailable("cannot read the status page at %s: %s [TD7010]", at, error.message());
   if (parser.get().result() != http::status::ok) {
-    return FailedPrecondition("%s%s: HTTP status %d", at, path, parser.get().result_int());
+    return FailedPrecondition("the status page %s%s replied with HTTP status %d [TD7010]", at, path,
+                              parser.get().result_int());
   }
   return std::move(parser.get().body());
 }

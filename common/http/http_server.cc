@@ -50,19 +50,19 @@ HttpReply Refusal(int status, const std::string& why) { return {status, "text/pl
 
 HttpReply Answer(const Shared& shared, const http::request<http::string_body>& request) {
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    return Refusal(405, "only GET and HEAD are served here");
+    return Refusal(405, "only GET and HEAD are supported");
   }
   const std::string host(HostName({request[http::field::host].data(),  //
                                    request[http::field::host].size()}));
   if (shared.loopback && !IsLoopback({host, 0})) {
-    return Refusal(421, "ask for this server as localhost or 127.0.0.1");
+    return Refusal(421, "use localhost or 127.0.0.1 as the host name of this server");
   }
   const std::string target(request.target().data(), request.target().size());
   const std::string path = target.substr(0, target.find('?'));
   for (const HttpRoute& route : shared.routes) {
     if (route.path == path) return route.reply();
   }
-  std::string paths = "nothing at this path; there are:";
+  std::string paths = "there is no page at this path; the pages are:";
   for (const HttpRoute& route : shared.routes) paths += " " + route.path;
   return Refusal(404, paths);
 }
@@ -158,7 +158,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
                                                         std::vector<HttpRoute> routes) {
   if (!IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
-        "%s is a network address, and pages are served without TLS [TD6001]: listen on "
+        "%s is a network address, but status pages have no TLS [TD6001]; hint: listen on "
         "127.0.0.1, or allow it with --insecure_allow_network",
         ToString(options.listen));
   }
@@ -173,15 +173,19 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
   error_code error;
   const std::string host = options.listen.host == "localhost" ? "127.0.0.1" : options.listen.host;
   const auto address = asio::ip::make_address(host, error);
-  if (error) return InvalidArgument("\"%s\" is no address to listen on", options.listen.host);
+  if (error)
+    return InvalidArgument("cannot listen on \"%s\", because it is not an IP address [TD1009]",
+                           options.listen.host);
   const tcp::endpoint local(address, static_cast<uint16_t>(options.listen.port));
   impl.acceptor.open(local.protocol(), error);
   if (!error) impl.acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) impl.acceptor.bind(local, error);
   if (!error) impl.acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
-                       error.message());
+    return Unavailable(
+        "cannot listen on %s: %s [TD4009]; hint: choose another port, or end the program that uses "
+        "it",
+        ToString(options.listen), error.message());
   }
   impl.endpoint = {options.listen.host, impl.acceptor.local_endpoint().port()};
   impl.Accept();

@@ -56,7 +56,7 @@ StatusDocument LatestDocument::Get() {
 StatusDocument LatestDocument::Aged(Time now) const {
   StatusDocument document = latest_;
   if (made_ == 0) {
-    document.title = "no answer yet";
+    document.title = "no data yet";
     return document;
   }
   const Duration age = now - latest_begin_;

@@ -43,7 +43,8 @@ std::string SlowestText(const std::string& kind, const std::vector<std::pair<int
   constexpr double kSecondsMin = 0.1;
   const double more = least[1].second - least[0].second;
   if (more < kSecondsMin) return "none";
-  return absl::StrFormat("%s %d: others waited %.1f s more %s", kind, least[0].first, more, when);
+  return absl::StrFormat("%s %d: the others waited %.1f s longer for it %s", kind, least[0].first,
+                         more, when);
 }
 
 namespace {
@@ -96,7 +97,7 @@ StatusOr<std::unique_ptr<HttpServer>> Serve(const std::string& listen, bool inse
   HttpServerOptions options;
   TD_ASSIGN_OR_RETURN(options.listen, ParseEndpoint(listen));
   if (options.listen.is_unix()) {
-    return InvalidArgument("address \"%s\": a status page has a host and a port [TD1009]", listen);
+    return InvalidArgument("address \"%s\": expected HOST:PORT for a status page [TD1009]", listen);
   }
   options.insecure_allow_network = insecure_allow_network;
   return HttpServer::Start(options, std::move(routes));

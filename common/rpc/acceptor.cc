@@ -77,7 +77,8 @@ Status Acceptor::Watch() {
   };
   bool all = watch(stop_.get());
   for (const Fd& socket : sockets_) all = all && watch(socket.get());
-  return all ? OkStatus() : Unavailable("cannot watch a socket: %s", ErrnoText(errno));
+  return all ? OkStatus()
+             : Unavailable("cannot add a socket to the epoll set: %s", ErrnoText(errno));
 }
 
 Acceptor::~Acceptor() {
@@ -128,8 +129,9 @@ void Acceptor::AcceptSome(int listener, Time now) {
     if (!fd.valid()) {
       accepts_.GiveBack();
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-      LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << ErrnoText(errno)
-                                << "; the oldest of unknown callers is ended";
+      LOG_EVERY_T(WARNING, 1.0)
+          << "cannot accept a connection: " << ErrnoText(errno)
+          << "; the server closes the oldest connection without an authenticated caller";
       admissions_->EndOldestStranger();
       pause_until_ = now + kPause;
       return Listen(false);
@@ -145,7 +147,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
   if (getpeername(fd.get(), name, &length) != 0) return;
   const bool local = address.ss_family == AF_UNIX;
   if (local && !IsOurs(fd.get())) {
-    LOG_EVERY_T(WARNING, 1.0) << "refused a caller at the Unix-domain socket: another user's";
+    LOG_EVERY_T(WARNING, 1.0) << "rejected a connection of another user on the Unix-domain socket";
     return;
   }
   if (!local) {
@@ -157,7 +159,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
   const int key = fd.get();
   auto connection = admissions_->Admit(key, PeerName(name), SourceName(name), now);
   if (connection == nullptr) {
-    LOG_EVERY_T(WARNING, 1.0) << "refused a connection: " << admissions_->limits().connections_max
+    LOG_EVERY_T(WARNING, 1.0) << "rejected a connection: " << admissions_->limits().connections_max
                               << " are open";
     return;
   }

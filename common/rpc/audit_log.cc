@@ -95,14 +95,15 @@ void AuditLog::Tick() {
 Status AuditLog::OpenFile() {
   const int fd = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) {
-    return PermissionDenied("audit log %s cannot be written: %s [TD2106]", options_.path,
+    return PermissionDenied("cannot write audit log %s: %s [TD2106]", options_.path,
                             ErrnoText(errno));
   }
   file_ = Fd(fd);
   struct stat info {};
   if (fstat(fd, &info) != 0 || fchmod(fd, 0600) != 0) {
-    return PermissionDenied("audit log %s: %s; hint: it must be a file of this user", options_.path,
-                            ErrnoText(errno));
+    return PermissionDenied(
+        "cannot open audit log %s: %s [TD2113]; hint: name a file that this user owns",
+        options_.path, ErrnoText(errno));
   }
   bytes_ = info.st_size;
   refused_bytes_ = 0;
@@ -203,7 +204,7 @@ void AuditLog::WriteLine(const Entry& entry) {
   lost_.Add(1);
   LOG_EVERY_T(WARNING, 1.0) << "audit log " << options_.path << ": "
                             << (written < 0 ? ErrnoText(error) : "the disk is full")
-                            << (cut ? "" : "; half a line stays");
+                            << (cut ? "" : "; the last line is incomplete");
 }
 
 }  // namespace tandem::rpc

@@ -42,7 +42,7 @@ Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* messa
     whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }
   if (!message->ParseFromString(whole)) {
-    return InvalidArgument("these bytes are not a %s", message->GetTypeName());
+    return InvalidArgument("the bytes are not a %s (proto/pserver.proto)", message->GetTypeName());
   }
   return OkStatus();
 }

@@ -49,7 +49,9 @@ StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
     ERR_clear_error();
     return InvalidArgument(
-        "the certificate's %s is no date [TD6029]; hint: tandem certs issue makes a new one", name);
+        "field %s of the certificate is not a valid date [TD6029]; hint: issue a new one with "
+        "tandem certs issue",
+        name);
   }
   return timegm(&parts);
 }
@@ -67,7 +69,7 @@ Status CheckHost(const std::string& host) {
                        return isalnum(c) != 0 || c == '.' || c == '-' || c == '*';
                      }));
   if (good) return OkStatus();
-  return InvalidArgument("host \"%s\": expected a DNS name or an IP address", host);
+  return InvalidArgument("host \"%s\" is neither a DNS name nor an IP address [TD1011]", host);
 }
 
 // The parts common to all certificates. `signer` null: self-signed.
@@ -114,7 +116,8 @@ struct Draft {
 
 Status CheckDays(int days) {
   if (days >= 1 && days <= 36500) return OkStatus();
-  return InvalidArgument("%d days; expected 1 to 36500", days);
+  return InvalidArgument("the certificate would be valid for %d days, expected 1 to 36500 [TD1004]",
+                         days);
 }
 
 }  // namespace
@@ -128,7 +131,8 @@ int64_t WallSeconds() {
 StatusOr<CertifiedKey> MakeAuthority(const std::string& name, int days) {
   TD_RETURN_IF_ERROR(CheckDays(days));
   if (name.empty() || name.size() > 64) {
-    return InvalidArgument("authority \"%s\": expected a name of 1 to 64 characters", name);
+    return InvalidArgument(
+        "the name \"%s\" of the authority is invalid, expected 1 to 64 characters [TD1011]", name);
   }
   Draft draft;
   const int64_t now = WallSeconds();
@@ -148,7 +152,11 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
     names.push_back((IsAddress(host) ? "IP:" : "DNS:") + host);
   }
   TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
-  if (!facts.authority) return InvalidArgument("%s is no authority", facts.subject);
+  if (!facts.authority)
+    return InvalidArgument(
+        "certificate %s is not an authority [TD6015]; hint: tandem certs init DIR makes an "
+        "authority",
+        facts.subject);
   TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority's certificate"));
   TD_RETURN_IF_ERROR(Annotate(CheckKey(authority.cert, authority.key), "the authority"));
   const CertPtr signer = FirstCert(authority.cert);
@@ -200,7 +208,7 @@ void ReadNames(X509* cert, CertificateFacts& facts) {
 
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   const CertPtr cert = FirstCert(pem);
-  if (cert == nullptr) return InvalidArgument("holds no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
@@ -229,12 +237,14 @@ std::string DateText(int64_t seconds) {
 
 Status CheckValidity(const CertificateFacts& facts, int64_t now) {
   if (now > facts.not_after) {
-    return Unauthenticated("expired on %s [TD6008]; hint: tandem certs issue makes a new one",
-                           DateText(facts.not_after));
+    return Unauthenticated(
+        "the certificate expired on %s [TD6008]; hint: issue a new one with tandem certs issue",
+        DateText(facts.not_after));
   }
   if (now < facts.not_before) {
     return Unauthenticated(
-        "is valid from %s on, and it is %s here [TD6008]; hint: is the clock right?",
+        "the certificate is valid from %s on, but the clock of this machine says %s [TD6008]; "
+        "hint: check the clock",
         DateText(facts.not_before), DateText(now));
   }
   return OkStatus();
@@ -242,25 +252,28 @@ Status CheckValidity(const CertificateFacts& facts, int64_t now) {
 
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("there is no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   const KeyPtr key = ReadKey(key_pem);
-  if (key == nullptr) return InvalidArgument("there is no key that can be read without a password");
+  if (key == nullptr)
+    return InvalidArgument("the file contains no private key without a password [TD6015]");
   const bool fits = X509_check_private_key(cert.get(), key.get()) == 1;
   ERR_clear_error();
-  return fits ? OkStatus() : InvalidArgument("the key belongs to another certificate");
+  return fits ? OkStatus()
+              : InvalidArgument("the private key does not belong to the certificate [TD6015]");
 }
 
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("there is no certificate");
+  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   const BioPtr text = ReadOnlyBio(ca_pem);
   while (const CertPtr ca = NextCert(text.get())) {
     const bool signed_by = X509_verify(cert.get(), X509_get0_pubkey(ca.get())) == 1;
     ERR_clear_error();
     if (signed_by) return OkStatus();
   }
-  return Unauthenticated("signed by \"%s\", which is none of the authorities",
-                         NameText(X509_get_issuer_name(cert.get())));
+  return Unauthenticated(
+      "the certificate is signed by \"%s\", which is not one of the trusted authorities [TD6015]",
+      NameText(X509_get_issuer_name(cert.get())));
 }
 
 namespace {
@@ -298,7 +311,7 @@ Status MakeDir(const std::string& dir) {
   const std::filesystem::path parent = std::filesystem::path(dir).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST) return OkStatus();
-  return PermissionDenied("cannot make %s: %s [TD2106]", dir, ErrnoText(errno));
+  return PermissionDenied("cannot create %s: %s [TD2106]", dir, ErrnoText(errno));
 }
 
 }  // namespace
@@ -316,8 +329,8 @@ Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {
       return AlreadyExists(
-          "%s is there already [TD2109]; a new authority would make every certificate of "
-          "this one worthless; hint: another folder",
+          "%s already exists [TD2109], and a new authority would invalidate all its certificates; "
+          "hint: choose another directory",
           path);
     }
   }

@@ -49,7 +49,7 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   if (!tls.enabled()) return grpc::InsecureChannelCredentials();
   TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
   if (tls.ca.empty()) {
-    return InvalidArgument("TLS: without tls_ca no server could be trusted");
+    return InvalidArgument("TLS needs tls_ca to verify servers, but tls_ca is not set [TD6015]");
   }
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(

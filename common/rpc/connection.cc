@@ -84,7 +84,7 @@ void Connection::WatchFrames() { in_the_clear_ = true; }
 
 bool Connection::Passes(std::string_view bytes, Time now) {
   if (watch_.Feed(bytes, standing() == Standing::kTrusted ? nullptr : &share_, now)) return true;
-  LOG_EVERY_T(WARNING, 1.0) << "ended the connection of " << peer_ << ": " << watch_.why();
+  LOG_EVERY_T(WARNING, 1.0) << "closed the connection of " << peer_ << ": " << watch_.why();
   offended_ = true;
   End();
   return false;

@@ -9,9 +9,8 @@ Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
   if (server.is_unix()) return CheckOwnSocket(server.path);
   if (tls.enabled() || IsLoopback(server) || insecure_allow_network) return OkStatus();
   return PermissionDenied(
-      "what goes to %s would cross the network in the clear: anybody on the way reads and changes "
-      "it [TD6023]; hint: give tls_dir (tandem certs issue makes one), or in a network that you "
-      "trust insecure_allow_network",
+      "gradients and parameters would go to %s over the network without encryption [TD6023]; hint: "
+      "set tls_dir (tandem certs issue), or insecure_allow_network in a trusted network",
       ToString(server));
 }
 

@@ -28,7 +28,8 @@ void Write(gpr_log_func_args* line) {
       line->severity == GPR_LOG_SEVERITY_ERROR ? google::GLOG_ERROR : google::GLOG_INFO;
   google::LogMessage message(file, line->line, severity);
   message.stream() << "gRPC: " << OneLine(line->message);
-  if (*left_out > 0) message.stream() << " (" << *left_out << " more lines of this file before)";
+  if (*left_out > 0)
+    message.stream() << " (" << *left_out << " more lines of this file were suppressed)";
 }
 
 }  // namespace

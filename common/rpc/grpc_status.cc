@@ -19,9 +19,10 @@ Status FromGrpc(const grpc::Status& status) {
 }
 
 Status PrepareCall(Time deadline, grpc::ClientContext* context) {
-  if (deadline == Time::max()) return InvalidArgument("a call without a deadline");
+  if (deadline == Time::max()) return InvalidArgument("the call has no deadline");
   const Duration left = deadline - SteadyNow();
-  if (left <= Duration::zero()) return DeadlineExceeded("the deadline passed before the call");
+  if (left <= Duration::zero())
+    return DeadlineExceeded("the deadline passed before the call was sent");
   // gRPC requires wall-clock time and converts it back to steady time immediately.
   context->set_deadline(std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(left));

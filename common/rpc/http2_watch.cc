@@ -27,7 +27,7 @@ Http2Watch::Http2Watch(const Http2Limits& limits)
 bool Http2Watch::Feed(std::string_view bytes, StrangerShare* stranger, Time now) {
   while (!bytes.empty() && *why_ == '\0') {
     if (preface_ < kClientPreface.size()) {
-      if (bytes[0] != kClientPreface[preface_++]) why_ = "it does not speak HTTP/2";
+      if (bytes[0] != kClientPreface[preface_++]) why_ = "the client does not speak HTTP/2";
       bytes.remove_prefix(1);
     } else if (payload_left_ > 0) {
       const size_t skipped = std::min<size_t>(payload_left_, bytes.size());
@@ -51,19 +51,19 @@ bool Http2Watch::StartFrame(StrangerShare* stranger, Time now) {
   const uint8_t type = header_[3], flags = header_[4];
   payload_left_ = length;
   if (stranger != nullptr && !stranger->TakeBytes(header_.size() + length, now)) {
-    why_ = "it sends too many bytes, and no call was accepted";
+    why_ = "the client sent too many bytes before an accepted call";
   } else if (type == kContinuation || (type == kHeaders && (flags & kEndHeaders) == 0)) {
-    why_ = "its header block is spread over several frames";
+    why_ = "the client sent a header block in several frames";
   } else if (type != kData && length > limits_.frame_bytes_max) {
-    why_ = "a frame that is not DATA is too long";
+    why_ = "the client sent a control frame that is too long";
   } else if (type == kHeaders) {
     if (stranger != nullptr && !stranger->TakeCall(now)) {
-      why_ = "it begins too many calls, and none was accepted";
+      why_ = "the client started too many calls before an accepted call";
     }
   } else if (type == kReset) {
-    if (!resets_.Take(now)) why_ = "it resets too many streams";
+    if (!resets_.Take(now)) why_ = "the client reset too many streams";
   } else if (type != kWindowUpdate && (type != kData || (length == 0 && flags != kEndStream))) {
-    if (!controls_.Take(now)) why_ = "it sends too many frames that carry nothing";
+    if (!controls_.Take(now)) why_ = "the client sent too many empty frames";
   }
   return *why_ == '\0';
 }

@@ -55,7 +55,9 @@ StatusOr<PeerIdentity> ParseIdentity(std::string_view uri) {
     TD_ASSIGN_OR_RETURN(const PeerRole role, ParsePeerRole(parts[6]));
     return PeerIdentity{parts[4], role};
   }
-  return InvalidArgument("\"%s\": expected spiffe://tandem/job/NAME/role/ROLE", std::string(uri));
+  return InvalidArgument(
+      "\"%s\" is not an identity, expected spiffe://tandem/job/NAME/role/ROLE [TD6010]",
+      std::string(uri));
 }
 
 }  // namespace tandem::rpc

@@ -65,7 +65,7 @@ StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
 StatusOr<Fd> ListenOnOne(const std::string& address, int port) {
   TD_ASSIGN_OR_RETURN(const Addresses found, Resolve(address, port, AI_NUMERICHOST));
   Fd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return Unavailable("cannot open a socket: %s", ErrnoText(errno));
+  if (!fd.valid()) return Unavailable("cannot create a socket: %s", ErrnoText(errno));
   const int on = 1;
   (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (found->ai_family == AF_INET6) {
@@ -85,18 +85,18 @@ Status CheckDir(const std::string& path) {
   const std::string dir = path.substr(0, std::max<size_t>(1, path.rfind('/')));
   struct stat info {};
   if (stat(dir.c_str(), &info) != 0) {
-    return Unavailable("folder %s: %s", dir, ErrnoText(errno));
+    return Unavailable("cannot examine directory %s: %s [TD2106]", dir, ErrnoText(errno));
   }
   if (info.st_uid == geteuid() && (info.st_mode & 022) == 0) return OkStatus();
   return PermissionDenied(
-      "others may write to folder %s (mode %o, owner %d); hint: mkdir -m 700 a folder for the "
-      "socket",
+      "other users may write to directory %s (mode %o, owner %d) [TD2113]; hint: create a "
+      "directory for the socket with mkdir -m 700",
       dir, info.st_mode & 07777, info.st_uid);
 }
 
 StatusOr<Fd> BindPath(const sockaddr_un& address) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return Unavailable("cannot open a socket: %s", ErrnoText(errno));
+  if (!fd.valid()) return Unavailable("cannot create a socket: %s", ErrnoText(errno));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
       listen(fd.get(), kBacklog) == 0) {
     return fd;
@@ -156,8 +156,10 @@ StatusOr<Listening> ListenOnPath(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return InvalidArgument("the path has %d bytes; a Unix-domain socket's has at most %d [TD6024]",
-                           path.size(), kUnixPathMax);
+    return InvalidArgument(
+        "the socket path has %d bytes, but at most %d bytes are allowed [TD6024]; hint: choose a "
+        "directory with a shorter name",
+        path.size(), kUnixPathMax);
   }
   std::copy(path.begin(), path.end(), address.sun_path);
   TD_RETURN_IF_ERROR(CheckDir(path));

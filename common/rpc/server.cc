@@ -29,7 +29,8 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
   if (tls.cert.empty() || tls.key.empty()) {
-    return InvalidArgument("TLS: a server needs certificate and key (tls_cert, tls_key)");
+    return InvalidArgument(
+        "TLS: a server needs a certificate and a key (tls_cert, tls_key) [TD6015]");
   }
   TD_RETURN_IF_ERROR(CheckTlsFiles(tls).status());
   grpc::experimental::TlsServerCredentialsOptions options(
@@ -47,9 +48,8 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
 Status CheckReach(const Endpoint& at, const ServerOptions& options) {
   if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
   return PermissionDenied(
-      "listening on %s without TLS: anybody in the network could read and change parameters "
-      "[TD6001]; "
-      "give tls_dir (tandem certs issue makes one), or allow it with insecure_allow_network",
+      "cannot listen on %s without TLS, because it is a network address [TD6001]; hint: set "
+      "tls_dir (tandem certs issue), or insecure_allow_network in a trusted network",
       ToString(at));
 }
 
@@ -77,20 +77,22 @@ StatusOr<Listening> Listen(const ServerOptions& options) {
   TD_RETURN_IF_ERROR(CheckReach(options.listen, options));
   if (options.listen.is_unix() && options.tls.enabled()) {
     return InvalidArgument(
-        "listening on %s with TLS: a certificate is for a host, and a Unix-domain socket has none "
-        "[TD1005]; hint: --listen=127.0.0.1:PORT, or no TLS",
+        "%s is a Unix-domain socket, which does not support TLS [TD1005]; hint: use "
+        "--listen=127.0.0.1:PORT, or no TLS",
         ToString(options.listen));
   }
-  StatusOr<Listening> listening = Unavailable("not tried");
+  StatusOr<Listening> listening = Unavailable("the server has not tried to listen yet");
   const auto taken = [&] {
     listening = ListenOn(options.listen);
     return absl::IsAlreadyExists(listening.status());
   };
-  WaitForPreviousInstance("port " + ToString(options.listen) + " is taken", taken,
+  WaitForPreviousInstance("port " + ToString(options.listen) + " is in use", taken,
                           options.patience);
   if (listening.ok()) return listening;
-  return Unavailable("cannot listen on %s: %s [TD4009]", ToString(options.listen),
-                     std::string(listening.status().message()));
+  return Unavailable(
+      "cannot listen on %s: %s [TD4009]; hint: choose another port, or end the program that uses "
+      "it",
+      ToString(options.listen), std::string(listening.status().message()));
 }
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
@@ -131,7 +133,7 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
       ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   for (grpc::Service* service : services) builder.RegisterService(service);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr) return Internal("gRPC cannot start a server");
+  if (server->server_ == nullptr) return Internal("cannot start the gRPC server");
   server->SetServing(false);
   auto admissions = options.admissions;
   if (admissions == nullptr) admissions = std::make_shared<Admissions>(LimitsForThisProcess());

@@ -15,11 +15,12 @@ constexpr uint64_t kPemBytesMax = 16 << 20;
 // `read`: the result of reading the file `path`.
 StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read) {
   if (read.status().code() == StatusCode::kNotFound) {
-    return NotFound("TLS file %s cannot be opened [TD6015]", path);
+    return NotFound("cannot open TLS file %s [TD6015]", path);
   }
   if (!read.ok()) return Annotate(read.status(), "TLS file");
   if (!absl::StrContains(*read, "-----BEGIN ")) {
-    return InvalidArgument("TLS file %s is not PEM (no \"-----BEGIN\" in it) [TD6015]", path);
+    return InvalidArgument("TLS file %s is not in PEM format (it has no \"-----BEGIN\") [TD6015]",
+                           path);
   }
   return read;
 }
@@ -39,16 +40,15 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
   if (dir.empty()) return files;
   if (files.enabled()) {
     return InvalidArgument(
-        "tls_dir names tls.crt, tls.key and ca.crt of a folder: give it, or "
-        "tls_cert, tls_key and tls_ca, but not both");
+        "tls_dir and tls_cert, tls_key or tls_ca are both set [TD1005]; hint: keep tls_dir");
   }
   const TlsFiles chosen = TlsFilesIn(dir);
   std::error_code error;
   if (std::filesystem::is_directory(dir, error) && !std::filesystem::exists(chosen.ca, error)) {
     // The path is often a job's directory, as tandemrun expects it, with one directory per role.
     return NotFound(
-        "tls_dir %s has no ca.crt [TD6015]; hint: the folder of one role, which tandem certs issue "
-        "writes: DIR/JOB/ROLE",
+        "directory %s (tls_dir) has no ca.crt [TD6015]; hint: name a directory DIR/JOB/ROLE that "
+        "tandem certs issue wrote",
         dir);
   }
   return chosen;
@@ -60,7 +60,7 @@ StatusOr<std::string> ReadPem(const std::string& path) {
 
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files) {
   if (files.cert.empty() != files.key.empty()) {
-    return InvalidArgument("TLS: certificate and key come together (tls_cert, tls_key)");
+    return InvalidArgument("TLS: only one of tls_cert and tls_key is set [TD1005]; hint: set both");
   }
   if (!files.ca.empty()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, ReadOwnPem(files.ca, OwnRule::kGroup));
@@ -83,13 +83,13 @@ StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
   const std::string hint =
       absl::StrFormat("; hint: tandem certs issue DIR --job=%s --role=%s", name, RoleName(role));
   if (!identity) {
-    return PermissionDenied("certificate %s names no role in a job (%s) [TD6010]%s", files.cert,
+    return PermissionDenied("certificate %s names no role, expected %s [TD6010]%s", files.cert,
                             ToUri({name, role}), hint);
   }
   if (identity->role != role || (!job.empty() && identity->job != job)) {
     return PermissionDenied(
-        "certificate %s is for role %s of job \"%s\", but this is a %s%s [TD6010]%s", files.cert,
-        RoleName(identity->role), identity->job, RoleName(role),
+        "certificate %s is for role %s of job \"%s\", but this process is a %s%s [TD6010]%s",
+        files.cert, RoleName(identity->role), identity->job, RoleName(role),
         job.empty() ? "" : " of job \"" + job + "\"", hint);
   }
   return *identity;

@@ -66,7 +66,7 @@ StatusOr<Fd> DialPath(const Endpoint& server) {
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return fd;
   }
-  return Unavailable("%s: %s", ToString(server), ErrnoText(errno));
+  return Unavailable("cannot connect to %s: %s [TD4001]", ToString(server), ErrnoText(errno));
 }
 
 StatusOr<Fd> Dial(const Endpoint& server) {
@@ -78,14 +78,15 @@ StatusOr<Fd> Dial(const Endpoint& server) {
   if (const int error =
           getaddrinfo(NumericLocalhost(server.host).c_str(), port.c_str(), &hints, &found);
       error != 0) {
-    return Unavailable("%s: %s", server.host, gai_strerror(error));
+    return Unavailable("cannot resolve host %s: %s [TD4001]", server.host, gai_strerror(error));
   }
   Fd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   LimitWaits(fd.get());
   const bool connected = connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
   const int error = errno;
   freeaddrinfo(found);
-  if (!connected) return Unavailable("%s: %s", ToString(server), ErrnoText(error));
+  if (!connected)
+    return Unavailable("cannot connect to %s: %s [TD4001]", ToString(server), ErrnoText(error));
   return fd;
 }
 
@@ -106,7 +107,8 @@ Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
       (tls.cert.empty() ||
        (SSL_CTX_use_certificate_chain_file(context, tls.cert.c_str()) == 1 &&
         SSL_CTX_use_PrivateKey_file(context, tls.key.c_str(), SSL_FILETYPE_PEM) == 1));
-  return used ? OkStatus() : InvalidArgument("TLS files: %s", OpensslError());
+  return used ? OkStatus()
+              : InvalidArgument("cannot use the TLS files: %s [TD6015]", OpensslError());
 }
 
 // `tls` null: only checks whether a server accepts the connection.
@@ -149,21 +151,21 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
     const bool dates =
         verdict == X509_V_ERR_CERT_HAS_EXPIRED || verdict == X509_V_ERR_CERT_NOT_YET_VALID;
     return Unauthenticated(
-        "the certificate of the server at %s is not accepted: %s [TD6005]; hint: %s", at,
+        "this client rejects the certificate of the server at %s: %s [TD6005]; hint: %s", at,
         X509_verify_cert_error_string(verdict),
-        dates ? "renew it there with tandem certs issue, if this machine's clock is right"
-              : "is " + tls.ca + " the authority that issued it, and is it one for a pserver?");
+        dates ? "check the clock of this machine, and renew the certificate with tandem certs issue"
+              : "check that " + tls.ca + " is the authority of this pserver certificate");
   }
   if (shake.server_spoke()) {
-    return Unavailable("%s broke off the TLS handshake: %s", at, shake.reason);
+    return Unavailable("the server at %s aborted the TLS handshake: %s", at, shake.reason);
   }
   if (shake.error == SSL_ERROR_SSL) {
     return FailedPrecondition(
-        "the server at %s does not speak TLS, and this client does [TD6004]; hint: give tls_dir to "
-        "both or to neither",
+        "the server at %s does not use TLS, but this client does [TD6004]; hint: set tls_dir for "
+        "both or for neither",
         at);
   }
-  return Unavailable("%s does not answer a TLS handshake", at);
+  return Unavailable("the server at %s did not reply to the TLS handshake in time [TD4001]", at);
 }
 
 // Checks the identity of the server after the handshake, in which its signature was verified.
@@ -183,8 +185,8 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
   if (server_uri.empty() || (facts.uris.size() == 1 && facts.uris[0] == server_uri)) {
     return OkStatus();
   }
-  return PermissionDenied("the server at %s is %s, expected was %s [TD6006]", ToString(server),
-                          Named(cert.get()), server_uri);
+  return PermissionDenied("the server at %s identifies itself as %s, expected %s [TD6006]",
+                          ToString(server), Named(cert.get()), server_uri);
 }
 
 // In TLS 1.3 the client finishes before the server has verified its certificate. So only a reply
@@ -196,16 +198,17 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   if (got > 0) return OkStatus();
   const bool timeout = SSL_get_error(ssl, got) == SSL_ERROR_WANT_READ;
   ERR_clear_error();
-  if (timeout) return Unavailable("%s does not answer", ToString(server));
+  if (timeout)
+    return Unavailable("the server at %s did not reply in time [TD4001]", ToString(server));
   if (tls.cert.empty()) {
     return Unauthenticated(
-        "the server at %s wants a certificate, and this client has none [TD6007]; hint: give "
+        "the server at %s requires a certificate, but this client has none [TD6007]; hint: set "
         "tls_dir, or tls_cert and tls_key",
         ToString(server));
   }
   return Unauthenticated(
-      "the server at %s does not accept certificate %s (%s) [TD6007]; hint: was it issued by the "
-      "authority in the server's ca.crt? tandem certs show tells",
+      "the server at %s rejects certificate %s (%s) [TD6007]; hint: compare its authority with the "
+      "server's ca.crt (tandem certs show)",
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 
@@ -214,7 +217,7 @@ Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();
   return FailedPrecondition(
-      "the server at %s speaks TLS, and this client does not [TD6003]; hint: give tls_dir",
+      "the server at %s uses TLS, but this client does not [TD6003]; hint: set tls_dir",
       ToString(server));
 }
 

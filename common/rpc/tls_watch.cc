@@ -44,7 +44,8 @@ int WatchedRead(SSL* ssl, void* buffer, int size) {
   if (got <= 0 || SSL_is_server(ssl) == 0) return got;
   Connection* connection = ConnectionOf(ssl);
   if (connection == nullptr) {
-    LOG_EVERY_T(WARNING, 1.0) << "ended a TLS connection: its second ClientHello was another one";
+    LOG_EVERY_T(WARNING, 1.0)
+        << "closed a TLS connection, because its second ClientHello differs from the first";
   } else if (connection->Decrypted({static_cast<const char*>(buffer), static_cast<size_t>(got)})) {
     return got;
   }

@@ -12,14 +12,17 @@ constexpr uint64_t kSecretBytesMax = 4096;
 StatusOr<std::string> ReadSecretFile(const std::string& path) {
   StatusOr<std::string> read = ReadOwnFile(path, kSecretBytesMax, OwnRule::kSecret);
   if (read.status().code() == StatusCode::kNotFound) {
-    return NotFound("secret file %s: No such file or directory [TD6013]", path);
+    return NotFound(
+        "secret file %s does not exist [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod "
+        "600 job.secret",
+        path);
   }
   if (!read.ok()) return Annotate(read.status(), "secret file");
   std::string secret = *std::move(read);
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < 16) {
-    return InvalidArgument("secret file %s holds %d characters; expected at least 16 [TD6013]",
-                           path, secret.size());
+    return InvalidArgument("secret file %s has %d characters, expected at least 16 [TD6013]", path,
+                           secret.size());
   }
   return secret;
 }

@@ -34,12 +34,12 @@ StatusOr<std::shared_ptr<SealedMemory>> SealedMemory::Create(const char* name, s
   TD_REQUIRE(bytes > 0 && bytes % static_cast<size_t>(::sysconf(_SC_PAGESIZE)) == 0);
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return Unavailable("no shared memory from this kernel: %s", ErrnoText(errno));
+    return Unavailable("cannot create shared memory: %s", ErrnoText(errno));
   }
   TD_ASSIGN_OR_RETURN(const auto mapped, MapAll(fd.get(), bytes, PROT_READ | PROT_WRITE));
   const std::shared_ptr<SealedMemory> memory(new SealedMemory(std::move(fd), mapped));
   if (::fcntl(memory->fd(), F_ADD_SEALS, SealsOf(others)) != 0) {
-    return Unavailable("this kernel does not seal shared memory: %s", ErrnoText(errno));
+    return Unavailable("cannot seal shared memory: %s", ErrnoText(errno));
   }
   return memory;
 }
@@ -48,7 +48,7 @@ StatusOr<std::shared_ptr<SealedMemory>> SealedMemory::Map(Fd fd, size_t bytes, O
   struct stat about = {};
   if (::fstat(fd.get(), &about) != 0 || static_cast<size_t>(about.st_size) != bytes ||
       ::fcntl(fd.get(), F_GET_SEALS) != SealsOf(others)) {
-    return PermissionDenied("the memory that was handed over has another size, or could shrink");
+    return PermissionDenied("the received shared memory has the wrong size or is not sealed");
   }
   const int protection = others == Others::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   TD_ASSIGN_OR_RETURN(const auto mapped, MapAll(fd.get(), bytes, protection));

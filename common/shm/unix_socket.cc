@@ -53,7 +53,7 @@ StatusOr<Fd> ListenAbstract(const std::string& name, int backlog) {
   const Address address(name);
   if (!fd.valid() || ::bind(fd.get(), address.get(), address.length) != 0 ||
       ::listen(fd.get(), backlog) != 0) {
-    return Unavailable("no Unix socket: %s", ErrnoText(errno));
+    return Unavailable("cannot create a Unix-domain socket: %s", ErrnoText(errno));
   }
   return fd;
 }
@@ -63,8 +63,8 @@ StatusOr<Fd> ConnectAbstract(const std::string& name) {
   const Address address(name);
   if (!fd.valid() || ::connect(fd.get(), address.get(), address.length) != 0) {
     return Unavailable(
-        "its Unix socket is not to be seen (%s): it is on another host, or in another network"
-        " namespace",
+        "the peer's Unix-domain socket is not reachable (%s): the peer is on another host or in "
+        "another network namespace",
         ErrnoText(errno));
   }
   return fd;
@@ -84,8 +84,9 @@ Status WaitReady(int fd, short events, Time deadline) {
     const timespec wait = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
     const int ready = ::ppoll(&one, 1, &wait, nullptr);
     if (ready > 0) return OkStatus();
-    if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
-    if (ready == 0) return DeadlineExceeded("no answer in time");
+    if (ready < 0 && errno != EINTR)
+      return Internal("cannot wait for the peer's shared memory: %s", ErrnoText(errno));
+    if (ready == 0) return DeadlineExceeded("the peer did not send its shared memory in time");
   }
 }
 
@@ -98,7 +99,7 @@ Status SendFds(int socket, std::span<const std::byte> bytes, std::span<const int
   std::memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
   const ssize_t sent = ::sendmsg(socket, &out.message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent == static_cast<ssize_t>(bytes.size())) return OkStatus();
-  return Unavailable("memory was not handed over: %s", ErrnoText(errno));
+  return Unavailable("cannot send shared memory to the peer: %s", ErrnoText(errno));
 }
 
 StatusOr<std::vector<Fd>> ReceiveFds(int socket, std::span<std::byte> bytes, size_t count,
@@ -116,7 +117,7 @@ StatusOr<std::vector<Fd>> ReceiveFds(int socket, std::span<std::byte> bytes, siz
     }
   }
   if (got == static_cast<ssize_t>(bytes.size()) && fds.size() == count) return fds;
-  return Unavailable("the memory was not handed over");
+  return Unavailable("the peer sent no shared memory");
 }
 
 }  // namespace tandem

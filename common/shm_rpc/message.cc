@@ -25,7 +25,8 @@ StatusOr<PlacedMessage> PutMessage(const codec::EncodedMessage& message, Arena& 
   }
   PlacedMessage placed;
   placed.head = arena.Allocate(bytes);
-  if (placed.head == nullptr) return ResourceExhausted("shared memory is full");
+  if (placed.head == nullptr)
+    return ResourceExhausted("the shared memory of the connection is full");
   const auto begin = static_cast<uint64_t>(arena.OffsetOf(placed.head.get(), bytes));
   for (size_t i = 0; i < table.size(); ++i) {
     const codec::EncodedMessage::Piece& piece = message.pieces[i];
@@ -51,7 +52,8 @@ StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& en
   };
   if (entry.pieces > kPiecesMax || entry.table % alignof(RingFragment) != 0 ||
       !inside(entry.table, entry.pieces * sizeof(RingFragment))) {
-    return DataLoss("a message of %d pieces outside the shared memory", entry.pieces);
+    return DataLoss("the peer sent a message whose %d fragments lie outside the shared memory",
+                    entry.pieces);
   }
   std::vector<RingFragment> table(entry.pieces);
   const auto bytes = std::as_writable_bytes(std::span(table));
@@ -60,8 +62,10 @@ StatusOr<std::vector<std::span<const std::byte>>> GetMessage(const RingEntry& en
   size_t left = arena.size();
   for (const RingFragment& piece : table) {
     if (!inside(piece.offset, piece.bytes) || piece.bytes > left) {
-      return DataLoss("a piece of %d bytes at %d of %d bytes of shared memory", piece.bytes,
-                      piece.offset, arena.size());
+      return DataLoss(
+          "the peer sent a fragment of %d bytes at offset %d, but the shared memory has only %d "
+          "bytes",
+          piece.bytes, piece.offset, arena.size());
     }
     left -= piece.bytes;
     if (piece.bytes != 0) pieces.push_back(arena.subspan(piece.offset, piece.bytes));

@@ -33,7 +33,8 @@ bool RingSender::Write(const RingEntry& entry) {
 StatusOr<uint64_t> RingSender::Taken() {
   const uint64_t taken = ring_.taken.load(std::memory_order_acquire);
   if (taken < taken_ || taken > written_) {
-    return DataLoss("%d of %d entries are said to be taken, %d were", taken, written_, taken_);
+    return DataLoss("the peer claims to have read %d of %d ring entries, but %d were read before",
+                    taken, written_, taken_);
   }
   return taken_ = taken;
 }
@@ -41,7 +42,8 @@ StatusOr<uint64_t> RingSender::Taken() {
 StatusOr<std::optional<RingEntry>> RingReceiver::Read() {
   const uint64_t waiting = ring_.written.load(std::memory_order_acquire) - read_;
   if (waiting == 0) return std::optional<RingEntry>();
-  if (waiting > ShmRpcRing::kEntries) return DataLoss("%d entries in a ring", waiting);
+  if (waiting > ShmRpcRing::kEntries)
+    return DataLoss("the ring contains %d entries, which is more than its capacity", waiting);
   return std::optional<RingEntry>(ring_.entries[read_++ % ShmRpcRing::kEntries]);
 }
 
@@ -84,7 +86,7 @@ bool DrainBells(int socket) {
 
 StatusOr<Fd> MakeEvent() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event.valid()) return Unavailable("no event: %s", ErrnoText(errno));
+  if (!event.valid()) return Unavailable("cannot create an event descriptor: %s", ErrnoText(errno));
   return event;
 }
 

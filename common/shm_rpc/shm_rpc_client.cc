@@ -31,13 +31,13 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
   Hello hello;
   if (invitation.socket.empty() || invitation.socket.size() > kSocketBytesMax ||
       invitation.ticket.size() != sizeof(hello.ticket)) {
-    return DataLoss("this is no invitation to a lane");
+    return DataLoss("the server's reply is not a shared-memory RPC ticket");
   }
   TD_ASSIGN_OR_RETURN(Fd socket, ConnectAbstract(invitation.socket));
-  if (!IsSameUser(socket.get())) return PermissionDenied("the server is another user's");
+  if (!IsSameUser(socket.get())) return PermissionDenied("the server belongs to another user");
   std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
   if (::send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-    return Unavailable("no lane: %s", ErrnoText(errno));
+    return Unavailable("cannot connect to the server's shared-memory socket: %s", ErrnoText(errno));
   }
   Welcome welcome;
   TD_ASSIGN_OR_RETURN(
@@ -45,7 +45,8 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
       ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, deadline));
   if (welcome.magic != Hello::kMagic || welcome.version != Hello::kVersion ||
       welcome.connection_bytes <= kControlBytes) {
-    return DataLoss("this is no welcome to a lane of version %d", Hello::kVersion);
+    return DataLoss("the server's welcome is not of version %d of the shared-memory RPC",
+                    Hello::kVersion);
   }
   using Others = SealedMemory::Others;
   TD_ASSIGN_OR_RETURN(
@@ -68,7 +69,7 @@ ShmRpcClient::ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> mem
       calls_(control().calls) {}
 
 ShmRpcClient::~ShmRpcClient() {
-  FailAll(Unavailable("the lane is closed"));
+  FailAll(Unavailable("the shared-memory connection is closed"));
   TD_REQUIRE(pending_.empty());
 }
 
@@ -102,7 +103,7 @@ Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
     MutexLock lock(mu_);
     const auto it = pending_.find(entry.id);
     if (it == pending_.end() || it->second.memory == nullptr) {
-      return DataLoss("an answer to call %d, which is not under way", entry.id);
+      return DataLoss("the server replied to call %d, which is not pending", entry.id);
     }
     reply = std::exchange(it->second.reply, nullptr);
   }
@@ -139,7 +140,7 @@ void ShmRpcClient::ExpireCalls() {
       late.push_back(std::exchange(call.reply, nullptr));
     }
   }
-  for (const Reply& reply : late) reply(DeadlineExceeded("no answer in time"), {});
+  for (const Reply& reply : late) reply(DeadlineExceeded("the server did not reply in time"), {});
 }
 
 Status ShmRpcClient::Sleep() {
@@ -147,9 +148,10 @@ Status ShmRpcClient::Sleep() {
   const bool asleep = answers_.FallAsleep();
   const int ready = ::poll(fds, 2, asleep ? static_cast<int>(Millis(kTick)) : 0);
   answers_.WakeUp();
-  if (ready < 0 && errno != EINTR) return Internal("poll: %s", ErrnoText(errno));
+  if (ready < 0 && errno != EINTR)
+    return Internal("cannot wait for a reply of the server: %s", ErrnoText(errno));
   if (ready > 0 && fds[0].revents != 0 && !DrainBells(socket_.get())) {
-    return Unavailable("the server is gone");
+    return Unavailable("the server closed the shared-memory connection");
   }
   return OkStatus();
 }
@@ -185,7 +187,8 @@ void ShmRpcClient::FailAll(const Status& status) {
 
 Status ShmRpcClient::Run() {
   Status status = Serve();
-  FailAll(Unavailable("%s", status.ok() ? "the lane is closed" : std::string(status.message())));
+  FailAll(Unavailable("%s", status.ok() ? "the shared-memory connection is closed"
+                                        : std::string(status.message())));
   ::shutdown(socket_.get(), SHUT_RDWR);
   return status;
 }

@@ -72,7 +72,7 @@ class ShmRpcServer::Connection {
     MutexLock lock(mu_);
     TD_RETURN_IF_ERROR(Forget());
     if (calls_.read() - forgotten_ > ShmRpcRing::kEntries) {
-      return DataLoss("more than %d calls are under way", ShmRpcRing::kEntries);
+      return DataLoss("the client has more than %d pending calls", ShmRpcRing::kEntries);
     }
     waiting_ = calls_.Waiting();
     if (untold_ > waiting_) Ring();
@@ -191,7 +191,8 @@ StatusOr<ShmRpcTicket> ShmRpcServer::Loop::Invite() {
   const Time now = SteadyNow();
   MutexLock lock(mu_);
   std::erase_if(tickets_, [now](const auto& ticket) { return ticket.second < now; });
-  if (tickets_.size() >= kTicketsMax) return ResourceExhausted("too many clients want a lane");
+  if (tickets_.size() >= kTicketsMax)
+    return ResourceExhausted("too many clients are waiting for a shared-memory connection");
   std::string ticket = Unguessable(kTicketBytes);
   tickets_[ticket] = now + kTicketLife;
   return ShmRpcTicket{name_, std::move(ticket)};
@@ -236,7 +237,8 @@ Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Connection>& connectio
 }
 
 void ShmRpcServer::Loop::Drop(size_t connection, const Status& why) {
-  LOG_IF(WARNING, why.code() == StatusCode::kDataLoss) << "a lane is closed: " << why.message();
+  LOG_IF(WARNING, why.code() == StatusCode::kDataLoss)
+      << "closed a shared-memory connection: " << why.message();
   connections_[connection]->Close();
   connections_.erase(connections_.begin() + static_cast<ptrdiff_t>(connection));
   connection_count_ = static_cast<int>(connections_.size());
@@ -268,13 +270,15 @@ void ShmRpcServer::Loop::Look(bool wait) {
   for (size_t i = guests; i-- > 0;) {
     const bool spoke = ready > 0 && fds_[connections + i].revents != 0;
     if (!spoke && now < guests_[i].deadline) continue;
-    const Status admitted = spoke ? Admit(guests_[i]) : DeadlineExceeded("it says nothing");
-    LOG_IF(WARNING, !admitted.ok()) << "a lane is refused: " << admitted.message();
+    const Status admitted =
+        spoke ? Admit(guests_[i]) : DeadlineExceeded("the client sent no handshake in time");
+    LOG_IF(WARNING, !admitted.ok())
+        << "rejected a shared-memory connection: " << admitted.message();
     guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(i));
   }
   for (size_t i = connections; i-- > 0;) {
     if (ready <= 0 || fds_[i].revents == 0 || DrainBells(fds_[i].fd)) continue;
-    Drop(i, Unavailable("the client is gone"));
+    Drop(i, Unavailable("the client closed the connection"));
   }
   if (knock) TakeGuest();
 }
@@ -290,18 +294,21 @@ Status ShmRpcServer::Loop::Admit(Guest& guest) {
   Hello hello;
   const ssize_t got = ::recv(guest.socket.get(), &hello, sizeof(hello), MSG_DONTWAIT);
   if (got != sizeof(hello) || hello.magic != Hello::kMagic || hello.version != Hello::kVersion) {
-    return DataLoss("it does not speak as a client of version %d", Hello::kVersion);
+    return DataLoss("the client does not speak version %d of the shared-memory RPC",
+                    Hello::kVersion);
   }
   {
     MutexLock lock(mu_);
     const auto ticket = tickets_.find(std::string(hello.ticket, sizeof(hello.ticket)));
     if (ticket == tickets_.end() || ticket->second < SteadyNow()) {
-      return PermissionDenied("it was not invited, or is late");
+      return PermissionDenied("the client's ticket is unknown or expired");
     }
     tickets_.erase(ticket);
   }
   if (connections_.size() >= kConnectionsMax)
-    return ResourceExhausted("there are %d lanes", connections_.size());
+    return ResourceExhausted(
+        "the server already has %d shared-memory connections, which is the maximum",
+        connections_.size());
   Welcome welcome{.connection_bytes = call_bytes_ + kControlBytes,
                   .server_bytes = memory_.memory->bytes().size()};
   TD_ASSIGN_OR_RETURN(auto connection,

@@ -61,12 +61,14 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
   }
   const FieldPlace* place = found[0];
   if (place->field().is_repeated() && place->field().message_type() != nullptr) {
-    return InvalidArgument("\"%s\" is a list of messages, which only a file can give", name);
+    return InvalidArgument("\"%s\" is a list of messages, which can be set only in a file [TD1103]",
+                           name);
   }
   if (place->field().cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE) {
     return InvalidArgument(
-        "\"%s\" holds other settings and takes no value; name one of them: %s.FIELD=value", name,
-        place->path);
+        "\"%s\" is a group of settings and has no value [TD1103]; hint: name one of them, as in "
+        "%s.FIELD=value",
+        name, place->path);
   }
   return place;
 }

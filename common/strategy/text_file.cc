@@ -43,18 +43,18 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0) return OpenError(path, errno);
   if (S_ISDIR(info.st_mode))
-    return InvalidArgument("%s is a folder, expected a file [TD1008]", path);
+    return InvalidArgument("%s is a directory, expected a file [TD1008]", path);
   TextFile file{path, ""};
   char buffer[1 << 16];
   // Counts while reading, because a pipe or a growing file has no reliable size.
   while (true) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return DataLoss("reading %s failed: %s", path, ErrnoText(errno));
+    if (n < 0) return DataLoss("cannot read %s: %s [TD1008]", path, ErrnoText(errno));
     if (n == 0) return file;
     file.text.append(buffer, static_cast<size_t>(n));
     if (static_cast<int64_t>(file.text.size()) > kTextFileBytesMax) {
-      return InvalidArgument("%s is larger than %d MiB, the most for a text file [TD1008]", path,
+      return InvalidArgument("%s is larger than %d MiB, the maximum for a text file [TD1008]", path,
                              kTextFileBytesMax >> 20);
     }
   }

@@ -446,7 +446,7 @@ void ParseTextProto(const TextFile& file, gpb::Message* out, Origins* origins,
   out->Clear();
   if (static_cast<int64_t>(file.text.size()) > kTextFileBytesMax) {
     diagnostics->Error(SourcePlace{file.name}, absl::StrCat("larger than ", kTextFileBytesMax >> 20,
-                                                            " MiB, the most for a text file"));
+                                                            " MiB, the maximum for a text file"));
     return;
   }
   TextParser(file, origins, diagnostics).Parse(out);

@@ -125,11 +125,11 @@ void Validator::CheckKnob(const FieldPlace& place) {
   const std::string setting = absl::StrCat(place.path, ": ", value);
   const std::string usual = DefaultText(place.field());
   const std::string keep = usual.empty() ? "remove it" : "remove it, its default is " + usual;
-  if (!options.built()) return Error(place.path, setting + " is not built yet [TD1109]", keep);
+  if (!options.built()) return Error(place.path, setting + " is not implemented [TD1109]", keep);
   const auto& values = options.built_value();
   if (!values.empty() && std::find(values.begin(), values.end(), value) == values.end()) {
-    return Error(place.path, setting + " is not built yet [TD1109]",
-                 "built are: " + absl::StrJoin(values, ", "));
+    return Error(place.path, setting + " is not implemented [TD1109]",
+                 "implemented values: " + absl::StrJoin(values, ", "));
   }
   const auto mode = static_cast<int>(context_.mode);
   const auto& modes = options.mode();
@@ -175,16 +175,16 @@ void Validator::CheckHierarchical() {
                  "add use_hierarchical_allreduce: true, or remove it");
   }
   if (size <= 1) {
-    return Error(
-        "use_hierarchical_allreduce",
-        absl::StrCat("use_hierarchical_allreduce needs ", size_name, " above 1, and it is ", size),
-        "give the number of ranks on one host");
+    return Error("use_hierarchical_allreduce",
+                 absl::StrCat("use_hierarchical_allreduce needs a value of ", size_name,
+                              " above 1, but the value is ", size),
+                 "set it to the number of ranks on one host");
   }
   if (context_.ranks > 0 && context_.ranks % size != 0) {
     Error(size_name,
-          absl::StrCat(size_name, ": ", size, " does not divide the number of trainers, ",
+          absl::StrCat(size_name, ": ", size, " is not a divisor of the number of trainers, ",
                        context_.ranks),
-          "groups must be equal");
+          "use groups of equal size");
   }
 }
 
@@ -200,18 +200,19 @@ void Validator::CheckDeterministic() {
   if ((shards & (shards - 1)) != 0) {
     return Error("logical_shards",
                  absl::StrCat("logical_shards: ", shards, " is not a power of two"),
-                 "their gradients are added as a binary tree: 2, 4, 8, ...");
+                 "use 2, 4, 8, ..., because gradients are added as a binary tree");
   }
   if (context_.ranks > 0 && shards % context_.ranks != 0) {
-    Error("deterministic",
-          absl::StrCat("deterministic: ", shards, " logical_shards do not divide among ",
-                       context_.ranks, " ranks and places"),
-          "1, 2, 4, ... of them; more shards are other results");
+    Error(
+        "deterministic",
+        absl::StrCat("deterministic: ", shards, " logical_shards cannot be divided equally among ",
+                     context_.ranks, " ranks and places"),
+        "use 1, 2, 4, ... ranks and places; a different number of shards changes the results");
   }
   if (strategy_.use_hierarchical_allreduce()) {
     diagnostics_->Note(PlaceOf("use_hierarchical_allreduce"),
-                       "use_hierarchical_allreduce has no effect with deterministic: its tree "
-                       "begins with the nearest ranks anyway");
+                       "use_hierarchical_allreduce has no effect with deterministic, whose tree "
+                       "starts with the nearest ranks");
   }
 }
 
@@ -240,14 +241,14 @@ void Validator::CheckRegime() {
     Error("a_sync_configs.enable_dc_asgd",
           absl::StrCat("a_sync_configs.enable_dc_asgd: true contradicts a_sync: false (",
                        origins_.Of(prefix_ + "a_sync").ToString(),
-                       "): no gradient is late there [TD1108]"),
+                       "), because without a_sync no gradient is stale [TD1108]"),
           "add a_sync: true");
   }
   if (configs.enable_dc_asgd() && configs.k_steps() > 0) {
     Error("a_sync_configs.enable_dc_asgd",
-          absl::StrCat(
-              "a_sync_configs.enable_dc_asgd and ", Named("a_sync_configs.k_steps"),
-              " (geo) exclude each other: differences of parameters are no gradients [TD1108]"),
+          absl::StrCat("a_sync_configs.enable_dc_asgd and ", Named("a_sync_configs.k_steps"),
+                       " (geo) exclude each other: geo sends parameter differences instead of "
+                       "gradients [TD1108]"),
           "keep one of them");
   }
   if (configs.k_steps() > 0 && (configs.half_async() || configs.max_staleness() >= 0)) {
@@ -276,23 +277,24 @@ void Validator::NoteIdleKnobs() {
       {flags.has_min_block_size() && !flags.slice_var_up(), "runtime_flags.min_block_size",
        "min_block_size has no effect with slice_var_up: false"},
       {flags.has_rocksdb_path() && flags.table_memory_mb() == 0, "runtime_flags.rocksdb_path",
-       "rocksdb_path has no effect without table_memory_mb: all rows are in memory"},
+       "rocksdb_path has no effect without table_memory_mb, because all rows are in memory"},
       {flags.has_row_cache_versions() && flags.row_cache_mb() == 0,
        "runtime_flags.row_cache_versions",
-       "row_cache_versions has no effect without row_cache_mb: no rows are kept"},
+       "row_cache_versions has no effect without row_cache_mb, because no rows are cached"},
       {strategy_.a_sync() && flags.row_cache_mb() > 0 && flags.row_cache_versions() == 0,
        "runtime_flags.row_cache_mb",
-       "row_cache_mb has no effect with a_sync and row_cache_versions: 0: no trainer knows whether "
-       "a row is still that of now"},
+       "row_cache_mb has no effect with a_sync and row_cache_versions: 0, because no cached row "
+       "counts as current"},
       {strategy_.a_sync_configs().has_dc_asgd_lambda() &&
            !strategy_.a_sync_configs().enable_dc_asgd(),
        "a_sync_configs.dc_asgd_lambda", "dc_asgd_lambda has no effect without enable_dc_asgd"},
       {build.fuse_broadcast_ops() && !reduce, "build_strategy.fuse_broadcast_ops",
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",
-       "reduce_strategy: Reduce has no effect with one rank, which owns all parameters"},
+       "reduce_strategy: Reduce has no effect with one rank"},
       {meet && !strategy_.a_sync(), "execution_strategy.use_thread_barrier",
-       "use_thread_barrier has no effect without a_sync: everybody waits for everybody anyway"},
+       "use_thread_barrier has no effect without a_sync, because all places already wait for each "
+       "other"},
       {meet && strategy_.a_sync() && execution.cpu_num() == 1,
        "execution_strategy.use_thread_barrier",
        "use_thread_barrier has no effect with one place (cpu_num: 1)"},
@@ -320,48 +322,49 @@ void Validator::CheckExclusions() {
   const bool alone = s.localsgd() || s.adaptive_localsgd();
   const char* local = s.localsgd() ? "localsgd" : "adaptive_localsgd";
   const Exclusion exclusions[] = {
-      {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed in 32 bit only"},
+      {s.dgc() && s.amp(), "dgc", "amp", "gradients are compressed only in 32 bit"},
       {s.localsgd() && s.adaptive_localsgd(), "localsgd", "adaptive_localsgd",
-       "each sets the steps between two averages"},
+       "both determine the steps between two averages"},
       {alone && s.gradient_merge(), local, "gradient_merge", "localsgd sends no gradients"},
       {alone && s.fp16_allreduce(), local, "fp16_allreduce", "localsgd sends no gradients"},
       {alone && s.batch_merge_repeats() > 1, local, "batch_merge_repeats",
-       "steps are counted by the parts of a batch"},
+       "steps are counted per part of a batch"},
       {by_owner && alone, "build_strategy.reduce_strategy", local,
-       "localsgd sends no gradients, and Reduce gives them to an owner"},
+       "localsgd sends no gradients, but Reduce needs them"},
       {s.sync_batch_norm() && s.amp(), "sync_batch_norm", "amp",
-       "moments of several ranks are joined in 32 bit, and with amp images have 16"},
+       "moments of several ranks are combined in 32 bit, but with amp images have 16 bit"},
       {s.deterministic() && s.a_sync(), "deterministic", "a_sync",
-       "nothing says in which order updates come"},
+       "the order of updates is not determined"},
       {s.deterministic() && s.auto_(), "deterministic", "auto",
-       "what is fastest differs between machines, and settings differ in their bits"},
+       "the fastest settings differ between machines, and results differ between settings"},
       {s.deterministic() && alone, "deterministic", local,
-       "what ranks do alone depends on their number"},
+       "the results of separate ranks depend on the number of ranks"},
       {s.deterministic() && s.fp16_allreduce(), "deterministic", "fp16_allreduce",
-       "what is rounded on its way depends on the number of ranks"},
+       "the rounding of sent gradients depends on the number of ranks"},
       {s.deterministic() && s.gradient_merge(), "deterministic", "gradient_merge",
-       "sums over steps would come before sums over ranks"},
+       "gradients would be summed over steps before they are summed over ranks"},
       {s.deterministic() && s.batch_merge_repeats() > 1, "deterministic", "batch_merge_repeats",
-       "logical_shards says how many parts there are"},
+       "logical_shards determines the number of parts"},
       {s.deterministic() && s.sync_batch_norm(), "deterministic", "sync_batch_norm",
-       "moments are those of a logical shard"},
+       "moments are computed per logical shard"},
       {s.deterministic() && s.allreduce_choice() == DistributedStrategy::ByModel, "deterministic",
-       "allreduce_choice", "what is fastest differs from start to start, and so does the order"},
+       "allreduce_choice",
+       "the fastest algorithm, and with it the order of sums, differs between starts"},
       {s.deterministic() && s.cudnn_exhaustive_search(), "deterministic", "cudnn_exhaustive_search",
-       "what is measured may be another algorithm on each rank"},
+       "the measured algorithm may differ between ranks"},
       {s.execution_strategy().use_thread_barrier() && s.a_sync_configs().k_steps() > 0,
        "execution_strategy.use_thread_barrier", "a_sync_configs.k_steps",
-       "with geo every place steps alone"},
-      {s.lars() && s.lamb(), "lars", "lamb", "each is an optimizer of its own"},
+       "with geo every place updates separately"},
+      {s.lars() && s.lamb(), "lars", "lamb", "both replace the optimizer"},
       {s.dgc() && s.gradient_merge(), "dgc", "gradient_merge",
-       "each adds gradients up before they are sent"},
+       "both sum gradients before they are sent"},
       {s.dgc() && s.batch_merge_repeats() > 1, "dgc", "batch_merge_repeats",
-       "each adds gradients up before they are sent"},
+       "both sum gradients before they are sent"},
       {s.dgc() && by_owner, "dgc", "build_strategy.reduce_strategy",
-       "what is compressed goes to everybody"},
-      {s.dgc() && s.lars(), "dgc", "lars", "norms of compressed gradients mean nothing"},
+       "compressed gradients are sent to all ranks"},
+      {s.dgc() && s.lars(), "dgc", "lars", "norms of compressed gradients have no meaning"},
       {s.deterministic() && s.dgc(), "deterministic", "dgc",
-       "what is sent depends on the number of ranks"},
+       "the sent elements depend on the number of ranks"},
       {s.dgc() && alone, "dgc", local, "localsgd sends no gradients"},
   };
   for (const Exclusion& e : exclusions) Refuse(e);
@@ -381,27 +384,28 @@ void Validator::CheckPipeline() {
   if (!s.pipeline()) return;
   const bool by_owner = s.build_strategy().reduce_strategy() == BuildStrategy::Reduce;
   const Exclusion exclusions[] = {
-      {s.amp(), "pipeline", "amp", "no rank sees whether all gradients are finite"},
-      {s.dgc(), "pipeline", "dgc", "what is compressed goes to all ranks"},
+      {s.amp(), "pipeline", "amp", "no rank knows whether all gradients are finite"},
+      {s.dgc(), "pipeline", "dgc", "compressed gradients are sent to all ranks"},
       {s.localsgd(), "pipeline", "localsgd", "ranks have different parameters"},
       {s.adaptive_localsgd(), "pipeline", "adaptive_localsgd", "ranks have different parameters"},
       {by_owner, "pipeline", "build_strategy.reduce_strategy",
-       "parameters lie with their section, and not with an owner among all ranks"},
-      {s.gradient_merge(), "pipeline", "gradient_merge", "gradients are added up over micro_batch"},
+       "each section stores its parameters, so Reduce cannot assign them to ranks"},
+      {s.gradient_merge(), "pipeline", "gradient_merge",
+       "gradients are already summed over the micro batches"},
       {s.batch_merge_repeats() > 1, "pipeline", "batch_merge_repeats",
-       "the parts of a batch are micro_batch"},
+       "micro_batch already determines the parts of a batch"},
       {s.deterministic(), "pipeline", "deterministic",
-       "the parts of a batch are micro_batch, whatever the number of ranks"},
-      {s.sync_batch_norm(), "pipeline", "sync_batch_norm", "moments are those of a micro batch"},
-      {s.auto_(), "pipeline", "auto", "a section is measured alone"},
+       "micro_batch determines the parts of a batch, not the number of ranks"},
+      {s.sync_batch_norm(), "pipeline", "sync_batch_norm", "moments are computed per micro batch"},
+      {s.auto_(), "pipeline", "auto", "each section would be measured separately"},
       {s.nccl_comm_num() > 1, "pipeline", "nccl_comm_num",
-       "messages and sums have communicators of their own already"},
+       "messages and sums already use separate communicators"},
       {s.use_hierarchical_allreduce(), "pipeline", "use_hierarchical_allreduce",
-       "groups of ranks are the sections' replicas"},
+       "the groups of ranks are the replicas of the sections"},
       {s.allreduce_choice() == DistributedStrategy::ByModel, "pipeline", "allreduce_choice",
        "algorithms are measured among all ranks"},
       {s.execution_strategy().cpu_num() > 1, "pipeline", "execution_strategy.cpu_num",
-       "a section is one rank"},
+       "each section runs on one rank"},
   };
   for (const Exclusion& e : exclusions) Refuse(e);
 }
@@ -426,21 +430,19 @@ void Validator::CheckShardingGroups() {
   }
   Error(name,
         absl::StrCat("hybrid_dp with groups of ", size,
-                     " ranks (sharding_group_size) does not go "
-                     "with ",
-                     ranks, " trainers"),
-        fit.empty() ? absl::StrCat(ranks,
-                                   " trainers make no groups: remove hybrid_dp, or start "
-                                   "4, 6, 8, ... of them")
-                    : absl::StrCat("sharding_group_size: ", absl::StrJoin(fit, ", ")));
+                     " ranks (sharding_group_size) does not fit ", ranks, " trainers"),
+        fit.empty()
+            ? absl::StrCat(
+                  ranks,
+                  " trainers cannot form groups: remove hybrid_dp, or start 4, 6, 8, ... trainers")
+            : absl::StrCat("sharding_group_size: ", absl::StrJoin(fit, ", ")));
 }
 
 void Validator::CheckSharding() {
   const DistributedStrategy& s = strategy_;
   if (!s.sharding()) return;
   if (context_.ranks == 1) {
-    diagnostics_->Note(PlaceOf("sharding"),
-                       "sharding has no effect with one rank, which owns all parameters");
+    diagnostics_->Note(PlaceOf("sharding"), "sharding has no effect with one rank");
   }
   CheckShardingGroups();
   struct Exclusion {
@@ -451,14 +453,15 @@ void Validator::CheckSharding() {
   const Exclusion exclusions[] = {
       {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
        "build_strategy.reduce_strategy",
-       "each says who updates a parameter, and with sharding nobody else keeps it"},
-      {s.localsgd(), "localsgd", "ranks that step alone need all parameters all the time"},
+       "both determine the rank that updates a parameter, and with sharding no other rank stores "
+       "it"},
+      {s.localsgd(), "localsgd", "ranks that update separately need all parameters permanently"},
       {s.adaptive_localsgd(), "adaptive_localsgd",
-       "ranks that step alone need all parameters all the time"},
-      {s.dgc(), "dgc", "what is compressed goes to everybody"},
-      {s.pipeline(), "pipeline", "each says which rank has which parameters"},
+       "ranks that update separately need all parameters permanently"},
+      {s.dgc(), "dgc", "compressed gradients are sent to all ranks"},
+      {s.pipeline(), "pipeline", "both assign parameters to ranks"},
       {s.execution_strategy().cpu_num() > 1, "execution_strategy.cpu_num",
-       "places share the memory of one process, which would then hold all parts"},
+       "the places of one process share memory, which would then store all parts"},
   };
   for (const Exclusion& e : exclusions) {
     if (!e.given) continue;

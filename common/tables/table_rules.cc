@@ -63,7 +63,7 @@ Status CheckCounts(const TableRules& rules) {
   }
   return InvalidArgument(
       "table rules nonclk_coeff, click_coeff and embedx_threshold have no effect without "
-      "accessor=ctr");
+      "accessor=ctr [TD1107]");
 }
 
 std::string ValueText(const TableRules& rules, const Rule& rule) {
@@ -87,17 +87,18 @@ Status CheckRules(const TableRules& rules) {
   for (const Rule& rule : Rules()) {
     const double value = Get(rules, rule);
     if (value >= rule.min && value <= rule.max) continue;  // false for NaN
-    return InvalidArgument("table rule %s=%.9g must be in [%.9g, %.9g]", rule.name, value, rule.min,
-                           rule.max);
+    return InvalidArgument("table rule %s=%.9g is out of range, expected %.9g to %.9g [TD1104]",
+                           rule.name, value, rule.min, rule.max);
   }
   TD_RETURN_IF_ERROR(CheckCounts(rules));
   const bool removes = rules.ttl > 0 || rules.shrink_score > 0;
   if (removes && rules.shrink_every == 0) {
-    return InvalidArgument("table rules ttl and shrink_score have no effect without shrink_every");
+    return InvalidArgument(
+        "table rules ttl and shrink_score have no effect without shrink_every [TD1107]");
   }
   if (!removes && (rules.shrink_every > 0 || rules.decay != 1)) {
     return InvalidArgument(
-        "table rules shrink_every and decay have no effect without ttl or shrink_score");
+        "table rules shrink_every and decay have no effect without ttl or shrink_score [TD1107]");
   }
   return OkStatus();
 }
@@ -113,13 +114,14 @@ StatusOr<TableRules> ParseTableRules(const std::string& text) {
       if (parts.first == rule.name) found = &rule;
     }
     if (found == nullptr) {
-      return InvalidArgument("unknown table rule \"%s\"%s", parts.first,
+      return InvalidArgument("unknown table rule \"%s\" [TD1101]%s", parts.first,
                              OrDidYouMean(parts.first, names));
     }
     if (!Set(*found, parts.second, rules)) {
       const bool named = std::holds_alternative<RowAccessorKind TableRules::*>(found->field);
-      return InvalidArgument("table rule %s=\"%s\" is %s", parts.first, parts.second,
-                             named ? "neither common nor ctr" : "no number of its kind");
+      return InvalidArgument(
+          "table rule %s=\"%s\" is %s [TD1103]", parts.first, parts.second,
+          named ? "unknown, expected common or ctr" : "not a number of the expected type");
     }
   }
   TD_RETURN_IF_ERROR(CheckRules(rules));

@@ -17,13 +17,14 @@ void Device::Account(int64_t delta) {
 }
 
 StatusOr<std::unique_ptr<SideStream>> Device::MakeSideStream() {
-  return Unimplemented("%s has no streams", ToString(place()));
+  return Unimplemented("place %s does not support streams", ToString(place()));
 }
 
 StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = AllocatePages(rounded, kAlignment);
-  if (memory == nullptr) return ResourceExhausted("no memory for %d bytes on the CPU", bytes);
+  if (memory == nullptr)
+    return ResourceExhausted("cannot allocate %d bytes on the CPU: out of memory [TD2116]", bytes);
   const auto size = static_cast<int64_t>(rounded);
   Account(size);
   return Buffer(static_cast<std::byte*>(memory), [this, size](std::byte* p) {

@@ -10,9 +10,12 @@ namespace {
 Status CudaStatus(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return OkStatus();
   if (error == cudaErrorMemoryAllocation) {
-    return ResourceExhausted("%s: %s", what, cudaGetErrorString(error));
+    return ResourceExhausted(
+        "the CUDA call \"%s\" failed: %s [TD5004]; hint: use a smaller batch, or run tandem lint "
+        "--memory JOB",
+        what, cudaGetErrorString(error));
   }
-  return Unavailable("%s: %s", what, cudaGetErrorString(error));
+  return Unavailable("the CUDA call \"%s\" failed: %s", what, cudaGetErrorString(error));
 }
 
 Status StatusOf(const CudaFault& fault) {
@@ -34,29 +37,35 @@ Status StatusOf(const CudaFault& fault) {
       input = "Rows";
       break;
     case CudaFault::kProbability:
-      return InvalidArgument("row %d: a probability must be in [0, 1]", fault.at);
+      return InvalidArgument("dropout: the probability in row %d is out of range, expected 0 to 1",
+                             fault.at);
     case CudaFault::kLearningRate:
-      return InvalidArgument("an optimizer divides by the learning rate, which must be positive");
+      return InvalidArgument(
+          "the optimizer divides by the learning rate, which must be above 0 but is not");
     case CudaFault::kSparsity:
-      return InvalidArgument("Sparsity is not in [0, 1)");
+      return InvalidArgument("dgc: Sparsity is out of range, expected at least 0 and below 1");
     case CudaFault::kCapacity:
-      return InvalidArgument("Sparsity selects %d elements, above capacity=%d", fault.value,
+      return InvalidArgument("dgc: Sparsity selects %d elements, but capacity is %d", fault.value,
                              fault.limit);
     case CudaFault::kSelection:
-      return InvalidArgument("selection %d: %d elements where there is room for %d", fault.at,
-                             fault.value, fault.limit);
+      return InvalidArgument("dgc: selection %d has %d elements, but there is room for %d",
+                             fault.at, fault.value, fault.limit);
     case CudaFault::kSelectedIndex:
-      return InvalidArgument("index %d behind %d in a selection of %d elements", fault.value,
-                             fault.at, fault.limit);
+      return InvalidArgument(
+          "dgc: index %d at position %d is out of range or out of order in a selection of %d "
+          "elements",
+          fault.value, fault.at, fault.limit);
     case CudaFault::kImage:
-      return InvalidArgument("image %d does not lie in Pixels or is larger than twice the result",
-                             fault.at);
+      return InvalidArgument(
+          "resize_images: image %d lies outside of Pixels, or is larger than twice the result",
+          fault.at);
     case CudaFault::kTap:
-      return InvalidArgument("element %d of Taps, %d, lies outside of image %d", fault.at,
-                             fault.value, fault.limit);
+      return InvalidArgument(
+          "resize_images: element %d of Taps is %d, which is outside of image %d", fault.at,
+          fault.value, fault.limit);
   }
-  return InvalidArgument("element %d of %s is %d; it must be in [0, %d)", fault.at, input,
-                         fault.value, fault.limit);
+  return InvalidArgument("element %d of %s is %d, expected 0 to %d", fault.at, input, fault.value,
+                         fault.limit - 1);
 }
 
 class CudaSideStream final : public SideStream {
@@ -95,7 +104,7 @@ class CudaSideStream final : public SideStream {
       (void)cudaGetLastError();  // clears the status: this is no error
       return false;
     }
-    TD_RETURN_IF_ERROR(CudaStatus(error, "a stream beside the compute stream"));
+    TD_RETURN_IF_ERROR(CudaStatus(error, "cudaStreamCreate"));
     return true;
   }
 
@@ -150,11 +159,11 @@ class CudaDevice final : public Device {
       TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
       return ring_->Copy(dst, src, bytes);
     }
-    return Copy(dst, src, bytes, cudaMemcpyHostToDevice, "copy to the device");
+    return Copy(dst, src, bytes, cudaMemcpyHostToDevice, "cudaMemcpy to the device");
   }
 
   Status CopyToHost(void* dst, const void* src, size_t bytes) override {
-    return Copy(dst, src, bytes, cudaMemcpyDeviceToHost, "copy from the device");
+    return Copy(dst, src, bytes, cudaMemcpyDeviceToHost, "cudaMemcpy from the device");
   }
 
   Status Synchronize() override {
@@ -215,7 +224,7 @@ Status CudaDevice::OpenRing() {
               [this](void* to, const void* from, size_t bytes) {
                 return CudaStatus(
                     cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, work_.stream),
-                    "copy to the device");
+                    "cudaMemcpy to the device");
               },
           .mark =
               [this](size_t slot) {
@@ -238,12 +247,13 @@ Status CudaDevice::Open() {
   work_.fault = new (fault) CudaFault{};
   TD_RETURN_IF_ERROR(OpenRing());
   if (const cublasStatus_t status = cublasLtCreate(&work_.blas); status != CUBLAS_STATUS_SUCCESS) {
-    return Unavailable("cublasLtCreate: %s", cublasLtGetStatusString(status));
+    return Unavailable("cannot initialise cuBLASLt: %s [TD5001]", cublasLtGetStatusString(status));
   }
   cudnnStatus_t status = cudnnCreate(&work_.dnn);
   if (status == CUDNN_STATUS_SUCCESS) status = cudnnSetStream(work_.dnn, work_.stream);
   if (status == CUDNN_STATUS_SUCCESS) return OkStatus();
-  return Unavailable("cuDNN %d: %s", cudnnGetVersion(), cudnnGetErrorString(status));
+  return Unavailable("cannot initialise cuDNN %d: %s [TD5001]", cudnnGetVersion(),
+                     cudnnGetErrorString(status));
 }
 
 }  // namespace
@@ -254,12 +264,16 @@ StatusOr<int> CudaDeviceCount() {
   (void)cudaGetLastError();  // the error is reported here, not by the next call
   if (error == cudaErrorNoDevice) return 0;
   if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
-    if (driver == 0) return Unavailable("there is no NVIDIA driver (libcuda.so.1)");
-    return Unavailable("the NVIDIA driver serves CUDA %d.%d, this program needs %d.%d or newer",
-                       driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
-                       CUDART_VERSION % 1000 / 10);
+    if (driver == 0)
+      return Unavailable(
+          "this machine has no NVIDIA driver (libcuda.so.1) [TD5002]; hint: install the driver, or "
+          "use --place=cpu");
+    return Unavailable(
+        "the NVIDIA driver supports CUDA %d.%d, but this program needs CUDA %d.%d or newer "
+        "[TD5001]; hint: install a newer driver",
+        driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   }
-  TD_RETURN_IF_ERROR(CudaStatus(error, "looking for CUDA devices"));
+  TD_RETURN_IF_ERROR(CudaStatus(error, "cudaGetDeviceCount"));
   return count;
 }
 

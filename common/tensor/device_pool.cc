@@ -85,15 +85,15 @@ Status DevicePool::AddChunk(size_t bytes) {
   if (limit > 0) chunk = std::max(bytes, std::min(chunk, limit - std::min(limit, have)));
   if (limit > 0 && have + bytes > limit) {
     return ResourceExhausted(
-        "no memory for %d bytes on %s: gpu_memory_limit_mb allows %d, of which %d are in use "
-        "[TD5004]",
+        "cannot allocate %d bytes on %s: gpu_memory_limit_mb allows %d bytes, of which %d bytes "
+        "are in use [TD5004]",
         bytes, device_, limit, counts_.used_bytes);
   }
   // The driver's free memory may be fragmented.
   if (AskDriver(chunk) || (chunk > bytes && AskDriver(bytes))) return OkStatus();
   return ResourceExhausted(
-      "no memory for %d bytes on %s: %d are free there, %d of the %d taken are in use here "
-      "[TD5004]",
+      "cannot allocate %d bytes on %s: the device has %d free bytes, and this process uses %d of "
+      "its %d allocated bytes [TD5004]",
       bytes, device_, driver_.free_bytes(), counts_.used_bytes, have);
 }
 

@@ -6,7 +6,9 @@ namespace tandem {
 namespace {
 
 Status CudaStatus(cudaError_t error, const char* what) {
-  return error == cudaSuccess ? OkStatus() : Unavailable("%s: %s", what, cudaGetErrorString(error));
+  return error == cudaSuccess
+             ? OkStatus()
+             : Unavailable("the CUDA call \"%s\" failed: %s", what, cudaGetErrorString(error));
 }
 
 class CudaGraph final : public LaunchGraph {

@@ -10,12 +10,13 @@ namespace tandem {
 
 Status SparseRows::Check() const {
   if (values.shape().rank() != 2 || values.shape()[0] != static_cast<int64_t>(rows.size())) {
-    return InvalidArgument("sparse rows: %d row ids for values of shape %s", rows.size(),
-                           ToString(values.shape()));
+    return InvalidArgument("sparse rows: there are %d row ids, but the values have shape %s",
+                           rows.size(), ToString(values.shape()));
   }
   for (int64_t row : rows) {
     if (row < 0 || row >= height) {
-      return InvalidArgument("sparse rows: row %d is outside [0, %d)", row, height);
+      return InvalidArgument("sparse rows: row %d is out of range, expected 0 to %d", row,
+                             height - 1);
     }
   }
   return OkStatus();
@@ -23,7 +24,9 @@ Status SparseRows::Check() const {
 
 StatusOr<SparseRows> SparseRows::Merged(Device& device) const {
   TD_RETURN_IF_ERROR(Check());
-  if (values.dtype() != DType::kF32) return Unimplemented("merging %s rows", Name(values.dtype()));
+  if (values.dtype() != DType::kF32)
+    return Unimplemented("sparse rows: merging rows of element type %s is not implemented",
+                         Name(values.dtype()));
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
   TD_REQUIRE(values.place().kind == PlaceKind::kCpu);

@@ -35,7 +35,7 @@ StatusOr<DType> ParseDType(std::string_view text) {
   }
   std::vector<std::string> names;
   for (const DTypeRow& row : kDTypes) names.emplace_back(row.name);
-  return InvalidArgument("unknown element type \"%s\" (%s)%s", std::string(text),
+  return InvalidArgument("unknown element type \"%s\", expected one of %s%s", std::string(text),
                          absl::StrJoin(names, ", "), OrDidYouMean(text, names));
 }
 
@@ -52,13 +52,16 @@ std::string ToString(const Shape& shape) {
 
 StatusOr<Shape> ParseShape(std::span<const int64_t> dims) {
   if (dims.size() > Shape::kRankMax) {
-    return InvalidArgument("rank %d is above the limit of %d", dims.size(), Shape::kRankMax);
+    return InvalidArgument("a shape has %d dimensions, but at most %d are supported [TD1207]",
+                           dims.size(), Shape::kRankMax);
   }
   constexpr int64_t kNumelMax = int64_t{1} << 48;
   int64_t numel = 1;
   for (int64_t d : dims) {
     if (d < 0 || (d > 0 && numel > kNumelMax / d)) {
-      return InvalidArgument("bad shape [%s]", absl::StrJoin(dims.begin(), dims.end(), ","));
+      return InvalidArgument(
+          "shape [%s] is invalid: a dimension is negative, or the size is too large [TD1207]",
+          absl::StrJoin(dims.begin(), dims.end(), ","));
     }
     numel *= d;
   }
@@ -80,8 +83,8 @@ StatusOr<Place> ParsePlace(std::string_view s) {
       return Place{PlaceKind::kCuda, index};
     }
   }
-  return InvalidArgument("unknown place \"%s\": say cpu, cuda or cuda:N%s", std::string(s),
-                         OrDidYouMean(s, {"cpu", "cuda"}));
+  return InvalidArgument("unknown place \"%s\", expected cpu, cuda or cuda:N [TD1006]%s",
+                         std::string(s), OrDidYouMean(s, {"cpu", "cuda"}));
 }
 
 std::string ToString(const TensorDesc& desc) { return Name(desc.dtype) + ToString(desc.shape); }

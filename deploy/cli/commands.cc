@@ -15,23 +15,24 @@ const std::vector<Command>& Commands() {
       {"lint", RunLint, "check job and strategy files"},
       {"data", RunData, "show data files and convert them into record files"},
       {"export", RunExport, "write a checkpoint for NumPy, as safetensors, or as an ONNX model"},
-      {"import", RunImport, "make a program to train of an ONNX model"},
+      {"import", RunImport, "convert an ONNX model into a program to train"},
       {"graph", RunGraph, "print or draw the program of a job, before and after each pass"},
       {"plan", RunPlan,
        "predict and measure each way of reducing a job's gradients, or simulate it"},
-      {"profile", RunProfile, "put the timelines of a job's processes together"},
-      {"status", RunStatus, "show the pservers and trainers of a running job, and who is slow"},
-      {"top", RunTop, "the same again and again, with updates per second"},
-      {"vars", RunVars, "list the variables that a job's pservers hold, and where"},
+      {"profile", RunProfile, "merge the timelines of a job's processes"},
+      {"status", RunStatus, "show the pservers and trainers of a running job, and the slow ones"},
+      {"top", RunTop, "show the status repeatedly, with updates per second"},
+      {"vars", RunVars, "list the variables of a job's pservers and their servers"},
       {"steps", RunSteps, "show loss, metric and speed of a running job's last steps"},
-      {"save", RunSave, "let a job's pservers write checkpoints"},
-      {"restore", RunRestore, "let a job's pservers go back to their checkpoints"},
-      {"rebalance", RunRebalance, "spread rows and slices over a running job's pservers"},
+      {"save", RunSave, "write checkpoints of a job's pservers"},
+      {"restore", RunRestore, "restore a job's pservers from their checkpoints"},
+      {"rebalance", RunRebalance,
+       "distribute rows and slices evenly over a running job's pservers"},
       {"drain", RunDrain, "stop a job that tandemrun started on this host, or empty one pserver"},
       {"events", RunEvents, "show the process events of a job: start, exit, restart, loss"},
-      {"certs", RunCerts, "make and show certificates for TLS between trainers and pservers"},
-      {"explain", RunExplain, "say what an error code means and what to do about it"},
-      {"doctor", RunDoctor, "check this machine and say what to fix"},
+      {"certs", RunCerts, "create and show certificates for TLS between trainers and pservers"},
+      {"explain", RunExplain, "explain an error code, its causes and what to do"},
+      {"doctor", RunDoctor, "check this machine for problems"},
       {"completion", RunCompletion, "print the completion of commands and flags for bash or zsh"},
       {"version", RunVersion, "print the version"},
       {"help", RunHelp, "print this"},
@@ -52,7 +53,7 @@ Status Help(const ParsedArgs& args) {
     std::puts(all.dump(2).c_str());
     return OkStatus();
   }
-  std::printf("usage: tandem COMMAND [ARGUMENTS]    (tandem COMMAND --help tells more)\n\n");
+  std::printf("usage: tandem COMMAND [ARGUMENTS]    (tandem COMMAND --help shows details)\n\n");
   for (const Command& command : Commands()) {
     std::printf("  %-10s %s\n", command.name, command.summary);
   }

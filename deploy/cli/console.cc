@@ -66,8 +66,9 @@ StatusOr<bool> WantsJson(const ParsedArgs& args) {
 
 Status TakesAtMost(size_t most, const ParsedArgs& args) {
   if (args.positional.size() <= most) return OkStatus();
-  return InvalidArgument("unexpected \"%s\" [TD1010]; hint: --help says what the command takes",
-                         args.positional[most]);
+  return InvalidArgument(
+      "unexpected argument \"%s\" [TD1010]; hint: --help lists the arguments of the command",
+      args.positional[most]);
 }
 
 bool ParseOrExplain(const std::string& command, const std::string& usage,

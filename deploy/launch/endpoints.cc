@@ -38,9 +38,8 @@ Status CheckDistinct(const std::string& flag, const std::vector<ProcessEndpoint>
   std::set<std::string> seen;
   for (const ProcessEndpoint& e : endpoints) {
     if (!seen.insert(e.Text()).second) {
-      return InvalidArgument(
-          "--%s: %s stands in the list twice [TD1102]; hint: each process has a port of its own",
-          flag, e.Text());
+      return InvalidArgument("--%s names %s twice [TD1102]; hint: give each process its own port",
+                             flag, e.Text());
     }
   }
   return OkStatus();
@@ -68,7 +67,7 @@ StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
     }
     if (e.host.empty() || e.host.find_first_of(" \t/:") != std::string::npos) {
       return InvalidArgument(
-          "--%s: expected host:port,host:port,..., got \"%s\" in \"%s\" [TD1009]", flag, entry,
+          "--%s: expected HOST:PORT,HOST:PORT,..., got \"%s\" in \"%s\" [TD1009]", flag, entry,
           list);
     }
     e.local = IsLocalHost(e.host);
@@ -106,7 +105,8 @@ Status AssignPorts(const std::string& flag, int start_port,
       e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;  // 6170: fleetrun's default
       if (e.port > 65535)
         return InvalidArgument(
-            "--start_port: no port left for %s [TD1004]; hint: one for each process of a host",
+            "--start_port: there are too few ports for the processes on %s [TD1004]; hint: choose "
+            "a smaller port",
             e.host);
     }
   }

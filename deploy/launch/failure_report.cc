@@ -17,7 +17,7 @@ namespace {
 
 std::string WhatHappened(const Failure& failure) {
   if (failure.silent_s > 0) {
-    return absl::StrFormat("did not answer for %.1f s, and was killed [TD3012]", failure.silent_s);
+    return absl::StrFormat("did not reply for %.1f s and was killed [TD3012]", failure.silent_s);
   }
   if (failure.early) return "ended with exit code 0 before the trainers did";
   if (failure.stuck) return "did not end on SIGTERM and had to be killed";
@@ -67,34 +67,35 @@ std::string HintOfCrash(const Failure& failure) {
   if (limits.empty())
     return "a crash is a bug of the program; please report it with " + failure.log_file;
   return absl::StrFormat(
-      "it may have met a limit of this host: %s; without a limit a crash is a bug of the program: "
-      "please report it with %s",
+      "the process may have reached a limit of this host: %s; otherwise a crash is a bug of the "
+      "program: please report it with %s",
       limits, failure.log_file);
 }
 
 // A hint for the user, by the meaning of the code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.silent_s > 0) {
-    return "it hung, or was stopped (SIGSTOP); --max_restarts=N starts such a process again, a "
-           "pserver with --pserver_data_dir";
+    return "the process hung or was stopped (SIGSTOP); --max_restarts=N restarts such a process, a "
+           "pserver only with --pserver_data_dir";
   }
-  if (failure.stuck) return "--grace_s=SECONDS gives it more time to end";
+  if (failure.stuck) return "give the process more time to end with --grace_s=SECONDS";
   if (failure.exit.signal == SIGKILL) {
-    return "SIGKILL comes from outside: a person, a job scheduler, or the kernel on memory "
+    return "SIGKILL was sent by a user, a job scheduler, or the kernel because of a memory "
            "shortage";
   }
   if (failure.exit.signal != 0) return HintOfCrash(failure);
   if (failure.last_lines.empty()) {
-    return "it wrote nothing; --dry_run shows its command and environment";
+    return "the process wrote no output; --dry_run shows its command and environment";
   }
-  const std::string log = failure.log_file + " has all that it wrote";
+  const std::string log = failure.log_file + " contains its complete output";
   const std::string code = CodeIn(words).empty() ? CodeIn(failure.exit.code) : CodeIn(words);
-  std::string what = code.empty() ? log : "tandem explain " + code + " says more; " + log;
+  std::string what = code.empty() ? log : "tandem explain " + code + " explains the code; " + log;
   if (failure.exit.code == kExitStorage) {
-    return "its storage failed while in use; --max_restarts starts it again; " + what;
+    return "its storage failed; --max_restarts restarts it; " + what;
   }
   if (failure.exit.code != kExitLostPeer) return what;
-  return "it lost a peer: the cause may be on another host; the job is worth another try; " + what;
+  return "the process lost a peer, and the cause may be on another host; start the job again; " +
+         what;
 }
 
 }  // namespace

@@ -48,8 +48,7 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
 Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
               ParsedArgs& parsed) {
   if (spelled.size() == arg.size()) {
-    return InvalidArgument(
-        "%s: a field of the job or a knob needs a value [TD1003]; hint: --%s=VALUE", spelled, name);
+    return InvalidArgument("%s needs a value [TD1003]; hint: --%s=VALUE", spelled, name);
   }
   parsed.after_dashes.push_back("--" + name + arg.substr(spelled.size()));
   return OkStatus();
@@ -76,8 +75,8 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
   if (equals != std::string::npos) {
     value.text = arg.substr(equals + 1);
     if (*spec->value == '\0' && value.text != "true" && value.text != "false") {
-      return InvalidArgument("%s takes no value, got \"%s\" [TD1010]; hint: %s alone", spelled,
-                             value.text, spelled);
+      return InvalidArgument("%s takes no value, got \"%s\" [TD1010]; hint: remove the value: %s",
+                             spelled, value.text, spelled);
     }
   } else if (*spec->value != '\0' && !OptionalValue(*spec)) {
     if (at + 1 >= args.size())
@@ -87,7 +86,7 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
   if (value.text == "false" && *spec->value == '\0') return OkStatus();
   const auto [it, inserted] = parsed.flags.emplace(spec->name, value);
   if (!inserted) {
-    return InvalidArgument("%s given twice: %s=%s and %s=%s [TD1102]",
+    return InvalidArgument("%s is given twice: %s=%s and %s=%s [TD1102]",
                            std::string("--") + spec->name, it->second.spelled, it->second.text,
                            spelled, value.text);
   }

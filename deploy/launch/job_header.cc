@@ -42,8 +42,8 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   // The name becomes a directory, so it must not contain a path.
   if (!IsJobName(header.name)) {
     return InvalidArgument(
-        "%s: name: expected 1 to %d of letters, digits, '.', '_', '-', got \"%s\" [TD1011]", path,
-        kJobNameBytesMax, header.name);
+        "%s: the job name is \"%s\", expected 1 to %d letters, digits, '.', '_' or '-' [TD1011]",
+        path, header.name, kJobNameBytesMax);
   }
   switch (job.mode()) {
     case LOCAL:

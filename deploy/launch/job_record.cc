@@ -94,14 +94,14 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
       own.ok() ? ReadOwnFile(path, kRecordBytesMax, OwnRule::kUser) : own;
   if (text.status().code() == StatusCode::kNotFound) {
     return NotFound(
-        "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
-        "logs to (--log_dir, else log-JOB), or give --pservers=HOST:PORT,...",
+        "file %s does not exist [TD7002]; hint: name the log directory of the job (--log_dir of "
+        "tandemrun, by default log-JOB), or use --pservers=HOST:PORT,...",
         path);
   }
   TD_RETURN_IF_ERROR(text.status());
   const json whole = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (whole.is_discarded())
-    return DataLoss("%s is not what tandemrun writes: no JSON [TD7002]", path);
+    return DataLoss("%s is not a file of tandemrun: it is not JSON [TD7002]", path);
   JobRecord record;
   // Files of other versions may have fewer or more fields; a wrong type throws.
   try {
@@ -120,7 +120,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
                                   p.value("log_file", "")});
     }
   } catch (const json::exception& error) {
-    return DataLoss("%s is not what tandemrun writes: %s [TD7002]", path, error.what());
+    return DataLoss("%s is not a file of tandemrun: %s [TD7002]", path, error.what());
   }
   return record;
 }
@@ -136,15 +136,15 @@ Status SignalLauncher(const JobRecord& record, int signal) {
   // (sys/pidfd.h of glibc 2.36 declares no C functions for C++.)
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, record.launcher_pid, 0)));
   if (!process.valid() || !LauncherRuns(record)) {
-    return FailedPrecondition("tandemrun (pid %d) of job %s does not run [TD7003]",
+    return FailedPrecondition("tandemrun (pid %d) of job %s is not running [TD7003]",
                               record.launcher_pid, record.job);
   }
   struct stat info {};
   const std::string place = "/proc/" + std::to_string(record.launcher_pid);
   if (stat(place.c_str(), &info) == 0 && info.st_uid != geteuid()) {
     return PermissionDenied(
-        "process %d, which job.json of job %s names, belongs to user %d, expected user %d: it was "
-        "not signalled [TD6028]; hint: run this as the user who started the job",
+        "process %d, which job.json of job %s names, belongs to user %d, expected user %d, and was "
+        "not signalled [TD6028]; hint: run the command as the user who started the job",
         record.launcher_pid, record.job, info.st_uid, geteuid());
   }
   if (syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0) return OkStatus();
@@ -158,8 +158,8 @@ Status CheckDirFree(const std::string& log_dir) {
   if (!record.ok() || record->launcher_pid == getpid() || !LauncherRuns(*record)) return OkStatus();
   if (!CheckNotOver(log_dir, *record).ok()) return OkStatus();
   return FailedPrecondition(
-      "job %s of %s still runs (tandemrun, pid %d), and the folder is its own [TD7011]; hint: "
-      "tandem drain %s stops it; --log_dir=DIR starts another job beside it",
+      "job %s still runs in %s (tandemrun, pid %d) [TD7011]; hint: stop it with tandem drain %s, "
+      "or choose another directory with --log_dir=DIR",
       record->job, log_dir, record->launcher_pid, log_dir);
 }
 
@@ -181,8 +181,8 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   const StatusOr<std::string> whole = ReadOwnFile(path, kEventsBytesMax, OwnRule::kUser);
   if (whole.status().code() == StatusCode::kNotFound) {
     return NotFound(
-        "%s: there is no such file [TD7002]; hint: name the folder that tandemrun writes its "
-        "logs to (--log_dir, else log-JOB)",
+        "file %s does not exist [TD7002]; hint: name the log directory of the job (--log_dir of "
+        "tandemrun, by default log-JOB)",
         path);
   }
   TD_RETURN_IF_ERROR(whole.status());
@@ -235,9 +235,8 @@ Status CheckNotGone(const std::string& log_dir, const JobRecord& record,
     return OkStatus();
   }
   return FailedPrecondition(
-      "job %s of %s: tandemrun, pid %d, is gone without an ending (killed?); its processes on this "
-      "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
-      "word",
+      "job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended its processes on "
+      "this host [TD7013]; hint: start the job again; tandem events %s shows the last event",
       record.job, log_dir, record.launcher_pid, log_dir);
 }
 
@@ -249,7 +248,7 @@ Status CheckNotOver(const std::string& log_dir, const JobRecord& record) {
   const bool failed = last.event == "failed";
   std::string how = last.text;
   if (failed) how = absl::StrFormat("%s failed: %s", last.process, last.text);
-  return FailedPrecondition("job %s of %s is over since %s%s [TD7003]; hint: tandem events %s",
+  return FailedPrecondition("job %s of %s ended at %s%s [TD7003]; hint: tandem events %s",
                             record.job, log_dir, last.time, how.empty() ? "" : " (" + how + ")",
                             log_dir);
 }

@@ -43,8 +43,8 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   }
   if (!about_servers.empty() && !about_ranks.empty()) {
     return InvalidArgument(
-        "%s belongs to pserver mode and %s to collective mode [TD1005]; hint: --servers=2 "
-        "--workers=2 starts a pserver job, --nproc=2 a collective one",
+        "%s needs pserver mode, but %s needs collective mode [TD1005]; hint: use --servers=2 "
+        "--workers=2 for pserver mode, or --nproc=2 for collective mode",
         about_servers, about_ranks);
   }
   TD_ASSIGN_OR_RETURN(const std::optional<LaunchMode> flag, ModeFlag(args));
@@ -52,11 +52,11 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   const LaunchMode with_servers = hybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
   if (flag && *flag != LaunchMode::kPserver && *flag != LaunchMode::kHybrid &&
       !about_servers.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s: it belongs to pserver mode [TD1005]",
+    return InvalidArgument("%s contradicts --mode=%s, because it needs pserver mode [TD1005]",
                            about_servers, ModeName(*flag));
   }
   if (flag && *flag != LaunchMode::kCollective && !about_ranks.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s: it belongs to collective mode [TD1005]",
+    return InvalidArgument("%s contradicts --mode=%s, because it needs collective mode [TD1005]",
                            about_ranks, ModeName(*flag));
   }
   if (flag) return *flag;
@@ -84,20 +84,20 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
   }
   const std::string flag = Spelled(args, "heter_workers");
   if (options.mode != LaunchMode::kHybrid) {
-    return InvalidArgument("%s contradicts --mode=%s: it belongs to hybrid mode [TD1005]", flag,
+    return InvalidArgument("%s contradicts --mode=%s, because it needs hybrid mode [TD1005]", flag,
                            ModeName(options.mode));
   }
   TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> added, CountOrList(args, "heter_workers"));
   if (options.workers.endpoints.size() % added.size() != 0) {
     return InvalidArgument(
-        "%s: %d trainers do not divide equally among %d heter workers [TD1004]; hint: as many "
-        "heter workers "
-        "as trainers, or a number that divides theirs",
+        "%s: %d trainers cannot be divided equally among %d heter workers [TD1004]; hint: use a "
+        "number of heter workers that divides the number of trainers",
         flag, options.workers.endpoints.size(), added.size());
   }
   for (const char* name : {"max_restarts", "gpus"}) {
     if (!args.Has(name)) continue;
-    return InvalidArgument("%s with %s is not built yet [TD1109]", flag, Spelled(args, name));
+    return InvalidArgument("%s together with %s is not implemented [TD1109]", flag,
+                           Spelled(args, name));
   }
   options.workers.heter_place = args.Get("heter_place");
   options.workers.heter = static_cast<int>(added.size());
@@ -135,7 +135,7 @@ StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& 
       !absl::SimpleAtoi(text.substr(colon + 1), &most) || options.workers.ranks_least < 1 ||
       most < options.workers.ranks_least || most > kProcessesMax) {
     return InvalidArgument(
-        "%s: expected N or MIN:MAX with 1 <= MIN <= MAX <= %d, got \"%s\" [TD1006]",
+        "%s: expected N or MIN:MAX with 1 <= MIN <= MAX <= %d, got \"%s\" [TD1004]",
         Spelled(args, "nproc"), kProcessesMax, text);
   }
   return most;
@@ -147,14 +147,13 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> hosts,
                       ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
   if (options.workers.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
-    return InvalidArgument(
-        "%s=%s is for the CPU ranks of one host alone [TD1005]; hint: --nproc=%d",
-        Spelled(args, "nproc"), args.Get("nproc"), nproc);
+    return InvalidArgument("%s=%s needs CPU ranks on a single host [TD1005]; hint: --nproc=%d",
+                           Spelled(args, "nproc"), args.Get("nproc"), nproc);
   }
   for (const ProcessEndpoint& host : hosts) {
     if (host.port != 0) {
       return InvalidArgument(
-          "--ips takes hosts without ports, got \"%s\" [TD1011]; hint: --start_port=%d",
+          "--ips expects hosts without ports, got \"%s\" [TD1011]; hint: --start_port=%d",
           host.Text(), host.port);
     }
     options.workers.endpoints.insert(options.workers.endpoints.end(), static_cast<size_t>(nproc),
@@ -178,8 +177,9 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
         options.pservers.durability, HintText(options.pservers.durability, known));
   }
   if (options.pservers.durability != "none" && options.pservers.data_dir.empty()) {
-    return InvalidArgument("--durability=%s needs a folder [TD4012]; hint: --pserver_data_dir=DIR",
-                           options.pservers.durability);
+    return InvalidArgument(
+        "--durability=%s needs a directory [TD4012]; hint: --pserver_data_dir=DIR",
+        options.pservers.durability);
   }
   if (!args.Has("keep_pushes_mb")) return OkStatus();
   if (options.pservers.durability != "replayable") {
@@ -200,13 +200,15 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   }
   if (local == 0) {
     return InvalidArgument(
-        "none of the hosts given is this machine (%s) [TD1011]; hint: run this on each of them",
+        "this machine (%s) is not one of the given hosts [TD1011]; hint: run this command on each "
+        "of them",
         HostName());
   }
   const int cards = static_cast<int>(options.workers.gpus.size());
   if (cards != 0 && cards != local_workers) {
     return InvalidArgument(
-        "%s names %d cards for %d workers on this machine [TD1005]; hint: one for each",
+        "%s names %d cards for %d workers on this machine [TD1005]; hint: name one card for each "
+        "worker",
         Spelled(args, "gpus"), cards, local_workers);
   }
   return OkStatus();
@@ -216,7 +218,7 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("rendezvous")) return OkStatus();
   if (options.mode != LaunchMode::kCollective && options.mode != LaunchMode::kHybrid) {
     return InvalidArgument(
-        "%s is for collective and hybrid mode: no ranks meet in %s mode [TD1005]",
+        "%s has no effect in %s mode, because it has no ranks that meet [TD1005]",
         Spelled(args, "rendezvous"), ModeName(options.mode));
   }
   options.workers.rendezvous = args.Get("rendezvous");
@@ -226,7 +228,7 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
 
 Status CheckRest(const ParsedArgs& args) {
   if (args.Has("http_port")) {
-    return InvalidArgument("%s is not built yet [TD1109]", Spelled(args, "http_port"));
+    return InvalidArgument("%s is not implemented [TD1109]", Spelled(args, "http_port"));
   }
   if (args.positional.size() == 1) return OkStatus();
   if (args.positional.empty()) {
@@ -234,8 +236,8 @@ Status CheckRest(const ParsedArgs& args) {
         "no job file given [TD1007]; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
   }
   return InvalidArgument(
-      "one job file expected, got \"%s\" and \"%s\" [TD1010]; hint: arguments of the "
-      "trainer go after --",
+      "expected one job file, got \"%s\" and \"%s\" [TD1010]; hint: write arguments of the trainer "
+      "after --",
       args.positional[0], args.positional[1]);
 }
 
@@ -248,12 +250,12 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
   const std::string flag = Spelled(args, options.security.make_tls ? "tls" : "tls_dir");
   if (options.security.make_tls && !options.security.tls_dir.empty()) {
     return InvalidArgument(
-        "--tls makes certificates and --tls_dir names those that are there: "
-        "give one of the two [TD1005]");
+        "--tls and --tls_dir exclude each other: --tls creates certificates, --tls_dir uses "
+        "existing ones [TD1005]; hint: use one of them");
   }
   if (!options.has_servers()) {
     return InvalidArgument(
-        "%s: mode %s has no pservers, and TLS between ranks is not built yet [TD1109]", flag,
+        "%s: mode %s has no pservers, and TLS between ranks is not implemented [TD1109]", flag,
         ModeName(options.mode));
   }
   return OkStatus();
@@ -264,52 +266,55 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
 const std::vector<FlagSpec>& LaunchFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"mode", "", "MODE",
-       "local, pserver, collective or hybrid; else told from the flags below or the job"},
+       "local, pserver, collective or hybrid (default: determined from other flags or the job)"},
       {"servers", "server_num", "N|LIST",
-       "pservers: a number, which then listen on Unix-domain sockets in a private folder (on free "
-       "ports with TLS or --start_port), or host:port,host:port of the job"},
+       "number of pservers to start, on Unix-domain sockets in a private directory (on free ports "
+       "with TLS or --start_port), or a list HOST:PORT,HOST:PORT"},
       {"workers", "worker_num", "N|LIST",
-       "trainers of pserver and hybrid mode: a number, or host:port list"},
+       "trainers in pserver and hybrid mode: a number, or a list HOST:PORT,HOST:PORT"},
       {"heter_workers", "", "N|LIST",
-       "hybrid mode: workers that run the operators under heter_worker_device_guard, as many as "
-       "trainers or a divisor of that: a number, or host:port list"},
-      {"heter_place", "", "PLACE", "where heter workers compute: cpu, cuda, cuda:N"},
+       "hybrid mode: workers that run the operators under heter_worker_device_guard: a divisor of "
+       "the number of trainers, or a list HOST:PORT,HOST:PORT"},
+      {"heter_place", "", "PLACE", "device of heter workers: cpu, cuda, cuda:N"},
       {"nproc", "nproc_per_node", "N|MIN:MAX",
-       "collective mode: ranks on each host; MIN:MAX starts MAX and goes on without those that are "
-       "lost, while MIN are left (elastic); SIGUSR1 starts them again"},
-      {"ips", "hosts", "LIST", "collective mode: hosts of the job, host,host"},
-      {"gpus", "", "LIST", "cards, one trainer on each: 0,1"},
+       "collective mode: ranks per host; MIN:MAX (elastic) starts MAX ranks and continues without "
+       "lost ranks while at least MIN run; SIGUSR1 starts lost ranks again"},
+      {"ips", "hosts", "LIST", "collective mode: hosts of the job, HOST,HOST"},
+      {"gpus", "", "LIST", "CUDA devices, one trainer on each: 0,1"},
       {"start_port", "", "PORT",
-       "first port on each host (default: free ones; 6170 on many hosts)"},
+       "first port on each host (default: free ports; 6170 on several hosts)"},
       {"status_port", "", "PORT",
-       "status pages and metrics: trainer 0 at http://127.0.0.1:PORT/, the others behind it"},
-      {"log_dir", "", "DIR", "one log file per process (default ./log-<job>)"},
-      {"secret_file", "", "FILE", "the job's secret (default: a new one; also TANDEM_SECRET_FILE)"},
+       "first port for status pages and metrics: trainer 0 at http://127.0.0.1:PORT/, other "
+       "processes on the following ports"},
+      {"log_dir", "", "DIR", "directory with one log file per process (default ./log-<job>)"},
+      {"secret_file", "", "FILE",
+       "file with the job's secret (default: a new secret; also TANDEM_SECRET_FILE)"},
       {"tls", "", "",
        "mutual TLS between trainers and pservers, with certificates made for this job (one host)"},
       {"tls_dir", "", "DIR",
-       "the same with those of DIR/pserver and DIR/trainer (tandem certs issue)"},
-      {"audit", "", "", "pservers note every call in LOG_DIR/audit.N.jsonl: who, what, when"},
-      {"insecure_allow_network", "", "", "let the job use network addresses in the clear"},
+       "mutual TLS with the certificates in DIR/pserver and DIR/trainer (tandem certs issue)"},
+      {"audit", "", "", "pservers write every call to LOG_DIR/audit.N.jsonl: caller, call, time"},
+      {"insecure_allow_network", "", "", "allow network addresses without encryption"},
       {"rendezvous", "", "URL",
-       "where ranks meet: tcp://HOST:PORT (default: of rank 0), file:///FOLDER that all hosts "
+       "rendezvous of the ranks: tcp://HOST:PORT (default: of rank 0), file:///DIR that all hosts "
        "share, or etcd://HOST:PORT/PREFIX"},
-      {"pserver_data_dir", "", "DIR", "pservers keep their state below this folder"},
+      {"pserver_data_dir", "", "DIR", "directory in which pservers store their state"},
       {"pserver_place", "", "PLACE",
-       "where pservers keep and update dense slices: cpu, cuda, cuda:N"},
+       "device on which pservers store and update dense slices: cpu, cuda, cuda:N"},
       {"max_restarts", "", "N",
-       "all modes but local: start a trainer that was killed again, N times in all "
-       "(default 0), and go on; with --pserver_data_dir pservers too, which then keep a log"},
+       "all modes except local: maximum number of restarts of killed trainers (default 0); with "
+       "--pserver_data_dir also of pservers, which then write a log"},
       {"durability", "", "LEVEL",
-       "what an acknowledged push survives of its pserver: none, replayable (trainers keep pushes "
-       "until a checkpoint holds them) or logged (default with --max_restarts)"},
-      {"keep_pushes_mb", "", "N", "with --durability=replayable, of each trainer (default 1024)"},
+       "durability of acknowledged pushes when a pserver is lost: none, replayable (trainers keep "
+       "pushes until a checkpoint contains them) or logged (default with --max_restarts)"},
+      {"keep_pushes_mb", "", "N",
+       "memory of each trainer for pushes with --durability=replayable (default 1024)"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
-      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
-      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+      {"pserver_bin", "", "FILE", "program to run instead of tandem-pserver"},
+      {"trainer_bin", "", "FILE", "program to run instead of tandem-trainer"},
       {"quiet", "", "", "do not show the output of trainer 0"},
       {"dry_run", "", "", "print processes, environment and ports; start nothing"},
-      {"http_port", "", "PORT", "not built yet"},
+      {"http_port", "", "PORT", "not implemented"},
       {"version", "", "", "print the version"},
       {"help", "", "", "print this"},
   };
@@ -321,7 +326,8 @@ StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args) {
   const HandedOn to_trainer{
       .takes = [&job](const std::string& name) { return strategy::IsSetting(job, name); },
       .names = strategy::SettingNames(job),
-      .otherwise = "flags of tandem-trainer go after --: tandemrun ... job.pbtxt -- --FLAG=VALUE"};
+      .otherwise =
+          "write flags of tandem-trainer after --: tandemrun ... job.pbtxt -- --FLAG=VALUE"};
   return ParseArgs(LaunchFlags(), args, &to_trainer);
 }
 
@@ -350,7 +356,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   switch (options.mode) {
     case LaunchMode::kLocal:
       if (args.Has("max_restarts")) {
-        return InvalidArgument("%s is for all modes but local [TD1005]",
+        return InvalidArgument("%s has no effect in local mode [TD1005]",
                                Spelled(args, "max_restarts"));
       }
       options.workers.endpoints = {ProcessEndpoint{"127.0.0.1", 0, true}};

@@ -150,8 +150,8 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
       if (p.role != role) continue;
       if (port > 65535) {
         return InvalidArgument(
-            "--status_port=%d: there are not enough ports behind it [TD1004]; hint: one for each "
-            "process",
+            "--status_port=%d leaves too few ports for the processes [TD1004]; hint: choose a "
+            "smaller port",
             first_port);
       }
       p.status_port = port++;
@@ -176,17 +176,16 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   for (const ProcessEndpoint& e : options.pservers.endpoints) {
     if (!e.is_unix() || (!plan.make_tls && plan.tls_dir.empty())) continue;
     return InvalidArgument(
-        "--servers=%s: a certificate is for a host, and a Unix-domain socket has none [TD1005]; "
-        "hint: --servers=127.0.0.1:PORT with TLS, or no TLS",
+        "--servers=%s is a Unix-domain socket, which does not support TLS [TD1005]; hint: "
+        "--servers=127.0.0.1:PORT with TLS, or no TLS",
         e.Text());
   }
   if (!plan.make_tls) return OkStatus();
   if (HasRemote(options)) {
     return InvalidArgument(
-        "--tls makes certificates for one host [TD1005]; hint: tandem certs init DIR, tandem certs "
-        "issue "
-        "DIR --job=%s --role=pserver --host=... (and --role=trainer), then --tls_dir=DIR/%s on "
-        "each host",
+        "--tls supports only a single host [TD1005]; hint: run tandem certs init DIR and tandem "
+        "certs issue DIR --job=%s --role=pserver --host=... (and --role=trainer), then use "
+        "--tls_dir=DIR/%s on each host",
         options.job_name, options.job_name);
   }
   plan.tls_dir = plan.log_dir + "/tls";
@@ -207,15 +206,15 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
   plan.secret_file = plan.log_dir + "/job.secret";
   if (!HasRemote(options)) return OkStatus();
   return InvalidArgument(
-      "a job on several hosts needs --secret_file=FILE (or TANDEM_SECRET_FILE) with the same "
-      "content "
-      "on each of them [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret");
+      "a job on several hosts needs a secret, but neither --secret_file nor TANDEM_SECRET_FILE is "
+      "set [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret; use the same "
+      "file on each host");
 }
 
 StatusOr<std::string> MakeSecret() {
   unsigned char random[kSecretBytes];
   if (getrandom(random, sizeof(random), 0) != static_cast<ssize_t>(sizeof(random))) {
-    return Internal("getrandom: %s", ErrnoText(errno));
+    return Internal("cannot get random bytes: %s", ErrnoText(errno));
   }
   std::string hex;
   for (const unsigned char byte : random) hex += absl::StrFormat("%02x", byte);
@@ -232,7 +231,7 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   secrets.AddDir(plan.tls_dir);
   TD_RETURN_IF_ERROR(MakeOwnDir(plan.tls_dir, OwnRule::kUser).status());
   TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
-                      rpc::MakeAuthority("this run alone", kDays));
+                      rpc::MakeAuthority("only this run", kDays));
   for (const rpc::PeerRole role :
        {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer, rpc::PeerRole::kAdmin}) {
     rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
@@ -420,8 +419,8 @@ Status CheckStatusPorts(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.status_page.empty() || BindPort("127.0.0.1", p.status_port).ok()) continue;
     return Unavailable(
-        "--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
-        "choose another --status_port: each process takes one port from there on",
+        "--status_port: 127.0.0.1:%d, the port of the status page of %s, is in use [TD1012]; hint: "
+        "choose another --status_port",
         p.status_port, p.Name());
   }
   return OkStatus();

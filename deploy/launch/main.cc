@@ -28,7 +28,7 @@ constexpr char kUsage[] =
 void PrintStatusPage(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kTrainer || p.status_page.empty()) continue;
-    std::fprintf(stderr, "tandemrun: watch it at %s\n", p.status_page.c_str());
+    std::fprintf(stderr, "tandemrun: status page: %s\n", p.status_page.c_str());
     return;
   }
 }

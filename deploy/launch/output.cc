@@ -25,7 +25,7 @@ constexpr std::streamoff kTailBytes = 64 << 10;
 Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   int master = -1, slave = -1;
   if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) {
-    return ResourceExhausted("openpty: %s", ErrnoText(errno));
+    return ResourceExhausted("cannot create a terminal for the output: %s", ErrnoText(errno));
   }
   ours.Reset(master);
   theirs.Reset(slave);
@@ -51,7 +51,8 @@ StatusOr<OutputChannel> OutputChannel::Open(int echo_fd, LogFile* log) {
     channel.CopyWindowSize();
   } else {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return ResourceExhausted("pipe: %s", ErrnoText(errno));
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));
     channel.read_end_.Reset(ends[0]);
     channel.child_end_.Reset(ends[1]);
   }

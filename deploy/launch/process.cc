@@ -50,7 +50,8 @@ Status CannotStart(const std::string& program, int error) {
   const std::string text = "cannot start " + program + ": " + ErrnoText(error);
   if (error == ENOENT) return NotFound("%s", text);
   if (error == EACCES)
-    return PermissionDenied("%s [TD7001]; hint: chmod +x, if it is the right file", text);
+    return PermissionDenied(
+        "a program of the job is not executable: %s [TD7001]; hint: chmod +x the file", text);
   return Internal("%s", text);
 }
 
@@ -73,12 +74,13 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   const std::vector<char*> argv = Pointers(request.argv), envp = Pointers(env);
   // A successful exec closes it; otherwise it transfers errno.
   int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return ResourceExhausted("pipe: %s", ErrnoText(errno));
+  if (pipe2(report, O_CLOEXEC) != 0)
+    return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));
   Fd read_end(report[0]), write_end(report[1]);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return ResourceExhausted("fork: %s", ErrnoText(errno));
+  if (pid < 0) return ResourceExhausted("cannot start a process: %s", ErrnoText(errno));
   if (pid == 0) {
     const int error = BecomeProgram(request, parent, argv.data(), envp.data());
     [[maybe_unused]] const ssize_t n = write(report[1], &error, sizeof(error));

@@ -66,8 +66,8 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
     StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
     if (!listening.ok()) {
       return Unavailable(
-          "cannot listen on %s: %s [TD4009]; hint: choose another address, or end "
-          "the program that listens there",
+          "cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
+          "uses it",
           p.endpoint.Text(), std::string(listening.status().message()));
     }
     sockets_[p.rank] = std::move(listening->sockets);
@@ -101,7 +101,7 @@ std::string NewSocketDir(const Environment& env) {
 
 StatusOr<Fd> MakePrivateDir(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0) {
-    if (errno == EEXIST) return AlreadyExists("%s is there already", path);
+    if (errno == EEXIST) return AlreadyExists("%s already exists [TD2109]", path);
     return FileError(path, "cannot be made", errno);
   }
   Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

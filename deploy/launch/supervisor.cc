@@ -74,7 +74,8 @@ StatusOr<int> Supervisor::Run() {
 }
 
 Status Supervisor::StartAll() {
-  if (signals_.get() < 0) return ResourceExhausted("signalfd: %s", ErrnoText(errno));
+  if (signals_.get() < 0)
+    return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   if (plan_.elastic()) {
     std::vector<int> all(static_cast<size_t>(plan_.workers));
@@ -86,7 +87,8 @@ Status Supervisor::StartAll() {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
       return NotFound(
-          "%s [TD7001]; hint: ./deploy/build.sh builds it; --%s_bin=FILE names another one",
+          "a program of the job is missing: %s [TD7001]; hint: build it with ./deploy/build.sh, or "
+          "name another program with --%s_bin=FILE",
           std::string(status.message()), RoleName(p.role));
     }
     TD_RETURN_IF_ERROR(status);
@@ -195,11 +197,11 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   if (verdict == WaitVerdict::kWarn) {
     journal_.Say(absl::StrFormat(
         "%s waits for %s, which %s (%.1f s of %.1f s)", processes_.NameOf(wait.who), name,
-        process->here ? "does not answer" : "has not joined", Seconds(wait.waited),
+        process->here ? "does not reply" : "has not joined", Seconds(wait.waited),
         Seconds(process->here ? wait.limit : wait.start_limit)));
     return;
   }
-  const std::string text = absl::StrFormat("%s has waited %.1f s for it",
+  const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
   journal_.Say(absl::StrFormat("%s does not answer (%s): killing it", name, text));
   journal_.Note("silent", name, process->process->pid(), text);
@@ -238,7 +240,7 @@ void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   std::erase_if(ended, [this](JobProcess* process) {
     if (!process->is(Role::kPserver)) return false;  // a drained pserver may also be killed
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
-    journal_.Note("left", process->plan->Name(), process->process->pid(), "it was drained");
+    journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");
     sockets_.Release(process->plan->rank);
     return true;
   });
@@ -268,11 +270,11 @@ void Supervisor::StartAgain(JobProcess& old, bool member) {
   ++restarts_;
   journal_.Note("restarted", plan.Name(), 0,
                 absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
-  const std::string how = old.StorageFailed()      ? "ended by an error of its storage"
-                          : old.exit().signal == 0 ? "told to stop"
+  const std::string how = old.StorageFailed()      ? "ended by a storage error"
+                          : old.exit().signal == 0 ? "stopped on request"
                                                    : "killed by " + SignalName(old.exit().signal);
-  const char* caution = plan.forgets ? "; with --durability=none it has its last checkpoint alone,"
-                                       " and no push that came after it"
+  const char* caution = plan.forgets ? "; with --durability=none it restores only its last "
+                                       "checkpoint, and later pushes are lost"
                                      : "";
   journal_.Say(absl::StrFormat("%s was %s; starting it again (%d of %d)%s", plan.Name(), how,
                                restarts_, options_.max_restarts, caution));
@@ -283,7 +285,8 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   const ProcessPlan& plan = *old.plan;
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
-  if (!status.ok()) journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
+  if (!status.ok())
+    journal_.Say(absl::StrFormat("%s cannot be read: %s", plan.Name(), ToString(status)));
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
@@ -320,11 +323,11 @@ void Supervisor::LoseRanks(std::vector<JobProcess*>& ended) {
       ++i;
       continue;
     }
-    std::string then = "before it took part";
+    std::string then = "before it joined";
     if (process.member) {
       then = absl::StrFormat(
-          enough ? "%d of %d ranks go on" : "%d of %d ranks are left, and the job needs %d", left,
-          plan_.workers, plan_.ranks_least);
+          enough ? "%d of %d ranks continue" : "only %d of %d ranks are left, but the job needs %d",
+          left, plan_.workers, plan_.ranks_least);
     }
     const std::string name = process.plan->Name();
     journal_.Note("lost", name, process.process->pid(), then);
@@ -343,8 +346,8 @@ void Supervisor::Admit(int rank) {
                        !process->member && process->running();
     if (!meant || !stop_.running() || Over()) continue;
     process->member = true;
-    const std::string text = absl::StrFormat("takes part: %d of %d ranks",
-                                             processes_.MemberRanks().size(), plan_.workers);
+    const std::string text =
+        absl::StrFormat("joined: %d of %d ranks", processes_.MemberRanks().size(), plan_.workers);
     journal_.Note("joined", process->plan->Name(), process->process->pid(), text);
     journal_.Say(process->plan->Name() + " " + text);
     return PublishWorld();
@@ -373,10 +376,9 @@ void Supervisor::Advance() {
     } else if (processes_.Has(Role::kTrainer) && !trainers_run) {
       if (!plan_.remote_workers) return StopPservers();
       if (processes_.AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
-        std::fprintf(
-            stderr,
-            "tandemrun: the trainers of this host are done; its pservers go on for those of "
-            "other hosts (Ctrl-C ends them)\n");
+        std::fprintf(stderr,
+                     "tandemrun: the trainers of this host have ended; its pservers continue for "
+                     "trainers of other hosts (stop them with Ctrl-C)\n");
       }
     }
   }

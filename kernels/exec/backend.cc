@@ -13,18 +13,18 @@ StatusOr<const BackendModule*> Open(const std::string& path) {
   const auto library =
       OpenLibrary(path.empty() ? LibraryPlaces("libtandem_cuda.so") : std::vector{path});
   if (!library.ok()) {
-    return Unavailable("the CUDA module cannot be opened: %s [TD5001]; hint: %s, or --place=cpu",
+    return Unavailable("cannot open the CUDA module: %s [TD5001]; hint: %s, or --place=cpu",
                        std::string(library.status().message()), kBuildCudaModule);
   }
   const auto symbol = FindSymbol(*library, "tandem_backend_module");
-  TD_RETURN_IF_ERROR(Annotate(symbol.status(), path + " is not a Tandem module"));
+  TD_RETURN_IF_ERROR(Annotate(symbol.status(), path + " is not a CUDA module of Tandem"));
   using Entry = const BackendModule* (*)();
   const auto entry = reinterpret_cast<Entry>(*symbol);
   const BackendModule* module = entry();
   if (module->abi != BackendModule::kAbi) {
     return Unavailable(
-        "the CUDA module has interface version %d, this program needs %d: install "
-        "both from one build [TD5001]",
+        "the CUDA module has interface version %d, but this program needs version %d [TD5001]; "
+        "hint: install the programs and the module from one build",
         module->abi, BackendModule::kAbi);
   }
   return module;
@@ -38,9 +38,10 @@ StatusOr<Backend> Backend::Cuda(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const BackendModule* module, Open(path));
   auto count = module->device_count();
   if (!count.ok())
-    return Unavailable("no CUDA device: %s [TD5002]", std::string(count.status().message()));
+    return Unavailable("cannot find a CUDA device: %s [TD5002]",
+                       std::string(count.status().message()));
   if (*count < 1)
-    return Unavailable("no CUDA device is visible (check CUDA_VISIBLE_DEVICES) [TD5002]");
+    return Unavailable("no CUDA device is visible [TD5002]; hint: check CUDA_VISIBLE_DEVICES");
   return Backend(PlaceKind::kCuda, module);
 }
 
@@ -49,7 +50,8 @@ StatusOr<Backend> Backend::For(const Place& place) {
   TD_ASSIGN_OR_RETURN(Backend backend, Cuda(""));
   TD_ASSIGN_OR_RETURN(const int count, backend.DeviceCount());
   if (place.index >= count) {
-    return Unavailable("place %s: there are only %d CUDA devices [TD5002]", ToString(place), count);
+    return Unavailable("place %s does not exist: there are only %d CUDA devices [TD5002]",
+                       ToString(place), count);
   }
   return backend;
 }
@@ -66,30 +68,32 @@ StatusOr<std::unique_ptr<Device>> Backend::MakeDevice(int index,
 
 StatusOr<std::unique_ptr<LaunchGraph>> Backend::Record(Device& device,
                                                        const DeviceWork& work) const {
-  if (module_ == nullptr) return Unimplemented("the CPU has nothing to record");
+  if (module_ == nullptr) return Unimplemented("the CPU does not support recorded graphs");
   return module_->record(device, work);
 }
 
 StatusOr<Buffer> Backend::AllocatePinned(size_t bytes) const {
   if (module_ != nullptr && module_->pinned != nullptr) return module_->pinned(bytes);
   void* const memory = AllocatePages(bytes, Device::kAlignment);
-  if (memory == nullptr) return ResourceExhausted("no memory for %d bytes", bytes);
+  if (memory == nullptr) return ResourceExhausted("cannot allocate %d bytes: out of memory", bytes);
   return Buffer(static_cast<std::byte*>(memory), &std::free);
 }
 
 Status Backend::StartCopy(Device& device, const SideStream* side, void* to, const void* from,
                           size_t bytes) const {
-  if (module_ == nullptr) return Unimplemented("the CPU copies at once");
+  if (module_ == nullptr) return Unimplemented("the CPU does not support asynchronous copies");
   return module_->copy(device, side, to, from, bytes);
 }
 
 Status Backend::StartSearch(Device& device, const NonFiniteScan& search) const {
-  if (module_ == nullptr) return Unimplemented("the CPU looks at once");
+  if (module_ == nullptr)
+    return Unimplemented("the CPU does not support an asynchronous search for non-finite values");
   return module_->search(device, search);
 }
 
 StatusOr<DeviceProperties> Backend::Properties(int index) const {
-  if (module_ == nullptr || module_->properties == nullptr) return NotFound("this is no card");
+  if (module_ == nullptr || module_->properties == nullptr)
+    return NotFound("the CPU is not a CUDA device");
   return module_->properties(index);
 }
 

@@ -6,7 +6,9 @@ Status CommDone::Wait(Time deadline) {
   MutexLock lock(mu_);
   while (!done_) {
     if (!cv_.WaitUntil(mu_, deadline) && !done_) {
-      return DeadlineExceeded("the communication did not end in time");
+      return DeadlineExceeded(
+          "a wait for communication timed out [TD3006]; hint: tandem status LOG_DIR names the "
+          "slowest rank");
     }
   }
   return status_;

@@ -43,7 +43,7 @@ StatusOr<DeviceProperties> Properties(int index) {
                                  .memory_clock_hz = kKilo * of(cudaDevAttrMemoryClockRate)};
   const bool all = card.major > 0 && card.multiprocessors > 0 && card.bus_bits > 0 &&
                    card.clock_hz > 0 && card.memory_clock_hz > 0;
-  if (!all) return NotFound("the driver does not say what the card consists of");
+  if (!all) return NotFound("the CUDA driver does not report the properties of the device");
   return card;
 }
 

@@ -157,7 +157,8 @@ class CuptiTrace final : public DeviceTrace {
     if (result == 0) return OkStatus();
     const char* text = nullptr;
     (void)cupti_.GetResultString(result, &text);
-    return Unavailable("%s: %s", what, text == nullptr ? "unknown error" : text);
+    return Unavailable("the CUPTI call %s failed: %s", what,
+                       text == nullptr ? "unknown error" : text);
   }
   Time At(uint64_t ns) const {
     return first_ + std::chrono::nanoseconds(static_cast<int64_t>(ns - first_ns_));
@@ -175,7 +176,7 @@ StatusOr<std::unique_ptr<DeviceTrace>> DeviceTrace::Start(const std::string& lib
   {
     Inbox& inbox = TheInbox();
     MutexLock lock(inbox.mu);
-    if (inbox.open) return Unavailable("another profile of this process traces the device");
+    if (inbox.open) return Unavailable("another profile of this process already traces the device");
     inbox.open = true;
     inbox.cupti = cupti;
   }

@@ -105,7 +105,8 @@ Status Executor::RunPiece(Piece& piece, int thread) {
   piece.was_run = true;
   if (piece.graph != nullptr) {
     ++launches_;
-    return At(first, Annotate(piece.graph->Launch(), "a graph that begins here"));
+    return At(first, Annotate(piece.graph->Launch(),
+                              "cuda_graph: the graph that begins at this operator"));
   }
   for (const PlanStep& step : piece.steps) {
     loops_.KeepApart(loop_threads_);
@@ -176,7 +177,7 @@ void Executor::Record(Piece& piece) {
     return;
   }
   news_ +=
-      absl::StrFormat("cuda_graph: the %d kernels from op #%d on are launched one by one: %s\n",
+      absl::StrFormat("cuda_graph: the %d kernels from op #%d on are launched separately: %s\n",
                       piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
 }
 
@@ -190,7 +191,8 @@ void Executor::ReportCapturedGraphs() {
     launches += piece.graph->launches();
   }
   graphs_reported_ = true;
-  if (graphs > 0) news_ += absl::StrFormat("cuda_graph: %d launches became %d\n", launches, graphs);
+  if (graphs > 0)
+    news_ += absl::StrFormat("cuda_graph: %d launches were reduced to %d\n", launches, graphs);
 }
 
 Status AtOp(const Program& program, int op, const Status& status) {

@@ -68,7 +68,8 @@ Status MemoryPlanner::FindLives(const std::vector<std::string>& fetch) {
     ForEachWrite(op, [&](const std::string& v) { Extend(v, flight.wait); });
   }
   for (const std::string& name : fetch) {
-    if (program_.FindVar(name) == nullptr) return NotFound("fetch: no variable \"%s\"", name);
+    if (program_.FindVar(name) == nullptr)
+      return NotFound("the program has no variable \"%s\" to fetch [TD1205]", name);
     Extend(name, end_);
   }
   replaced_.resize(lives_.size());

@@ -111,16 +111,16 @@ Status NanCheck::Verdict(const StepFloats& step, const PlanStep& at, std::span<c
     }
   }
   const bool all = gone.size() == step.in.size() && !gone.empty();
-  std::string before = !given.empty() ? "so was before " + absl::StrJoin(given, ", ")
+  std::string before = !given.empty() ? "not finite before: " + absl::StrJoin(given, ", ")
                        : all          ? ""
                        : gone.empty() ? "all inputs are finite"
                                       : "all other inputs are finite";
   if (!gone.empty()) {
-    before += absl::StrFormat("%sof %s it is not known, for the result lies in its memory",
+    before += absl::StrFormat("%sthe value of %s is unknown, because the result has overwritten it",
                               before.empty() ? "" : "; ", absl::StrJoin(gone, ", "));
   }
-  return DataLoss("check_nan_inf: not finite is %s [TD1210]; %s", absl::StrJoin(gave, ", "),
-                  before);
+  return DataLoss("check_nan_inf: the result %s is not finite [TD1210]; %s",
+                  absl::StrJoin(gave, ", "), before);
 }
 
 Status NanCheck::Search(const std::vector<Floats>& vars, const void* const* data,

@@ -146,8 +146,8 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
     if (kernel.status().code() != StatusCode::kUnimplemented) return kernel.status();
     reasons.push_back(std::string(impl.name) + ": " + std::string(kernel.status().message()));
   }
-  const std::string why = reasons.empty() ? "it has none" : absl::StrJoin(reasons, "; ");
-  return Unimplemented("no kernel for %s on %s (%s) [TD5003]", type,
+  const std::string why = reasons.empty() ? "none exists" : absl::StrJoin(reasons, "; ");
+  return Unimplemented("no kernel for %s on %s supports this operator (%s) [TD5003]", type,
                        ToString(scope_.device().place()), why);
 }
 
@@ -190,8 +190,7 @@ Status PlanMaker::AddKernel(int op_index) {
 Status PlanMaker::AddComm(int op_index, int flight) {
   const Op& op = plan_->program_.ops[op_index];
   if (comm_ == nullptr) {
-    return FailedPrecondition("the program communicates (%s), but there is nobody to talk to",
-                              op.type);
+    return FailedPrecondition("the program communicates (%s), but has no communicator", op.type);
   }
   CommNode node{
       .op = &op, .in = {}, .out = {}, .place = scope_.device().place(), .device = plan_->device_};
@@ -220,8 +219,9 @@ Status PlanMaker::FindKernels() const {
     if (!FindOp(op.type)->is_comm && backend_.Find(op.type).empty()) missing.insert(op.type);
   }
   if (missing.empty()) return OkStatus();
-  return Unimplemented("there are no kernels on %s for: %s [TD5003]",
-                       ToString(scope_.device().place()), absl::StrJoin(missing, ", "));
+  return Unimplemented(
+      "the place %s has no kernels for these operators: %s [TD5003]; hint: --place=cpu",
+      ToString(scope_.device().place()), absl::StrJoin(missing, ", "));
 }
 
 Status PlanMaker::AddSteps() {
@@ -325,7 +325,9 @@ StatusOr<std::unique_ptr<Plan>> Plan::Make(const Program& program, const Backend
 StatusOr<Tensor> Plan::Get(std::string_view var) const {
   const auto it = readable_.find(std::string(var));
   if (it == readable_.end()) {
-    return NotFound("\"%s\" is neither data, parameter, state nor fetched", std::string(var));
+    return NotFound(
+        "variable \"%s\" is not available: it is neither data, parameter, state nor fetched",
+        std::string(var));
   }
   return it->second;
 }

@@ -28,7 +28,7 @@ std::string NameOf(const Program& program, const Span& span, bool detail) {
   if (span.lane == TraceTrack::kDevice)
     return name + (detail ? " " : "") + (detail ? span.what : "") + " (device)";
   if (*span.what != '\0') name = absl::StrFormat("%s for %s", span.what, name);
-  return span.lane == TraceTrack::kComm ? name + " (on its way)" : name;
+  return span.lane == TraceTrack::kComm ? name + " (in transit)" : name;
 }
 
 double Key(const ProfileRow& row, ProfileOrder order) {
@@ -68,10 +68,11 @@ std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& 
   std::string text;
   if (flops) {
     text += absl::StrFormat(
-        "peak unreliable (measured while %d other threads ran): operators computed faster\n",
+        "the measured peak is too low (%d other threads ran): operators are faster than the peak\n",
         peak.others);
   }
-  if (bytes) text += "GB/s above the peak: the data were in caches, or the peak is unreliable\n";
+  if (bytes)
+    text += "GB/s above the peak: the data were in caches, or the measured peak is too low\n";
   return text;
 }
 
@@ -244,7 +245,7 @@ DeviceBusy BusyOf(std::span<const Span> spans) {
 std::string ToString(const DeviceBusy& busy) {
   if (busy.steps == 0 || busy.busy <= 0) return "";
   const double ms = 1e3 / static_cast<double>(busy.steps);
-  return absl::StrFormat("device: busy %.3f ms of %.3f ms a step, %.0f %%\n", busy.busy * ms,
+  return absl::StrFormat("device: busy %.3f ms of %.3f ms per step, %.0f %%\n", busy.busy * ms,
                          busy.all * ms, 100 * busy.busy / busy.all);
 }
 
@@ -266,7 +267,8 @@ std::string ToString(const CommOverlap& overlap) {
   const double hidden = std::max(0.0, 1 - overlap.exposed / overlap.on_way);
   const double ms = 1e3 / static_cast<double>(overlap.steps);
   return absl::StrFormat(
-      "communication: %.3f ms a step, %.3f of it exposed; %.0f %% is hidden behind other work\n",
+      "communication: %.3f ms per step, of which steps wait %.3f ms; %.0f %% overlaps with other "
+      "work\n",
       overlap.on_way * ms, overlap.exposed * ms, 100 * hidden);
 }
 

@@ -27,7 +27,8 @@ StatusOr<DevicePeak> PeakOf(const DeviceProperties& card) {
       std::begin(kUnits), std::end(kUnits),
       [&card](const Units& u) { return u.major == card.major && u.minor == card.minor; });
   if (units == std::end(kUnits)) {
-    return NotFound("the units of compute capability %d.%d are not known", card.major, card.minor);
+    return NotFound("the peak speed of compute capability %d.%d is not known", card.major,
+                    card.minor);
   }
   const double cycles = card.multiprocessors * card.clock_hz;
   return DevicePeak{.f32_flops = cycles * units->f32,

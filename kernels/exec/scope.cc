@@ -15,7 +15,7 @@ StatusOr<Tensor> Scope::Declare(const std::string& name, const TensorDesc& desc)
     TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make(desc, device_));
     it = tensors_.emplace(name, std::move(tensor)).first;
   } else if (it->second.desc() != desc) {
-    return FailedPrecondition("variable \"%s\" is %s, but %s is wanted", name,
+    return FailedPrecondition("variable \"%s\" is %s, expected %s", name,
                               ToString(it->second.desc()), ToString(desc));
   }
   return it->second;
@@ -40,7 +40,8 @@ Status NameLargest(const Status& status, const Program& program) {
                              ToString(vars[i]->desc),
                              static_cast<double>(vars[i]->desc.bytes()) / (1 << 20));
   }
-  return ResourceExhausted("%s; the largest variables: %s", std::string(status.message()), names);
+  return ResourceExhausted("%s; the largest variables are %s", std::string(status.message()),
+                           names);
 }
 
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
@@ -63,8 +64,8 @@ Status CheckFits(const Program& program) {
   }
   if (bytes <= memory) return OkStatus();
   return ResourceExhausted(
-      "parameters and state take %.1f GB, this machine has %.1f GB [TD5005]; the largest is \"%s\" "
-      "%s",
+      "parameters and state need %.1f GB, but this machine has %.1f GB of memory [TD5005]; the "
+      "largest variable is \"%s\" %s",
       bytes / 1e9, memory / 1e9, largest->name, ToString(largest->desc));
 }
 
@@ -84,8 +85,8 @@ Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
       continue;
     }
     if (var.desc.dtype != DType::kF32) {
-      return Unimplemented("initial values of \"%s\": %s variables are not built yet", var.name,
-                           Name(var.desc.dtype));
+      return Unimplemented("initial values of \"%s\" are not implemented for element type %s",
+                           var.name, Name(var.desc.dtype));
     }
     std::vector<float> values(static_cast<size_t>(tensor.numel()));
     FillInitial(var.name, var.init, var.desc.shape, seed, 0, values);

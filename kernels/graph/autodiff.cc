@@ -164,7 +164,7 @@ Status Differentiator::DifferentiateOp(const Op& op) {
   TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
   if (def->grad == nullptr) {
     return InvalidArgument(
-        "the loss depends on parameters through %s, which has no gradient [TD1209]",
+        "the loss depends on parameters through operator %s, which has no gradient [TD1209]",
         op.source.empty() ? op.type : op.type + " at " + op.source);
   }
   op_ = &op;
@@ -175,12 +175,12 @@ Status Differentiator::DifferentiateOp(const Op& op) {
 StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
   const Var* loss = program_.FindVar(program_.loss);
   if (loss == nullptr && !program_.loss.empty()) {
-    return NotFound("program \"%s\": loss \"%s\" is no variable [TD1205]%s", program_.name,
+    return NotFound("program \"%s\": the loss \"%s\" is not a variable [TD1205]%s", program_.name,
                     program_.loss, OrVariableMeant(program_, program_.loss));
   }
   if (loss == nullptr) {
     return FailedPrecondition(
-        "program \"%s\" names no loss to minimise [TD1112]; hint: loss: \"VARIABLE\" names a "
+        "program \"%s\" names no loss to minimise [TD1112]; hint: set loss: \"VARIABLE\" to a "
         "variable f32[1], such as the output of op mean",
         program_.name);
   }

@@ -22,7 +22,7 @@ bool ProgramBuilder::Append(Op op) {
 const TensorDesc* ProgramBuilder::Desc(const std::string& var) {
   if (!status_.ok()) return nullptr;
   const Var* found = program_.FindVar(var);
-  if (found == nullptr) Keep(NotFound("there is no variable \"%s\"", var));
+  if (found == nullptr) Keep(NotFound("there is no variable \"%s\" [TD1205]", var));
   return found == nullptr ? nullptr : &found->desc;
 }
 
@@ -96,14 +96,16 @@ std::string ProgramBuilder::Conv2d(const std::string& x, const ConvArgs& args) {
   const TensorDesc* desc = Desc(x);
   if (desc == nullptr) return "";
   if (desc->shape.rank() != 4) {
-    Keep(InvalidArgument("conv2d of \"%s\": an image is [batch, channels, height, width], not %s",
-                         x, ToString(desc->shape)));
+    Keep(
+        InvalidArgument("conv2d of \"%s\": the input has shape %s, expected [batch, channels, "
+                        "height, width] [TD1207]",
+                        x, ToString(desc->shape)));
     return "";
   }
   const std::string layer = NextName("conv");
   if (args.groups < 1 || desc->shape[1] % args.groups != 0) {
-    Keep(InvalidArgument("conv2d of \"%s\": %d channels do not divide into %d groups", x,
-                         desc->shape[1], args.groups));
+    Keep(InvalidArgument("conv2d of \"%s\": %d channels cannot be divided into %d groups [TD1207]",
+                         x, desc->shape[1], args.groups));
     return "";
   }
   const Shape filter = {args.channels, desc->shape[1] / args.groups, args.kernel, args.kernel};
@@ -122,7 +124,9 @@ std::string ProgramBuilder::BatchNorm(const std::string& x, Act act) {
   if (desc == nullptr) return "";
   const std::string layer = NextName("batch_norm");
   if (desc->shape.rank() < 2) {
-    Keep(InvalidArgument("batch_norm of \"%s\": %s has no channels", x, ToString(desc->shape)));
+    Keep(
+        InvalidArgument("batch_norm of \"%s\": the shape %s has no dimension for channels [TD1207]",
+                        x, ToString(desc->shape)));
     return "";
   }
   const Shape channels = {desc->shape[1]};
@@ -148,7 +152,8 @@ std::string ProgramBuilder::LayerNorm(const std::string& x) {
   const std::string layer = NextName("layer_norm");
   const int last = desc->shape.rank() - 1;
   if (last < 0) {
-    Keep(InvalidArgument("layer_norm of \"%s\": it has no dimension", x));
+    Keep(InvalidArgument(
+        "layer_norm of \"%s\": the input is a scalar, expected at least 1 dimension [TD1207]", x));
     return "";
   }
   const Shape row = {desc->shape[last]};

@@ -14,7 +14,7 @@ StatusOr<bool> Take(AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);
   if (it == attrs.end()) return false;
   if (!std::holds_alternative<T>(it->second)) {
-    return InvalidArgument("optimizer setting \"%s\" has the wrong type", name);
+    return InvalidArgument("setting \"%s\" of the optimizer has the wrong type [TD1103]", name);
   }
   *out = std::get<T>(it->second);
   attrs.erase(it);
@@ -88,17 +88,19 @@ StatusOr<std::vector<ParamGrad>> Regularize(Program& program, const GradientSett
 
 Status CheckRanges(const GradientSettings& s) {
   if (s.clip_values && !(s.clip_min <= s.clip_max)) {
-    return InvalidArgument("clip_min %g is above clip_max %g", s.clip_min, s.clip_max);
+    return InvalidArgument("optimizer: clip_min=%g is above clip_max=%g [TD1104]", s.clip_min,
+                           s.clip_max);
   }
   for (const double v : {s.clip_norm, s.clip_global_norm, s.l1_decay, s.l2_decay}) {
     if (!(v >= 0) || !std::isfinite(v)) {
-      return InvalidArgument("%g is no limit of a norm and no weight decay: 0 or more", v);
+      return InvalidArgument(
+          "optimizer: a limit of a norm or a weight decay is %g, expected at least 0 [TD1104]", v);
     }
   }
   if ((s.clip_values ? 1 : 0) + (s.clip_norm > 0 ? 1 : 0) + (s.clip_global_norm > 0 ? 1 : 0) > 1) {
     return InvalidArgument(
-        "gradients are clipped by value, by norm or by global norm: say one of clip_min with "
-        "clip_max, clip_norm, clip_global_norm");
+        "the optimizer sets several ways to clip gradients [TD1108]; hint: keep one of clip_min "
+        "with clip_max, clip_norm, and clip_global_norm");
   }
   return OkStatus();
 }
@@ -114,7 +116,9 @@ StatusOr<GradientSettings> TakeGradientSettings(AttrMap& attrs) {
   GradientSettings s;
   TD_ASSIGN_OR_RETURN(const bool min, Take(attrs, "clip_min", &s.clip_min));
   TD_ASSIGN_OR_RETURN(const bool max, Take(attrs, "clip_max", &s.clip_max));
-  if (min != max) return InvalidArgument("clip_min and clip_max must be given together");
+  if (min != max)
+    return InvalidArgument(
+        "the optimizer sets only one of clip_min and clip_max [TD1106]; hint: set both");
   s.clip_values = min;
   TD_RETURN_IF_ERROR(Take(attrs, "clip_norm", &s.clip_norm).status());
   TD_RETURN_IF_ERROR(Take(attrs, "clip_global_norm", &s.clip_global_norm).status());

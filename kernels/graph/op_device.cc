@@ -15,8 +15,8 @@ StatusOr<int> SectionOf(const Attr& device) {
   if (!kind || !absl::SimpleAtoi(text->substr(4), &section) || section < 0 ||
       section >= kSectionsMax) {
     return InvalidArgument(
-        "op_device is %s; hint: \"cpu:N\" or \"gpu:N\" with the section N, 0 to %d, or a device "
-        "alone",
+        "op_device is %s, expected \"cpu\", \"gpu\", \"cpu:N\" or \"gpu:N\" with a section N from "
+        "0 to %d [TD1104]",
         given, kSectionsMax - 1);
   }
   return section;

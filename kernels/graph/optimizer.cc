@@ -54,7 +54,7 @@ StatusOr<const OptimizerRow*> FindRow(const std::string& type) {
   for (const OptimizerRow& row : Rows()) {
     if (type == row.type) return &row;
   }
-  return InvalidArgument("unknown optimizer \"%s\" [TD1203]%s (there are: %s)", type,
+  return InvalidArgument("unknown optimizer \"%s\" [TD1203]%s (optimizers: %s)", type,
                          OrDidYouMean(type, OptimizerTypes()),
                          absl::StrJoin(OptimizerTypes(), ", "));
 }
@@ -99,11 +99,13 @@ bool TakesRows(const OpDef& def) { return std::string_view(def.inputs.back().nam
 Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row, const OpDef& def,
                  const ParamGrad& pair) {
   const Var* param = program.FindVar(pair.param);
-  if (param == nullptr) return NotFound("there is no parameter \"%s\"", pair.param);
+  if (param == nullptr) return NotFound("there is no parameter \"%s\" [TD1205]", pair.param);
   const TensorDesc desc = param->desc;
   if (!pair.rows.empty() && !TakesRows(def)) {
-    return Unimplemented("optimizer %s takes no sparse gradient, and that of \"%s\" is sparse",
-                         row.type, pair.param);
+    return Unimplemented(
+        "optimizer %s does not support sparse gradients, but the gradient of \"%s\" is sparse "
+        "[TD1203]",
+        row.type, pair.param);
   }
   Op op{.type = row.op,
         .inputs = {{pair.param}, {pair.grad}},
@@ -136,8 +138,8 @@ Status CheckExclude(const AttrMap& attrs, const GradientSettings& settings, cons
                       (FindAttr(def, "weight_decay") != nullptr &&
                        AttrValue<double>(attrs, def, "weight_decay") > 0);
   if (decays || settings.decay_exclude.empty()) return OkStatus();
-  return InvalidArgument("decay_exclude is given, but optimizer %s has no weight decay here",
-                         def.type);
+  return InvalidArgument(
+      "decay_exclude has no effect, because optimizer %s has no weight decay [TD1107]", def.type);
 }
 
 }  // namespace

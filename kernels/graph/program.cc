@@ -28,21 +28,21 @@ std::string Label(const Op& op) {
 Status CheckSlots(const Op& op, const SlotList& defs,
                   const std::vector<std::vector<std::string>>& slots, const char* side) {
   if (slots.size() != defs.size()) {
-    return InvalidArgument("%s: %d %s slots, expected %d", Label(op), slots.size(), side,
-                           defs.size());
+    return InvalidArgument("%s has %d %s slots, expected %d [TD1206]", Label(op), slots.size(),
+                           side, defs.size());
   }
   for (size_t s = 0; s < defs.size(); ++s) {
     const size_t n = slots[s].size();
     const bool good =
         defs[s].arity == Arity::kMany || n == 1 || (n == 0 && defs[s].arity == Arity::kOptional);
     if (!good) {
-      return InvalidArgument("%s: %s slot %s holds %d variables, expected one", Label(op), side,
-                             defs[s].name, n);
+      return InvalidArgument("%s: %s slot %s has %d variables, expected one [TD1206]", Label(op),
+                             side, defs[s].name, n);
     }
     const bool unnamed = std::find(slots[s].begin(), slots[s].end(), "") != slots[s].end();
     if (unnamed && defs[s].arity != Arity::kOptional) {
-      return InvalidArgument("%s: %s slot %s holds a variable without a name", Label(op), side,
-                             defs[s].name);
+      return InvalidArgument("%s: %s slot %s has a variable without a name [TD1206]", Label(op),
+                             side, defs[s].name);
     }
   }
   return OkStatus();
@@ -59,14 +59,14 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
     if (it == def.attrs.end()) {
       std::vector<std::string> known;
       for (const AttrDef& attr : def.attrs) known.emplace_back(attr.name);
-      return InvalidArgument("%s has no attribute \"%s\" (it has: %s) [TD1206]%s", Label(op), name,
-                             known.empty() ? "none" : absl::StrJoin(known, ", "),
+      return InvalidArgument("%s has no attribute \"%s\" (attributes: %s) [TD1206]%s", Label(op),
+                             name, known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
     }
     // A required attribute has no default that shows its type. infer and prepare check that type.
     const bool typed = it->default_value.index() != 0;
     if (typed && it->default_value.index() != value.index()) {
-      return InvalidArgument("%s: attribute \"%s\" has the wrong type", Label(op), name);
+      return InvalidArgument("%s: attribute \"%s\" has the wrong type [TD1206]", Label(op), name);
     }
   }
   for (const AttrDef& attr : def.attrs) {
@@ -86,8 +86,10 @@ StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op
     for (const std::string& name : slot) {
       const Var* var = name.empty() ? nullptr : program.FindVar(name);
       if (var == nullptr && !name.empty()) {
-        return NotFound("%s reads \"%s\", which no variable or earlier operator gives [TD1205]%s",
-                        Label(op), name, OrVariableMeant(program, name));
+        return NotFound(
+            "%s reads \"%s\", which is neither a variable nor the output of an earlier operator "
+            "[TD1205]%s",
+            Label(op), name, OrVariableMeant(program, name));
       }
       descs.push_back(var == nullptr ? nullptr : &var->desc);
     }
@@ -133,13 +135,16 @@ Status ForEachOutput(const Op& op, Fn fn) {
 
 Status CheckOp(const Op& op, const OpDef& def) {
   if (op.body.empty() == def.has_body) {
-    return InvalidArgument("%s: %s", Label(op),
-                           def.has_body ? "the body is missing" : "has a body");
+    return InvalidArgument(
+        "operator %s is invalid: %s", Label(op),
+        def.has_body ? "the body is missing" : "the operator has a body, which is not allowed");
   }
   for (const Op& inner : op.body) {
     TD_ASSIGN_OR_RETURN(const OpDef* inner_def, GetOp(inner.type));
     TD_RETURN_IF_ERROR(Annotate(CheckOp(inner, *inner_def), Label(op)));
-    if (!inner.run_if.empty()) return InvalidArgument("%s: a condition inside", Label(op));
+    if (!inner.run_if.empty())
+      return InvalidArgument(
+          "%s: an operator of the body has a condition (run_if), which is not allowed", Label(op));
   }
   TD_RETURN_IF_ERROR(CheckSlots(op, def.inputs, op.inputs, "input"));
   TD_RETURN_IF_ERROR(CheckSlots(op, def.outputs, op.outputs, "output"));
@@ -150,8 +155,8 @@ Status CheckCondition(const Program& program, const Op& op) {
   if (op.run_if.empty()) return OkStatus();
   const Var* var = program.FindVar(op.run_if);
   if (var == nullptr || var->desc != TensorDesc{DType::kF32, {1}}) {
-    return InvalidArgument("%s: its condition \"%s\" is no f32 variable of shape [1]", Label(op),
-                           op.run_if);
+    return InvalidArgument("%s: the condition \"%s\" is not an f32 variable of shape [1]",
+                           Label(op), op.run_if);
   }
   return OkStatus();
 }
@@ -181,10 +186,12 @@ std::string DumpOp(const Op& op) {
 
 Status Program::AddVar(Var var) {
   if (!GoodName(var.name)) {
-    return InvalidArgument("bad variable name \"%s\": 1 to 200 of [A-Za-z0-9._@/-], without \"..\"",
-                           var.name);
+    return InvalidArgument(
+        "invalid variable name \"%s\", expected 1 to 200 characters of [A-Za-z0-9._@/-], without "
+        "\"..\"",
+        var.name);
   }
-  if (index_.contains(var.name)) return AlreadyExists("variable \"%s\" exists already", var.name);
+  if (index_.contains(var.name)) return AlreadyExists("variable \"%s\" already exists", var.name);
   index_[var.name] = vars_.size();
   vars_.push_back(std::move(var));
   TD_REQUIRE(index_.size() == vars_.size());
@@ -228,8 +235,8 @@ Status AppendOp(Program& program, Op op, bool anew) {
     }
     if (anew && var->kind == VarKind::kTemp) var->desc = outputs[i];
     if (var->desc != outputs[i]) {
-      return InvalidArgument("%s writes %s to \"%s\", which is %s", Label(op), ToString(outputs[i]),
-                             name, ToString(var->desc));
+      return InvalidArgument("%s writes %s to \"%s\", which has the type %s [TD1207]", Label(op),
+                             ToString(outputs[i]), name, ToString(var->desc));
     }
     return OkStatus();
   }));
@@ -257,7 +264,7 @@ Status BindBatch(Program& program, int64_t batch) {
       if (var->kind == VarKind::kTemp) {
         var->desc = outputs[i];
       } else if (var->desc != outputs[i]) {
-        return InvalidArgument("%s writes %s to \"%s\", which is %s", Label(op),
+        return InvalidArgument("%s writes %s to \"%s\", which has the type %s [TD1207]", Label(op),
                                ToString(outputs[i]), name, ToString(var->desc));
       }
       return OkStatus();
@@ -292,11 +299,13 @@ Status Verify(const Program& program) {
       }
     });
     if (!unwritten.empty()) {
-      return FailedPrecondition("%s reads \"%s\" before anything wrote it", Label(op), unwritten);
+      return FailedPrecondition("%s reads \"%s\" before an operator writes it [TD1205]", Label(op),
+                                unwritten);
     }
     if (!lost.empty()) {
-      return FailedPrecondition("%s reads \"%s\", which is written only if %s", Label(op), lost,
-                                conditional.at(lost));
+      return FailedPrecondition(
+          "%s reads \"%s\", which is written only under the condition %s [TD1205]", Label(op), lost,
+          conditional.at(lost));
     }
   }
   return OkStatus();

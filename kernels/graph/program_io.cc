@@ -23,7 +23,7 @@ StatusOr<Init> InitFromProto(const pb::InitDef& def) {
     case pb::InitDef::MSRA_NORMAL:
       return Init{Init::kMsraNormal};
   }
-  return InvalidArgument("unknown kind of initial value: %d", def.kind());
+  return InvalidArgument("the kind of an initial value is unknown: %d", def.kind());
 }
 
 void InitToProto(const Init& init, pb::InitDef* out) {
@@ -113,11 +113,11 @@ StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& g
     if (it == defs.end()) {
       std::vector<std::string> known;
       for (const SlotDef& d : defs) known.emplace_back(d.name);
-      return InvalidArgument("there is no slot \"%s\" (there are: %s) [TD1206]%s", slot.slot(),
+      return InvalidArgument("there is no slot \"%s\" (slots: %s) [TD1206]%s", slot.slot(),
                              absl::StrJoin(known, ", "), OrDidYouMean(slot.slot(), known));
     }
     auto& vars = slots[static_cast<size_t>(it - defs.begin())];
-    if (!vars.empty()) return InvalidArgument("slot \"%s\" is given twice", slot.slot());
+    if (!vars.empty()) return InvalidArgument("slot \"%s\" is given twice [TD1206]", slot.slot());
     vars.assign(slot.var().begin(), slot.var().end());
   }
   return slots;
@@ -132,7 +132,9 @@ StatusOr<Op> OpFromProto(const pb::OpDef& def) {
   for (const pb::AttrDef& attr : def.attr()) op.attrs[attr.name()] = AttrFromProto(attr);
   op.run_if = def.run_if();
   for (const pb::OpDef& inner : def.body()) {
-    if (inner.body_size() > 0) return InvalidArgument("a body inside a body");
+    if (inner.body_size() > 0)
+      return InvalidArgument(
+          "the body of an operator contains an operator with a body, which is not allowed");
     TD_ASSIGN_OR_RETURN(Op inner_op, OpFromProto(inner));
     op.body.push_back(std::move(inner_op));
   }
@@ -189,7 +191,7 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   }
   for (const std::string& metric : program.metrics) {
     if (program.FindVar(metric) == nullptr) {
-      return NotFound("%s: metric \"%s\" is no variable [TD1205]%s", source, metric,
+      return NotFound("%s: metric \"%s\" is not a variable [TD1205]%s", source, metric,
                       OrVariableMeant(program, metric));
     }
   }

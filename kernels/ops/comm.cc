@@ -12,10 +12,10 @@ namespace {
 
 Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in_count() != outputs.size()) {
-    return view.Error("as many outputs as inputs are needed");
+    return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one X is needed");
+    if (!view.has_in(i)) return view.Error("expected at least one input X");
     outputs[i] = view.in(i);
   }
   return OkStatus();
@@ -23,13 +23,14 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
 
 Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs) {
   const auto ranks = view.attr<int64_t>("ranks");
-  if (ranks < 1 || ranks > 65536) return view.Error(absl::StrFormat("ranks=%d", ranks));
+  if (ranks < 1 || ranks > 65536)
+    return view.Error(absl::StrFormat("ranks=%d, expected at least 1", ranks));
   if (view.in_count() != outputs.size()) {
-    return view.Error("as many outputs as inputs are needed");
+    return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one X is needed");
-    if (view.in(i).dtype != DType::kI32) return view.Error("X must be i32");
+    if (!view.has_in(i)) return view.Error("expected at least one input X");
+    if (view.in(i).dtype != DType::kI32) return view.Error("input X must have element type i32");
     TD_RETURN_IF_ERROR(NeedRank(view, i, "X", 1));
     const int64_t words = view.in(i).shape[0];
     TD_RETURN_IF_ERROR(SelectionCapacity(view, "X", words).status());
@@ -39,24 +40,25 @@ Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs)
 }
 
 Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  if (view.in(0).dtype != DType::kF32) return view.Error("input W must have element type f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
-    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
+    if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
   }
   outputs[0] = view.in(0);
   return OkStatus();
 }
 
 Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.in(0).dtype != DType::kF32) return view.Error("W must be f32");
+  if (view.in(0).dtype != DType::kF32) return view.Error("input W must have element type f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
-  if (outputs.size() != view.in_count()) return view.Error("as many Index as Ids are needed");
+  if (outputs.size() != view.in_count())
+    return view.Error("the number of inputs Index must equal the number of inputs Ids");
   int64_t rows = view.attr<int64_t>("padding_idx") < 0 ? 0 : 1;
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("at least one Ids is needed");
-    if (view.in(i).dtype != DType::kI64) return view.Error("Ids must be i64");
+    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
+    if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
     rows += view.in(i).shape.numel();
     outputs[i] = view.in(i);
   }
@@ -66,21 +68,25 @@ Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
 
 Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
   for (const size_t i : {0, 1}) {
-    if (view.in(i).dtype != DType::kF32) return view.Error("W and Grad must be f32");
+    if (view.in(i).dtype != DType::kF32)
+      return view.Error("inputs W and Grad must have element type f32");
   }
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   if (view.has_in(3) && view.in(3).dtype != DType::kI64 && view.in(3).dtype != DType::kF32) {
-    return view.Error("Click must be i64 or f32");
+    return view.Error("input Click must have element type i64 or f32");
   }
   return NeedSparseRows(view, 1, 2, view.in(0).shape[1]);
 }
 
 Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.attr<int64_t>("peer") < 0) return view.Error("peer is no rank");
+  if (view.attr<int64_t>("peer") < 0)
+    return view.Error("attribute peer is not the number of a rank");
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("out_shape"));
-  if (!shape.ok()) return view.Error("out_shape: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("attribute out_shape is invalid: " + std::string(shape.status().message()));
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
-  if (!dtype.ok()) return view.Error("dtype: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("attribute dtype is invalid: " + std::string(dtype.status().message()));
   outputs[0] = {*dtype, *shape};
   return OkStatus();
 }

@@ -106,7 +106,8 @@ Status Caller::CallAndTake(const PsServer& server, rpc::PserverCall call,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout) {
   const auto made = Begin(server, call, request, reply, channel_.Now() + timeout + kGrace);
   if (made->ended->WaitUntil(channel_.Now() + timeout + 2 * kGrace)) return made->status;
-  return DeadlineExceeded("%s: %s did not end in time", server.name, rpc::NameOf(call));
+  return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name,
+                          rpc::NameOf(call));
 }
 
 StatusOr<bool> Caller::CallOwner(const PsServer& server, rpc::PserverCall call,
@@ -118,7 +119,8 @@ StatusOr<bool> Caller::CallOwner(const PsServer& server, rpc::PserverCall call,
     const auto made = Begin(server, call, request, reply, give_up);
     while (!made->ended->WaitUntil(channel_.Now() + kLookInterval)) {
       if (channel_.Now() >= give_up + kGrace) {
-        return DeadlineExceeded("%s: %s did not end in time", server.name, rpc::NameOf(call));
+        return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name,
+                                rpc::NameOf(call));
       }
       TD_RETURN_IF_ERROR(ExchangeAndWait(0));
       if (placement_.HasLeft(server)) return false;
@@ -138,7 +140,8 @@ Status Caller::ExchangeAndWait(int attempts) {
   channel_.After(PauseOf(attempts),
                  [this, ended] { placement_.ExchangeAll({}, 1, [ended] { ended->Set(); }); });
   if (ended->WaitUntil(channel_.Now() + options_.patience.call_timeout())) return OkStatus();
-  return DeadlineExceeded("the servers were asked where buckets are, and did not answer");
+  return DeadlineExceeded(
+      "no server replied to the request for the map of row buckets in time [TD4025]");
 }
 
 void Caller::BeginClose() {
@@ -150,7 +153,7 @@ void Caller::Close() {
   TD_REQUIRE(closing_);
   channel_.Close();
   if (!leases_->WaitForNone(SteadyNow() + kLeaseTimeout)) {
-    LOG(WARNING) << "the memory of an unfinished push is still held";
+    LOG(WARNING) << "the memory of an unfinished push is still in use";
   }
 }
 

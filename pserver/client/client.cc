@@ -108,9 +108,11 @@ PsClient::~PsClient() {
 
 StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::string>& endpoints,
                                                       PsOptions options) {
-  if (endpoints.empty()) return InvalidArgument("no pserver addresses were given");
+  if (endpoints.empty())
+    return InvalidArgument(
+        "the client has no pserver addresses [TD3003]; hint: set --pservers=HOST:PORT,...");
   if (options.trainer < 0 || options.trainer >= options.trainers) {
-    return InvalidArgument("trainer %d of %d: ranks are 0 to %d", options.trainer, options.trainers,
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", options.trainer,
                            options.trainers - 1);
   }
   TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(endpoints, options));
@@ -131,7 +133,7 @@ std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsChannel> channel,
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,
                                       const PsOptimizer& optimizer,
                                       const std::vector<PsTable>& tables) {
-  if (!impl_->tables.empty()) return FailedPrecondition("Configure was called before");
+  if (!impl_->tables.empty()) return FailedPrecondition("Configure was already called");
   TD_ASSIGN_OR_RETURN(JobTables made,
                       JobTables::Make(variables, mode, tables, impl_->options.partition));
   const RowCache::Options cache_options{impl_->options.row_cache.bytes,
@@ -201,7 +203,7 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
        });
   if (!waiting->ended->WaitUntil(impl.caller.Now() + impl.options.patience.call_timeout() +
                                  2 * kGrace)) {
-    return DeadlineExceeded("pull of the first values did not end in time");
+    return DeadlineExceeded("a pull of the initial parameters did not end in time [TD4025]");
   }
   return waiting->version;
 }

@@ -81,8 +81,8 @@ StatusOr<uint64_t> JobConfigurator::ChooseIncarnation() {
   }
   if (newest >= UINT64_MAX - kIncarnationRange) {
     return FailedPrecondition(
-        "trainer %d: the servers know incarnation %d, and there is no number above it [TD4024]; "
-        "hint: start the pservers with empty data folders, and go on from the trainers' checkpoint",
+        "trainer %d: the servers already use the highest incarnation %d [TD4024]; hint: start the "
+        "pservers with empty directories, and resume from the checkpoint of the trainers",
         options_.trainer, newest);
   }
   return newest + 1 + std::random_device()() % kIncarnationRange;
@@ -134,15 +134,16 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   // If servers have a WAL, some may have completed the step in which others are.
   if (tables_.sync() && highest->version() > lowest->version() + 1) {
     return FailedPrecondition(
-        "%s is at step %d of its checkpoint, %s at step %d: restore checkpoints of one step",
+        "%s restored step %d, but %s restored step %d [TD7012]; hint: restore checkpoints of one "
+        "step",
         at_highest->name, highest->version(), at_lowest->name, lowest->version());
   }
   // Some servers may have stored the initial values and restarted before others had any.
   found.init_again = fresh != nullptr;
   if (fresh != nullptr && highest->version() != 0) {
     return FailedPrecondition(
-        "%s restored a checkpoint of step %d, %s has none: give every server "
-        "its data folder, or none",
+        "%s restored a checkpoint of step %d, but %s has none [TD7012]; hint: start every server "
+        "with its directory, or none",
         at_highest->name, highest->version(), fresh->name);
   }
   return found;

@@ -21,7 +21,7 @@ Status FillSlots(std::span<const PsSlot> slots, const PsVariable& variable, cons
     const auto numel = static_cast<int64_t>(s.values.size());
     const bool whole = numel == variable.shape.numel();
     if (!whole && numel != 1) {
-      return InvalidArgument("slot %s has %d elements; expected %d or 1", s.slot, numel,
+      return InvalidArgument("slot %s has %d elements, expected %d or 1", s.slot, numel,
                              variable.shape.numel());
     }
     SlotTensor* slot = request->add_slot();
@@ -114,8 +114,10 @@ Status ParamInitializer::Send(const FoundValues& found, std::span<const PsTensor
     by_variable[index] = &p;
   }
   if (found.init_again && version != 0) {
-    return FailedPrecondition("some servers are at step 0, the first values are of step %d",
-                              version);
+    return FailedPrecondition(
+        "the initial parameters are of step %d, but some servers are at step 0 [TD7012]; hint: "
+        "start all servers with their directories, or none",
+        version);
   }
   for (const auto& server : placement_.first_servers()) {
     if (found.initialised[static_cast<size_t>(server->index)] || !placement_.OwnsAny(*server)) {
@@ -139,7 +141,7 @@ Status ParamInitializer::SendSlices(const PsServer& server,
     const PsSlice& slice = tables_.slices()[mine[j]];
     const PsVariable& variable = tables_.variables()[static_cast<size_t>(slice.variable)];
     const PsTensor* p = by_variable[static_cast<size_t>(slice.variable)];
-    if (p == nullptr) return InvalidArgument("no first values for %s", variable.name);
+    if (p == nullptr) return InvalidArgument("variable %s has no initial value", variable.name);
     requests_.FillCaller(&request);
     request.set_version(version);
     SliceTensor* sent = request.add_param();
@@ -157,7 +159,8 @@ Status ParamInitializer::SendSlices(const PsServer& server,
     request.Clear();
   }
   if (!reply.initialised()) {
-    return Internal("%s has all first values and is not initialised", server.name);
+    return Internal("%s received all initial parameters, but reports that it is not initialised",
+                    server.name);
   }
   return OkStatus();
 }
@@ -182,8 +185,10 @@ Status ParamInitializer::SendRows(const PsServer& server, uint64_t version,
     for (const PsSlot& s : slots) {
       if (s.variable != table.variable) continue;
       if (s.values.size() != 1) {
-        return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
-                               s.slot, s.variable, s.values.size());
+        return InvalidArgument(
+            "slot %s of table %s has %d elements, expected one, because slots of rows belong to "
+            "their rows",
+            s.slot, s.variable, s.values.size());
       }
       messages.AddScalar(s);
     }

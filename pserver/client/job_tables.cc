@@ -26,8 +26,8 @@ StatusOr<JobTables> JobTables::Make(const std::vector<PsVariable>& variables, Ps
   for (const PsSlice& slice : made.slices_) {
     if (slice.numel <= kSliceElementsMax) continue;
     return InvalidArgument(
-        "%s: a slice of %d elements is more than one message holds (%d); use "
-        "more pservers and slice_var_up",
+        "a slice of %s has %d elements, but a message can contain only %d; hint: use more "
+        "pservers, and slice_var_up",
         variables[slice.variable].name, slice.numel, kSliceElementsMax);
   }
   for (const PsTable& table : tables) {
@@ -67,17 +67,18 @@ const std::vector<size_t>& JobTables::SlicesOn(size_t server) const {
 StatusOr<size_t> JobTables::FindTable(const std::string& name) const {
   const auto it = std::find(table_names_.begin(), table_names_.end(), name);
   if (it != table_names_.end()) return static_cast<size_t>(it - table_names_.begin());
-  return NotFound("unknown table \"%s\"%s", name, OrDidYouMean(name, table_names_));
+  return NotFound("unknown table \"%s\" [TD1205]%s", name, OrDidYouMean(name, table_names_));
 }
 
 StatusOr<size_t> JobTables::FindVariable(const std::string& name, int64_t numel) const {
   const auto it = variable_index_.find(name);
   if (it == variable_index_.end()) {
-    return NotFound("unknown variable \"%s\"%s", name, OrDidYouMean(name, variable_names_));
+    return NotFound("unknown variable \"%s\" [TD1205]%s", name,
+                    OrDidYouMean(name, variable_names_));
   }
   const PsVariable& variable = variables_[it->second];
   if (numel != variable.shape.numel()) {
-    return InvalidArgument("%s: %d elements, its shape is %s", name, numel,
+    return InvalidArgument("%s has %d elements, but its shape is %s", name, numel,
                            ToString(variable.shape));
   }
   return it->second;

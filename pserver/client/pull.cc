@@ -62,7 +62,7 @@ StatusOr<PullParts> Puller::Split(const std::vector<PsTensor>& params, PullCondi
       part->ranges.push_back({p.variable, slice.offset, slice.numel, p.data + slice.offset});
     }
   }
-  if (parts.empty()) return InvalidArgument("no variables");
+  if (parts.empty()) return InvalidArgument("pull: expected at least one variable, got none");
   return parts;
 }
 
@@ -130,7 +130,7 @@ void Puller::SendElsewhere(std::shared_ptr<PullPart> part, bool moved, const Sta
 StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
                             const codec::CodedPullReply& reply) {
   if (reply.slices.size() != part.ranges.size()) {
-    return DataLoss("the answer holds %d slices, %d were asked for", reply.slices.size(),
+    return DataLoss("the reply has %d slices, expected %d", reply.slices.size(),
                     part.ranges.size());
   }
   for (size_t i = 0; i < part.ranges.size(); ++i) {
@@ -138,7 +138,7 @@ StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
     const PullPart::Range& range = part.ranges[i];
     if (s.variable != range.variable || s.offset != range.offset ||
         !(s.desc == TensorDesc{DType::kF32, Shape{range.numel}})) {
-      return DataLoss("asked for %s f32[%d] at element %d, got %s %s at element %d", range.variable,
+      return DataLoss("expected %s f32[%d] at element %d, got %s %s at element %d", range.variable,
                       range.numel, range.offset, s.variable, ToString(s.desc), s.offset);
     }
     TD_RETURN_IF_ERROR(codec::CopyContent(message, s, range.to));

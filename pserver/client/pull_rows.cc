@@ -55,7 +55,7 @@ struct RowPuller::Attempts {
 
 void RowPuller::Pull(PullCondition when, std::vector<PsRows> rows, PsClient::DoneVersion done) {
   const std::string what = absl::StrFormat("pull of rows of version %d", when.version);
-  if (rows.empty()) return done(InvalidArgument("%s: no tables", what));
+  if (rows.empty()) return done(InvalidArgument("%s names no table, expected at least one", what));
   auto pull = std::make_shared<Attempts>();
   pull->when = when;
   pull->rows = std::move(rows);
@@ -124,8 +124,8 @@ StatusOr<std::map<size_t, std::shared_ptr<RowPuller::RowsPart>>> RowPuller::Spli
   for (const PsRows& r : rows) {
     TD_ASSIGN_OR_RETURN(const size_t table, parts_.tables.FindTable(r.variable));
     if (r.ids.size() != r.to.size()) {
-      return InvalidArgument("%d rows of %s, and places for %d", r.ids.size(), r.variable,
-                             r.to.size());
+      return InvalidArgument("cannot pull %d rows of table %s into buffers with room for %d rows",
+                             r.ids.size(), r.variable, r.to.size());
     }
     struct Own {
       RowsRange* range;
@@ -150,9 +150,10 @@ StatusOr<std::map<size_t, std::shared_ptr<RowPuller::RowsPart>>> RowPuller::Spli
   for (const auto& [server, part] : parts) {
     for (const RowsRange& range : part->request.rows()) {
       if (static_cast<size_t>(range.id_size()) <= kRowsOfMessageMax) continue;
-      return InvalidArgument("pull of %d rows of table %s from %s; at most %d", range.id_size(),
-                             range.variable(), parts_.placement.ServerAt(server).name,
-                             kRowsOfMessageMax);
+      return InvalidArgument(
+          "cannot pull %d rows of table %s from %s at once, expected at most %d rows",
+          range.id_size(), range.variable(), parts_.placement.ServerAt(server).name,
+          kRowsOfMessageMax);
     }
   }
   return parts;
@@ -162,8 +163,7 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
                                                     codec::Fragments message) {
   TD_ASSIGN_OR_RETURN(const codec::CodedPullReply reply, codec::DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
-    return DataLoss("the answer holds %d tables, %d were asked for", reply.slices.size(),
-                    part.to.size());
+    return DataLoss("the reply has %d tables, expected %d", reply.slices.size(), part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
     const codec::CodedSlice& s = reply.slices[i];
@@ -171,7 +171,7 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
     const auto n = static_cast<int64_t>(part.to[i].size());
     if (s.variable != table || s.desc.dtype != DType::kF32 ||
         s.desc.shape != Shape{n, part.dims[i]}) {
-      return DataLoss("asked for %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
+      return DataLoss("expected %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
     }
     TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }

@@ -103,7 +103,7 @@ StatusOr<std::vector<PushPart>> Pusher::Split(const std::vector<PsConstTensor>& 
     }
   }
   TD_RETURN_IF_ERROR(AppendRows(rows, *owners, owners->RowOwners(), parts));
-  if (parts.empty()) return InvalidArgument("no gradients");
+  if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
   for (PushPart& part : parts) part.generation = owners->generations[part.server];
   return parts;
 }
@@ -140,7 +140,8 @@ Status Pusher::AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& 
       const size_t bytes = split[server]->values.size() * sizeof(float);
       if (count > kRowsOfMessageMax || bytes > kRowBytesMax) {
         return InvalidArgument(
-            "gradient of table %s: %d rows (%d bytes) for %s; at most %d rows and %d bytes",
+            "gradient of table %s: %d rows (%d bytes) go to %s, expected at most %d rows and %d "
+            "bytes",
             r.variable, count, bytes, parts_.placement.ServerAt(server).name, kRowsOfMessageMax,
             kRowBytesMax);
       }

@@ -57,8 +57,8 @@ void PushAdmission::MakeRoom() {
   for (const Waiting& push : ready) push.then(OkStatus());
   for (const Waiting& push : late) {
     push.then(ResourceExhausted(
-        "push of step %d: %d bytes of pushes are kept until servers write a checkpoint, and they "
-        "do not (durability replayable); hint: --keep_pushes_mb of the pservers",
+        "push of step %d: the trainer keeps %d bytes of pushes, but the servers write no "
+        "checkpoint (durability replayable) [TD4016]; hint: raise --keep_pushes_mb of the pservers",
         DisplayStep(push.step), kept.bytes()));
   }
   if (!more) return reporter_.End();
@@ -76,7 +76,8 @@ void PushAdmission::AskForCheckpoint(size_t server, uint64_t number) {
                  if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
                    resender_.kept().Checkpointed(server, reply.kept_number());
                  }
-                 LOG_IF_EVERY_N(WARNING, !status.ok(), 50) << "no checkpoint: " << ToString(status);
+                 LOG_IF_EVERY_N(WARNING, !status.ok(), 50)
+                     << "cannot request a checkpoint: " << ToString(status);
                  MutexLock lock(mu_);
                  asked_.erase(server);
                });
@@ -88,7 +89,7 @@ void PushAdmission::Close() {
     MutexLock lock(mu_);
     none.swap(waiting_);
   }
-  for (const Waiting& push : none) push.then(Cancelled("the client is going away"));
+  for (const Waiting& push : none) push.then(Cancelled("the client is shutting down"));
 }
 
 }  // namespace tandem::ps

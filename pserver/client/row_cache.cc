@@ -24,8 +24,10 @@ StatusOr<std::unique_ptr<RowCache>> RowCache::Make(Options options,
   for (const PsTable& table : tables) {
     dims.push_back(table.dim);
     if (options.bytes / tables.size() >= BytesOfRow(table.dim)) continue;
-    return InvalidArgument("row_cache_bytes %d: a row of table %s, one of %d, takes %d bytes",
-                           options.bytes, table.variable, tables.size(), BytesOfRow(table.dim));
+    return InvalidArgument(
+        "row_cache_mb allows only %d bytes, but a row of table %s (one of %d tables) needs %d "
+        "bytes [TD1104]",
+        options.bytes, table.variable, tables.size(), BytesOfRow(table.dim));
   }
   return std::make_unique<RowCache>(options, dims);
 }

@@ -20,7 +20,9 @@ StatusOr<std::vector<PsSlot>> StatePuller::Pull() {
     TD_RETURN_IF_ERROR(caller_.ExchangeAndWait(attempts));
     if (placement_.Owners()->map.version() == before) return slots;
     if (caller_.Now() >= give_up) {
-      return Unavailable("optimizer state: slices go on moving between the servers; try again");
+      return Unavailable(
+          "cannot read the optimizer state, because servers are transferring slices; hint: try "
+          "again");
     }
   }
 }
@@ -57,14 +59,15 @@ Status StatePuller::Add(const PsServer& server, const SlotTensor& s, Slots& all)
     std::memcpy(all.of_tables.back().values.data(), content.data(), sizeof(float));
     return OkStatus();
   }
-  if (!index) return DataLoss("%s: slot of unknown variable %s", server.name, s.variable());
+  if (!index)
+    return DataLoss("%s sent a slot of the unknown variable %s", server.name, s.variable());
   const int64_t whole = tables_.variables()[*index].shape.numel();
   const int64_t numel = s.tensor().dims_size() == 1 ? s.tensor().dims(0) : -1;
   const bool one =
       numel == 1 && whole != 1 && tables_.slices()[tables_.SlicesOf(*index)[0]].numel != 1;
   if (s.offset() < 0 || numel < 1 || (!one && numel > whole - s.offset()) ||
       content.size() != static_cast<size_t>(numel) * sizeof(float)) {
-    return DataLoss("%s: slot %s does not fit its variable", server.name, s.slot());
+    return DataLoss("%s sent slot %s, which does not fit its variable", server.name, s.slot());
   }
   auto& slots = all.by_variable[*index];
   auto slot = std::find_if(slots.begin(), slots.end(), has_name);

@@ -64,7 +64,8 @@ Status TablePuller::PullBuckets(const PsTable& table, bool slots, uint32_t& buck
     if (!owns) return OkStatus();
     const PullTableReply& reply = *answer;
     if (!Fits(reply, static_cast<size_t>(table.dim), bucket)) {
-      return DataLoss("%s: rows of table %s do not fit", server.name, table.variable);
+      return DataLoss("%s replied with a wrong number of rows of table %s", server.name,
+                      table.variable);
     }
     PsTableRows page = RowsFromProto(reply.rows());
     page.slots.assign(reply.slot().begin(), reply.slot().end());

@@ -38,10 +38,12 @@ Status PersistentCounter::Note(uint64_t number) {
   const int error = n < 0 ? errno : ENOSPC;
   const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
   }
-  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
-                     text);
+  return Unavailable(
+      "the checkpoint store failed: %s [TD2110]; hint: start the server again, which recovers its "
+      "state from the directory",
+      text);
 }
 
 StatusOr<uint64_t> PersistentCounter::Read() const {

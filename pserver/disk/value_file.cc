@@ -32,11 +32,11 @@ Status Failed(const char* what, const std::string& path) {
   const int error = errno;
   const std::string text = absl::StrFormat("cannot %s %s: %s", what, path, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
   }
   if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
   if (error == EFBIG) return FileTooLarge(text);
-  return Unavailable("%s [TD2110]; hint: does the disk work?", text);
+  return Unavailable("the checkpoint store failed: %s [TD2110]; hint: check the disk", text);
 }
 
 }  // namespace
@@ -47,7 +47,8 @@ StatusOr<ValueWriter> ValueWriter::Create(const std::string& path, CheckpointThr
   if (file.get() < 0 && errno == EINVAL) file = Fd(open(path.c_str(), kFlags, 0600));
   if (file.get() < 0) return Failed("make", path);
   Memory staged(static_cast<std::byte*>(AllocatePages(kStagedBytes, kBlockBytes)), &std::free);
-  if (staged == nullptr) return ResourceExhausted("no memory to write %s", path);
+  if (staged == nullptr)
+    return ResourceExhausted("cannot allocate memory to write %s [TD2116]", path);
   return ValueWriter(path, std::move(file), std::move(staged), pace);
 }
 
@@ -112,7 +113,7 @@ StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
   Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) {
     return DataLoss(
-        "%s is missing [TD2111]; hint: restore a copy of the folder, or move it away to start "
+        "%s is missing [TD2111]; hint: restore a copy of the directory, or move it away to start "
         "without this checkpoint",
         path);
   }
@@ -124,9 +125,8 @@ StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
 
 Status ValueReader::Damaged(const char* what) const {
   return DataLoss(
-      "%s is damaged: record %d: %s [TD2111]; hint: restore a copy of the folder, or move it away "
-      "to "
-      "start without this checkpoint",
+      "%s is damaged: record %d: %s [TD2111]; hint: restore a copy of the directory, or move it "
+      "away to start without this checkpoint",
       path_, records_, what);
 }
 
@@ -136,7 +136,7 @@ Status ValueReader::Fill(void* to, size_t bytes) {
     const ssize_t n = read(file_.get(), at, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Failed("read", path_);
-    if (n == 0) return Damaged("the file ends in it");
+    if (n == 0) return Damaged("the file is truncated in this record");
     at += n;
     bytes -= static_cast<size_t>(n);
     left_ -= std::min(left_, static_cast<uint64_t>(n));
@@ -151,7 +151,7 @@ StatusOr<size_t> ValueReader::Next() {
   uint64_t length = 0;
   std::memcpy(&length, head.data(), sizeof(length));
   std::memcpy(&expected_, head.data() + sizeof(length), sizeof(expected_));
-  if (length > left_) return Damaged("the file ends in it");
+  if (length > left_) return Damaged("the file is truncated in this record");
   return length_ = length;
 }
 
@@ -174,7 +174,7 @@ Status ValueReader::Read(void* to) {
 
 StatusOr<uint32_t> ValueReader::Finish() {
   ++records_;
-  if (left_ != 0) return Damaged("there is none");
+  if (left_ != 0) return Damaged("the record is missing");
   return sum_;
 }
 

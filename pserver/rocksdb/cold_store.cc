@@ -108,10 +108,11 @@ struct RocksdbColdStore::Impl {
     const std::string text =
         absl::StrFormat("cannot %s the cold rows in %s: %s", what, dir, status.ToString());
     if (status.IsCorruption()) return DataLoss("%s", text);
-    if (status.IsNoSpace()) return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    if (status.IsNoSpace())
+      return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
     const Status failed = Unavailable(
-        "%s [TD2112]; hint: leave the folder alone while the server runs, and start the server "
-        "again: rows come back from its checkpoint and log",
+        "the store of cold rows failed: %s [TD2112]; hint: start the server again, which reads all "
+        "rows from its checkpoint and log",
         text);
     if (on_failure) on_failure(failed);
     return failed;
@@ -185,7 +186,8 @@ RocksdbColdRows::~RocksdbColdRows() {
   rocksdb::WriteBatch batch;
   (void)batch.DeleteRange(KeyOf(table_), KeyOf(table_ + 1));
   const Status status = store_.Write(batch);
-  LOG_IF(WARNING, !status.ok()) << "rows of a table that is gone stay: " << ToString(status);
+  LOG_IF(WARNING, !status.ok()) << "cannot remove the cold rows of a removed table: "
+                                << ToString(status);
 }
 
 Status RocksdbColdRows::Put(std::span<const ColdRow> rows) {
@@ -207,8 +209,10 @@ Status RocksdbColdRows::Read(uint64_t id, const char* record, size_t bytes,
                              const Take& take) const {
   const bool brief = bytes != record_bytes_;
   if (brief && (bytes != brief_bytes_ || bytes == sizeof(RecordHead))) {
-    return DataLoss("cold rows in %s: row %d has %d bytes, expected %d", store_.dir, id, bytes,
-                    record_bytes_);
+    return DataLoss(
+        "cold rows in %s: row %d has %d bytes, expected %d bytes [TD2112]; hint: start the server "
+        "again",
+        store_.dir, id, bytes, record_bytes_);
   }
   RecordHead head;
   std::memcpy(&head, record, sizeof(head));

@@ -22,10 +22,11 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
     const std::string text = status.ToString();
     return absl::StrContains(text, ErrnoText(EAGAIN)) || absl::StrContains(text, "lock hold by");
   };
-  const std::string what = absl::StrFormat("%s %s: another process has it open", called, dir);
+  const std::string what = absl::StrFormat("%s %s is in use by another process", called, dir);
   if (WaitForPreviousInstance(what, held)) return OkStatus();
   return Unavailable(
-      "%s, still after %.0f s; hint: end that process (fuser %s shows it), or choose another %s",
+      "%s, still after %.0f s [TD2104]; hint: stop that process (fuser %s shows it), or choose "
+      "another %s",
       what, Seconds(kPredecessorPatience), file, choice);
 }
 

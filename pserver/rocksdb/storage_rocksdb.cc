@@ -46,13 +46,18 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
   if (status.IsCorruption()) {
-    return DataLoss("%s; move the folder away to start without this checkpoint [TD4010]", text);
+    return DataLoss(
+        "the checkpoint store is damaged: %s [TD4010]; hint: move the directory away to start "
+        "without this checkpoint",
+        text);
   }
   if (status.IsNoSpace()) {
-    return ResourceExhausted("%s [TD2107]; hint: make room there", text);
+    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
   }
-  return Unavailable("%s [TD2110]; hint: start the server again, which reads what the folder holds",
-                     text);
+  return Unavailable(
+      "the checkpoint store failed: %s [TD2110]; hint: start the server again, which recovers its "
+      "state from the directory",
+      text);
 }
 
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
@@ -84,7 +89,8 @@ class RocksdbStorage final : public Storage {
     db_.reset(db);
     TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
     const Status room = CheckRoom(0);
-    LOG_IF(WARNING, !room.ok()) << "no pushes are taken before there is room: " << room.message();
+    LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
+                                << room.message();
     MutexLock lock(mu_);
     EachFile([this](uint64_t number) TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
     return OkStatus();
@@ -94,7 +100,10 @@ class RocksdbStorage final : public Storage {
     TD_REQUIRE(!snapshot.base || *snapshot.base <= snapshot.version);
     MutexLock lock(mu_);
     const size_t bytes = snapshot.bytes();
+    const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
+    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << image.version << ": " << bytes
+                           << " bytes";
     ShardMeta meta = MakeMeta(snapshot);
     if (snapshot.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(snapshot));
@@ -102,7 +111,7 @@ class RocksdbStorage final : public Storage {
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
-      return Annotate(status, "writing checkpoint to " + dir_);
+      return Annotate(status, "cannot write a checkpoint to " + dir_);
     }
     // This batch replaces the old file by the new one.
     rocksdb::WriteBatch batch;
@@ -111,10 +120,12 @@ class RocksdbStorage final : public Storage {
     rocksdb::WriteOptions sync;
     sync.sync = true;
     TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint's record to " + dir_));
+        FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
     DropOldLog(snapshot.log_number);
+    LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << image.version << " written: " << bytes
+                           << " bytes in " << Seconds(SteadyNow() - begin) << " s";
     return bytes;
   }
 
@@ -126,8 +137,10 @@ class RocksdbStorage final : public Storage {
     if (!acknowledged.ok()) return acknowledged.status();
     if (got.IsNotFound()) {
       if (*acknowledged == 0) return false;
-      return DataLoss("%s: checkpoint of version %d was acknowledged, but there is none [TD4010]",
-                      dir_, *acknowledged);
+      return DataLoss(
+          "%s: the acknowledged checkpoint of version %d is missing [TD4010]; hint: restore a copy "
+          "of the directory",
+          dir_, *acknowledged);
     }
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
@@ -136,8 +149,9 @@ class RocksdbStorage final : public Storage {
     // expected.
     if (meta.version() < *acknowledged) {
       return DataLoss(
-          "%s: the newest checkpoint is of version %d, but %d was acknowledged [TD4010]", dir_,
-          meta.version(), *acknowledged);
+          "%s: the newest checkpoint has version %d, but version %d was acknowledged [TD4010]; "
+          "hint: restore a copy of the directory",
+          dir_, meta.version(), *acknowledged);
     }
     TD_RETURN_IF_ERROR(meta.has_base() ? ReadDelta(meta, sink) : ReadWhole(meta, sink));
     RemoveValuesBut(meta);
@@ -154,14 +168,14 @@ class RocksdbStorage final : public Storage {
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
-      return Annotate(status, absl::StrFormat("writing cut %d to %s", number, dir_));
+      return Annotate(status, absl::StrFormat("cannot write snapshot %d to %s", number, dir_));
     }
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(GlobalSnapshotKey(0), GlobalSnapshotKey(complete));
     (void)batch.Put(GlobalSnapshotKey(number), meta.SerializeAsString());
     rocksdb::WriteOptions sync;
     sync.sync = true;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a cut to " + dir_));
+    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a snapshot to " + dir_));
     std::string text;
     ShardMeta checkpoint;
     if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
@@ -174,10 +188,13 @@ class RocksdbStorage final : public Storage {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, GlobalSnapshotKey(number), &text);
-    if (got.IsNotFound()) return NotFound("%s: there is no cut %d", dir_, number);
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a cut of " + dir_));
+    if (got.IsNotFound())
+      return NotFound(
+          "%s contains no snapshot %d [TD4020]; hint: tandem restore --list shows the snapshots",
+          dir_, number);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta,
-                        ParseMeta(absl::StrFormat("%s: cut %d", dir_, number), text));
+                        ParseMeta(absl::StrFormat("%s: snapshot %d", dir_, number), text));
     return ReadWhole(meta, sink);
   }
 
@@ -213,7 +230,7 @@ class RocksdbStorage final : public Storage {
     rocksdb::WriteOptions options;
     options.sync = sync;
     TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Write(options, &batch), "cannot write the update log of " + dir_));
+        FromRocksdb(db_->Write(options, &batch), "cannot write the write-ahead log of " + dir_));
     last_entry_ = entries.back().number;
     if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
     return bytes;
@@ -225,7 +242,7 @@ class RocksdbStorage final : public Storage {
 
   Status SyncLog() override {
     const uint64_t last = last_entry_;
-    const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the update log of " + dir_);
+    const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the write-ahead log of " + dir_);
     // Data that could not be synced may be lost, even if the disk was only full. So no caller may
     // retry.
     if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
@@ -246,7 +263,7 @@ class RocksdbStorage final : public Storage {
       TD_RETURN_IF_ERROR(take(std::move(entry)));
       ++expected;
     }
-    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the update log of " + dir_));
+    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the write-ahead log of " + dir_));
     TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
     if (expected > synced) return OkStatus();
     return DataLoss(
@@ -258,7 +275,7 @@ class RocksdbStorage final : public Storage {
   Status ClearLog() override {
     TD_RETURN_IF_ERROR(
         FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
-                    "cannot clear the update log of " + dir_));
+                    "cannot clear the write-ahead log of " + dir_));
     return synced_.Note(0);
   }
 
@@ -278,7 +295,7 @@ class RocksdbStorage final : public Storage {
       const std::string path = entry.path();
       const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
       if (!file.valid() || fdatasync(file.get()) != 0) {
-        return Unavailable("cannot sync %s: %s [TD2110]; hint: does the disk work?", path,
+        return Unavailable("cannot sync %s: %s [TD2110]; hint: check the disk", path,
                            ErrnoText(errno));
       }
       bytes += entry.file_size(error);
@@ -290,7 +307,8 @@ class RocksdbStorage final : public Storage {
     const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
     const Status dropped =
         free.ok() ? DropDeleted(*db_, LogKey(last + 1), kLogEnd, *free) : free.status();
-    LOG_IF(WARNING, !dropped.ok()) << "the old log of " << dir_ << " stays: " << dropped.message();
+    LOG_IF(WARNING, !dropped.ok())
+        << "cannot remove the old write-ahead log of " << dir_ << ": " << dropped.message();
   }
 
   std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
@@ -341,7 +359,7 @@ class RocksdbStorage final : public Storage {
       const std::string number = it->key().ToString().substr(kGlobalSnapshotBegin.size());
       if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
     }
-    return FromRocksdb(it->status(), "cannot read the cuts of " + dir_);
+    return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
 
   // Files of older checkpoints, and of those that were never whole.
@@ -373,8 +391,8 @@ class RocksdbStorage final : public Storage {
     }
     if (meta.version() == *delta.base) return meta;
     return FailedPrecondition(
-        "a delta of version %d builds upon version %d, and there is version %d", delta.version,
-        *delta.base, meta.version());
+        "a delta of version %d needs the base version %d, but the base has version %d",
+        delta.version, *delta.base, meta.version());
   }
 
   Status ReadWhole(const ShardMeta& meta, SnapshotSink& sink) const {

@@ -21,8 +21,8 @@ static_assert(kFormat != kFormatMoved, "an older program must reject a store wit
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
   if (ValuesNumber(meta.values_file())) return OkStatus();
   return DataLoss(
-      "%s names the file of values \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
-      "folder, or move it away to start without this checkpoint",
+      "%s names the value file \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
+      "directory, or move it away to start without this checkpoint",
       what, absl::CHexEscape(meta.values_file()), kValues);
 }
 
@@ -67,8 +67,7 @@ StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record
         what, meta.format(), kFormat, kFormatMoved);
   }
   TD_RETURN_IF_ERROR(CheckFile(what, meta));
-  if (meta.has_base())
-    TD_RETURN_IF_ERROR(CheckFile(what + " of the whole checkpoint", meta.base()));
+  if (meta.has_base()) TD_RETURN_IF_ERROR(CheckFile(what + " of the full checkpoint", meta.base()));
   return meta;
 }
 

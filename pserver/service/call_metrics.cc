@@ -10,9 +10,9 @@ CallMetrics::CallMetrics(Metrics& metrics) {
   for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
     const Metrics::Labels labels = {{"call", row.name}};
     calls_.push_back({metrics.GetHistogram("tandem_pserver_call_seconds",
-                                           "Time from a call to its answer", bounds, labels),
+                                           "Time from a call to its reply", bounds, labels),
                       metrics.GetCounter("tandem_pserver_call_errors_total",
-                                         "Calls that were answered by an error", labels)});
+                                         "Calls with an error as reply", labels)});
   }
 }
 

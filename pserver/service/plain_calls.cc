@@ -15,14 +15,15 @@ constexpr uint32_t kProtocol = 1;
 
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply) {
   if (request.protocol() != kProtocol) {
-    return FailedPrecondition("the client speaks protocol %d, this server %d", request.protocol(),
-                              kProtocol);
+    return FailedPrecondition(
+        "the client speaks protocol %d, but this server speaks protocol %d [TD6022]; hint: run the "
+        "same version of Tandem on both sides",
+        request.protocol(), kProtocol);
   }
   if (shard.replayable() && !request.keeps_pushes()) {
     return FailedPrecondition(
-        "this server has durability replayable, and trainer %d keeps no pushes; hint: a client "
-        "that "
-        "does, or --durability=logged",
+        "the server has durability replayable, but the client of trainer %d does not retransmit "
+        "pushes [TD4012]; hint: use another client, or --durability=logged",
         request.trainer_id());
   }
   TD_ASSIGN_OR_RETURN(const ShardConfig config, FromProto(request));

@@ -6,9 +6,10 @@ namespace tandem::pserver {
 
 RpcThreadPool::RpcThreadPool(const std::string& name, int threads, size_t queue_max,
                              Metrics& metrics)
-    : most_busy_(metrics.GetGauge("tandem_pserver_busy_threads_max",
-                                  "Most threads that worked on such calls at once since the start",
-                                  {{"calls", name}})),
+    : most_busy_(
+          metrics.GetGauge("tandem_pserver_busy_threads_max",
+                           "Largest number of threads that worked on such calls at the same time",
+                           {{"calls", name}})),
       pool_(name, threads, queue_max) {}
 
 Status RpcThreadPool::Post(std::function<void()> work) {

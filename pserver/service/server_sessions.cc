@@ -36,17 +36,17 @@ void ServerSessions::Table::Remove(const std::string& id) {
 Status ServerSessions::Open(const OpenSessionRequest& request, OpenSessionReply* reply) {
   if (!asks()) {
     return FailedPrecondition(
-        "this server has no secret, and the caller has one [TD6020]; hint: start the server with "
-        "the job's TANDEM_SECRET_FILE");
+        "the caller has a secret, but this server has none [TD6020]; hint: start the server with "
+        "the TANDEM_SECRET_FILE of the job");
   }
   if (request.nonce().size() != rpc::kNonceBytes) {
-    return InvalidArgument("OpenSession: the nonce has %d bytes; expected %d",
+    return InvalidArgument("OpenSession: the nonce has %d bytes, expected %d bytes",
                            request.nonce().size(), rpc::kNonceBytes);
   }
   if (request.job() != job_) {
     return Unauthenticated(
-        "this server serves job \"%s\", and the caller asks for another one [TD6011]; hint: give "
-        "the job's name or the address of its servers",
+        "this server serves job \"%s\", but the caller asks for another job [TD6011]; hint: use "
+        "the name of the job, or the address of its servers",
         job_);
   }
   const rpc::SessionTerms terms{job_, request.nonce(), rpc::RandomBytes(rpc::kNonceBytes),
@@ -66,7 +66,7 @@ Status ServerSessions::Check(std::string_view bytes, std::string_view method,
                              std::string_view other_name) {
   const auto stamp = rpc::DecodeStamp(bytes);
   if (!stamp) {
-    return Unauthenticated("metadata %s has %d bytes, which are no proof of a call [TD6011]",
+    return Unauthenticated("metadata %s has %d bytes, which is not a valid proof [TD6011]",
                            rpc::kStampMetadata, bytes.size());
   }
   std::shared_ptr<Session> session;
@@ -76,19 +76,19 @@ Status ServerSessions::Check(std::string_view bytes, std::string_view method,
     if (session == nullptr) session = unproven_.Use(stamp->session);
   }
   if (session == nullptr)
-    return Unauthenticated("this server does not know the caller's session [TD6021]");
+    return Unauthenticated("the session of the caller is unknown to this server [TD6021]");
   const auto proves = [&](std::string_view name) {
     return rpc::ProofsEqual(stamp->proof, rpc::CallProof(session->key, stamp->counter, name));
   };
   if (!proves(method) && (other_name.empty() || !proves(other_name))) {
     return Unauthenticated(
-        "the proof of call %s is wrong: the caller does not hold the secret of "
-        "job \"%s\" [TD6011]",
+        "the proof of call %s is wrong, because the caller does not have the secret of job \"%s\" "
+        "[TD6011]",
         std::string(method), job_);
   }
   MutexLock lock(mu_);
   if (session->counters.Look(stamp->counter) != SequenceWindow::Seen::kNew) {
-    return Unauthenticated("the proof of call %s was used before, or came too late [TD6021]",
+    return Unauthenticated("the proof of call %s was already used or has expired [TD6021]",
                            std::string(method));
   }
   session->counters.Take(stamp->counter);

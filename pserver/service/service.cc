@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/rpc/admissions.h"
@@ -22,6 +24,7 @@
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service_handlers.h"
 #include "pserver/service/service_v1.h"
+#include "pserver/service/state_log.h"
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
@@ -47,6 +50,16 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   };
 }
 
+// Writes a line of StateLog.
+void Tell(const std::string& line) { LOG_IF(INFO, !line.empty()) << line; }
+
+StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
+  StateLog::Transfer t{static_cast<int>(peer), parcel.move_size(), 0,
+                       static_cast<int64_t>(parcel.ByteSizeLong())};
+  for (const TableRows& rows : parcel.rows()) t.rows += rows.id_size();
+  return t;
+}
+
 class PserverService final : public PserverHandlers {
  public:
   PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
@@ -61,8 +74,12 @@ class PserverService final : public PserverHandlers {
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
-    return Move(context, PserverCall::kConfigure,
-                [this, request, reply] { return ConfigureShard(*request, shard_, reply); });
+    return Move(context, PserverCall::kConfigure, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(ConfigureShard(*request, shard_, reply));
+      const Caller caller = CallerOf(*request);
+      Tell(log_.Joined(caller.trainer, caller.incarnation, caller.job));
+      return OkStatus();
+    });
   }
   ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
                                  InitParamsReply* reply) override {
@@ -84,6 +101,7 @@ class PserverService final : public PserverHandlers {
                   const StatusOr<int> left = shard_.Complete(CallerOf(*request));
                   if (!left.ok()) return finish(left.status());
                   reply->set_trainers_left(static_cast<uint32_t>(*left));
+                  Tell(log_.Left(CallerOf(*request).trainer, *left));
                   durable_.WhenSafeToLeave(finish);
                 });
   }
@@ -97,7 +115,8 @@ class PserverService final : public PserverHandlers {
     return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
       if (!SaveMode_IsValid(request->mode())) {
-        return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
+        return InvalidArgument("checkpoint mode %d is unknown, expected whole or delta",
+                               request->mode());
       }
       TD_ASSIGN_OR_RETURN(
           const SavedCheckpoint saved,
@@ -114,8 +133,11 @@ class PserverService final : public PserverHandlers {
                                         RestoreCheckpointReply* reply) override {
     return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
+      const Time begin = SteadyNow();
       TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore(request->cut()));
       reply->set_version(version);
+      Tell(absl::StrFormat("version %d was restored in %.3f s", version,
+                           Seconds(SteadyNow() - begin)));
       return OkStatus();
     });
   }
@@ -156,7 +178,11 @@ class PserverService final : public PserverHandlers {
                                     FreezeBucketsReply* reply) override {
     return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::pserver::FreezeBuckets(*request, shard_, reply);
+      TD_RETURN_IF_ERROR(tandem::pserver::FreezeBuckets(*request, shard_, reply));
+      Tell(request->over()
+               ? log_.TransferEnded(static_cast<int>(request->target()), /*committed=*/false)
+               : log_.TransferBegan(TransferOf(reply->parcel(), request->target())));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
@@ -164,14 +190,18 @@ class PserverService final : public PserverHandlers {
                                    OfferBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return tandem::pserver::OfferBuckets(*request, shard_);
+      TD_RETURN_IF_ERROR(tandem::pserver::OfferBuckets(*request, shard_));
+      Tell(StateLog::Received(TransferOf(request->parcel(), request->parcel().source())));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
                                      const ReleaseBucketsRequest* request,
                                      ReleaseBucketsReply* reply) override {
-    return Move(context, PserverCall::kReleaseBuckets, [this, request, reply] {
-      return tandem::pserver::ReleaseBuckets(*request, shard_, reply);
+    return Move(context, PserverCall::kReleaseBuckets, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(tandem::pserver::ReleaseBuckets(*request, shard_, reply));
+      Tell(log_.TransferEnded(static_cast<int>(request->move(0).server()), /*committed=*/true));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
@@ -179,21 +209,31 @@ class PserverService final : public PserverHandlers {
                                     RefuseBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return shard_.migrations().Refuse(request->job(), request->refuse());
+      TD_RETURN_IF_ERROR(shard_.migrations().Refuse(request->job(), request->refuse()));
+      Tell(request->refuse() ? "a drain begins: this server accepts no more rows"
+                             : "this server accepts rows again");
+      return OkStatus();
     });
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
     // The reply contains the map, which other servers then learn.
-    return Move(context, PserverCall::kHoldPushes, [this, request, reply] {
-      return tandem::pserver::HoldPushes(*request, durable_, reply);
+    return Move(context, PserverCall::kHoldPushes, [this, request, reply]() -> Status {
+      TD_RETURN_IF_ERROR(tandem::pserver::HoldPushes(*request, durable_, reply));
+      if (!request->over()) Tell(log_.SnapshotBegan(request->cut()));
+      return OkStatus();
     });
   }
   ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
                               TakeCutReply* reply) override {
     return Hand(context, PserverCall::kTakeCut, &threads_.others,
                 [this, request, reply](const Finish& finish) {
-                  tandem::pserver::TakeCut(*request, durable_, reply, finish);
+                  const auto done = [this, request, reply, finish](const Status& status) {
+                    const int64_t bytes = status.ok() ? static_cast<int64_t>(reply->bytes()) : -1;
+                    Tell(log_.SnapshotEnded(request->cut(), bytes));
+                    finish(status);
+                  };
+                  tandem::pserver::TakeCut(*request, durable_, reply, done);
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
@@ -261,6 +301,8 @@ class PserverService final : public PserverHandlers {
   CallMetrics& metrics_;
   const PserverThreads threads_;
   Deadlines& deadlines_;
+  const RealClock clock_;
+  StateLog log_{clock_};
 };
 
 Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
@@ -272,13 +314,13 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
-        "the caller sent a token (metadata %s), as earlier versions do; this server takes sessions "
-        "alone [TD6022]; hint: run the same version of Tandem on both sides",
+        "the caller sent a token (metadata %s) of an earlier version, but this server accepts only "
+        "sessions [TD6022]; hint: run the same version of Tandem on both sides",
         rpc::kTokenMetadata);
   }
   return Unauthenticated(
-      "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
-      "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem");
+      "the call has no proof of the job's secret [TD6011]; hint: set TANDEM_SECRET_FILE=FILE, or "
+      "--secret_file of tandem");
 }
 
 Status PserverService::CheckJob(const std::string& job) const {
@@ -376,7 +418,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
     // No caller waits for the reply of a call that was cancelled in the queue.
     if (context->IsCancelled()) {
-      finish(Cancelled("the call ended before its turn came; nothing was done"));
+      finish(Cancelled("the call was cancelled before it started; nothing was changed"));
     } else {
       body(finish);
     }

@@ -14,7 +14,7 @@ http::StatusTable Trainers(const ShardInfo& info) {
     const char* state = t.completed ? "completed"
                         : t.lost    ? "lost"
                         : t.seen    ? "at work"
-                                    : "not seen yet";
+                                    : "not connected yet";
     table.rows.push_back({std::to_string(t.trainer), state, std::to_string(t.pushes),
                           std::to_string(t.skipped), std::to_string(t.last_step),
                           absl::StrFormat("%.1f s", t.waited_seconds),
@@ -76,7 +76,7 @@ http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& st
   int64_t elements = 0;
   for (const SliceSpec& s : info.config.slices) elements += s.numel;
   document.facts = {
-      {"state", info.initialised ? "serving" : "waiting for the first values"},
+      {"state", info.initialised ? "serving" : "waiting for the initial parameters"},
       {"mode", Name(info.config.mode)},
       {"optimizer", info.config.optimizer.type},
       {"version", std::to_string(info.version)},

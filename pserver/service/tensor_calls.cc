@@ -99,7 +99,7 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
   PullRequest pull;
   Status status = push.status();
   if (status.ok() && !push->pull.empty() && !pull.ParseFromString(push->pull)) {
-    status = InvalidArgument("PushRequest.pull is not a PullRequest");
+    status = InvalidArgument("the field PushRequest.pull is not a PullRequest");
   }
   if (status.ok() && !push->pull.empty()) status = CheckTimeout(pull.timeout_ms());
   StatusOr<PushOutcome> pushed = PushOutcome();

@@ -39,8 +39,8 @@ Status BucketMigrations::CheckMovable(const std::string& job) const {
   TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
   if (state_.options.replayable) {
     return FailedPrecondition(
-        "nothing moves from or to a server with durability replayable: trainers keep pushes for "
-        "the server that took them; hint: --durability=logged");
+        "rows cannot move with durability replayable, because trainers retransmit pushes to the "
+        "old server [TD1108]; hint: --durability=logged");
   }
   return state_.journal.Ready(0);
 }
@@ -48,19 +48,20 @@ Status BucketMigrations::CheckMovable(const std::string& job) const {
 Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
   const int index = state_.options.index;
   if (request.target < 0 || (request.target == index && !state_.sync())) {
-    return InvalidArgument("buckets cannot move from pserver %d to pserver %d", index,
+    return InvalidArgument("row buckets cannot move from pserver %d to pserver %d", index,
                            request.target);
   }
-  if (request.buckets.empty()) return InvalidArgument("no buckets are named");
+  if (request.buckets.empty()) return InvalidArgument("migration: no row buckets are named");
   if (!std::is_sorted(request.buckets.begin(), request.buckets.end(), std::less_equal<>())) {
-    return InvalidArgument("the buckets do not ascend");
+    return InvalidArgument("migration: the row buckets must be in ascending order");
   }
   if (request.buckets.front() < 0 || request.buckets.back() >= kBucketsMax) {
-    return InvalidArgument("buckets %d to %d of %d", request.buckets.front(),
-                           request.buckets.back(), kBucketsMax);
+    return InvalidArgument("migration: row buckets %d to %d are out of range, expected below %d",
+                           request.buckets.front(), request.buckets.back(), kBucketsMax);
   }
   if (state_.sync() && request.step == 0) {
-    return InvalidArgument("in sync mode buckets move before a step, and none is named");
+    return InvalidArgument(
+        "migration: sync mode needs a step before which row buckets move, but none is named");
   }
   return OkStatus();
 }
@@ -70,14 +71,15 @@ StatusOr<BucketMigration> BucketMigrations::Freeze(const std::string& job,
   TD_RETURN_IF_ERROR(CheckMovable(job));
   TD_RETURN_IF_ERROR(CheckFreeze(request));
   if (pushes_held) {
-    return Unavailable("rows stay where they are while a cut is taken; try again");
+    return Unavailable("rows cannot move while a snapshot is in progress; hint: try again later");
   }
   Thaw();
   if (!frozen_.order) {
     if (request.lease > Duration::zero()) TD_RETURN_IF_ERROR(Begin(request));
   } else if (frozen_.order->buckets != request.buckets || frozen_.order->target != request.target ||
              frozen_.order->step != request.step) {
-    return Unavailable("other buckets are on their way from this server; try again");
+    return Unavailable(
+        "other row buckets are being transferred from this server; hint: try again later");
   }
   frozen_.until = state_.clock.Now() + request.lease;
   Thaw();
@@ -97,7 +99,7 @@ StatusOr<BucketMigration> BucketMigrations::Freeze(const std::string& job,
 
 Status BucketMigrations::Begin(const FreezeRequest& request) {
   if (state_.sync() && state_.version >= request.step) {
-    return Aborted("buckets are to move before step %d, and this server is at step %d",
+    return Aborted("row buckets were to move before step %d, but this server is at step %d",
                    DisplayStep(request.step), DisplayStep(state_.version));
   }
   if (request.target == state_.options.index) {
@@ -105,7 +107,7 @@ Status BucketMigrations::Begin(const FreezeRequest& request) {
     return OkStatus();
   }
   for (const int b : request.buckets) {
-    if (!state_.Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+    if (!state_.Serves(b)) return OutOfRange("row bucket %d is not on this server", b);
   }
   std::vector<BucketMove> moves = moves_.MovesOf(request.buckets, request.target);
   Note(LogEntry::Kind::kMoveBegun, {.moves = moves, .parcel = {}, .map = {}});
@@ -141,8 +143,8 @@ StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
   Thaw();
   if (frozen_.moves != moves || (state_.sync() && !AtItsStep())) {
     return Aborted(
-        "these buckets are not on their way: the lease is over, or pserver %d was started again; "
-        "they are its own, as before",
+        "the migration of these row buckets has ended: its lease expired, or pserver %d was "
+        "restarted; the buckets are still on that server",
         state_.options.index);
   }
   MoveRecord record{.moves = moves, .parcel = {}, .map = {}};
@@ -166,12 +168,16 @@ void BucketMigrations::GiveAway(const MoveRecord& record) {
 Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
   const int index = state_.options.index;
   if (migration.target != index) {
-    return InvalidArgument("buckets for pserver %d; this is pserver %d", migration.target, index);
+    return InvalidArgument("the row buckets are for pserver %d, but this is pserver %d",
+                           migration.target, index);
   }
-  if (migration.moves.empty()) return InvalidArgument("no buckets");
+  if (migration.moves.empty())
+    return InvalidArgument("migration: the message contains no row buckets");
   for (const BucketMove& m : migration.moves) {
     if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != index || m.epoch > kEpochMax) {
-      return InvalidArgument("bucket %d for pserver %d by move %d", m.bucket, m.server, m.epoch);
+      return InvalidArgument(
+          "the ownership of row bucket %d by pserver %d with epoch %d is invalid", m.bucket,
+          m.server, m.epoch);
     }
   }
   return OkStatus();
@@ -182,12 +188,14 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
   TD_RETURN_IF_ERROR(CheckMovable(job));
   for (const BucketMove& m : migration.moves) {
     if (state_.Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
-      return FailedPrecondition("bucket %d is on this server already", m.bucket);
+      return FailedPrecondition("row bucket %d is already on this server", m.bucket);
     }
   }
   const size_t known = moves_.Known(migration.moves);
   if (known == migration.moves.size()) return OkStatus();  // the call is repeated
-  if (known != 0) return FailedPrecondition("some of these moves are over");
+  if (known != 0)
+    return FailedPrecondition(
+        "the row buckets were not accepted, because some of their migrations have already ended");
   TD_RETURN_IF_ERROR(CheckOffer(migration));
   TD_RETURN_IF_ERROR(Take(migration));
   if (state_.sync()) frozen_ = {};  // from now on the offer holds the step
@@ -198,8 +206,8 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
 Status BucketMigrations::CheckOffer(const BucketMigration& migration) const {
   if (moves_.leaving) {
     return FailedPrecondition(
-        "pserver %d is leaving and takes nothing; hint: tandem rebalance --add with its address "
-        "takes it back",
+        "pserver %d is being drained and accepts no rows; hint: add it again with tandem rebalance "
+        "--add=HOST:PORT",
         state_.options.index);
   }
   return state_.sync() ? CheckOfferStep(migration) : OkStatus();
@@ -215,7 +223,7 @@ Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const 
     return OkStatus();
   }
   return Aborted(
-      "buckets come before step %d; this server is at step %d and does not wait for them",
+      "row buckets arrive for step %d, but this server is at step %d and does not wait for them",
       DisplayStep(migration.version), DisplayStep(state_.version));
 }
 
@@ -261,8 +269,8 @@ Status BucketMigrations::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !state_.Serves(m.bucket)) continue;
     return FailedPrecondition(
-        "bucket %d is served by this server, which never gave it to pserver %d (move %d); hint: "
-        "the caller speaks of another run of job \"%s\"",
+        "this server owns row bucket %d and never gave it to pserver %d (epoch %d); hint: check "
+        "that the caller is of the same run of job \"%s\"",
         m.bucket, m.server, m.epoch, state_.config.job);
   }
   return OkStatus();
@@ -332,16 +340,17 @@ Status BucketMigrations::CheckGeneration(const PushHead& head) const {
     return OkStatus();
   }
   return OutOfRange(
-      "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
-      "which now is %d times",
+      "trainer %d push %d was partitioned with ownership epoch %d, but this server has epoch %d; "
+      "send it again",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 
 Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
   if (head.step != state_.version || !StepHeld()) return OkStatus();
   if (state_.options.bug == ShardBug::kMovesWithinAStep) return OkStatus();
-  return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
-                    head.caller.trainer, head.sequence, DisplayStep(head.step));
+  return OutOfRange(
+      "trainer %d push %d waits, because row buckets move before step %d; send it again",
+      head.caller.trainer, head.sequence, DisplayStep(head.step));
 }
 
 StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
@@ -353,7 +362,7 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
   const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
   if (seen == SequenceWindow::Seen::kTooOld) {
     return FailedPrecondition(
-        "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+        "trainer %d push %d to pserver %d is too old to tell whether it was accepted",
         head.caller.trainer, head.origin_sequence, server);
   }
   return seen == SequenceWindow::Seen::kTaken;
@@ -372,7 +381,7 @@ void BucketMigrations::Note(LogEntry::Kind kind, MoveRecord record) {
 
 Status BucketMigrations::Replay(const LogEntry& entry) {
   TD_REQUIRE(entry.move != nullptr && state_.journal.replaying());
-  if (state_.params == nullptr) return FailedPrecondition("nothing is configured");
+  if (state_.params == nullptr) return FailedPrecondition("this server is not configured");
   base_.Forget();
   switch (entry.kind) {
     case LogEntry::Kind::kMoveBegun:
@@ -398,8 +407,8 @@ Status BucketMigrations::Restore(MoveState moves, const ShardSnapshot& header) {
   if (!moves.MovesSlices()) moves.placed = header.config.slices;
   if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
     return FailedPrecondition(
-        "buckets moved between servers since the checkpoint of version %d, which every "
-        "server has of another moment; hint: save right behind a move",
+        "row buckets moved between servers after the checkpoint of version %d, so it cannot be "
+        "restored alone [TD7012]; hint: write checkpoints directly after a migration",
         header.version);
   }
   moves_ = std::move(moves);
@@ -415,9 +424,9 @@ Status BucketMigrations::DropBucket(int bucket) {
 
 void BucketMigrations::ForgetBucket(int bucket) {
   const Status status = DropBucket(bucket);
-  LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
-                                << ", which is another server's now, "
-                                << "stay on the disk until it comes again: " << ToString(status);
+  LOG_IF(WARNING, !status.ok()) << "cannot remove the rows of row bucket " << bucket
+                                << ", which moved to another server, "
+                                << "from the disk: " << ToString(status);
 }
 
 }  // namespace tandem::pserver

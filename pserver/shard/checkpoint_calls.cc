@@ -19,12 +19,13 @@ StatusOr<ShardSnapshot> Shard::Checkpoints::Take(bool delta) {
     MutexLock lock(shard_.mu_);
     TD_RETURN_IF_ERROR(shard_.state_.broken);
     if (!shard_.state_.initialised()) {
-      return FailedPrecondition("nothing to save: the first values are not there");
+      return FailedPrecondition(
+          "checkpoint: the parameters of this server are not initialised yet");
     }
     if (delta && !shard_.base_.version()) {
       return FailedPrecondition(
-          "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
-          "no whole one; hint: tandem save");
+          "a delta needs a full checkpoint as its base, but this server has written none since its "
+          "start, its last restore or its last migration; hint: tandem save");
     }
     TD_ASSIGN_OR_RETURN(copy, shard_.snapshotter_.Begin(delta, shard_.migrations_.moves()));
   }
@@ -71,8 +72,8 @@ StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read) 
 
 Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
   if (snapshot.slices.size() != snapshot.config.slices.size()) {
-    return DataLoss("the checkpoint holds %d slices, its configuration %d", snapshot.slices.size(),
-                    snapshot.config.slices.size());
+    return DataLoss("the checkpoint contains %d slices, but its configuration has %d",
+                    snapshot.slices.size(), snapshot.config.slices.size());
   }
   return Restore([&snapshot](SnapshotSink& sink) { return SendChunks(snapshot, sink); }).status();
 }
@@ -84,7 +85,7 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
   TD_RETURN_IF_ERROR(
       shard_.migrations_.Restore(header.moves == nullptr ? MoveState() : *header.moves, header));
   const Status back =
-      Aborted("this server went back to the checkpoint of version %d", header.version);
+      Aborted("this server was restored from the checkpoint of version %d", header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
   state.rollbacks += state.params != nullptr;

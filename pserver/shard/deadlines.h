@@ -12,8 +12,8 @@ namespace tandem::pserver {
 inline Status CheckTimeout(uint64_t timeout_ms) {
   if (timeout_ms != 0) return OkStatus();
   return InvalidArgument(
-      "timeout_ms is 0, expected at least 1 [TD4023]; hint: say how many milliseconds the server "
-      "may wait");
+      "timeout_ms is 0, expected at least 1 [TD4023]; hint: set the time for which the server may "
+      "wait, in milliseconds");
 }
 
 // Ends waiting calls at their deadlines. Thread-safe.

@@ -11,7 +11,8 @@ namespace {
 
 Status NoFolder() {
   return FailedPrecondition(
-      "no checkpoints: this server was started without a data folder [TD4011]");
+      "this server writes no checkpoints, because it was started without a directory [TD4011]; "
+      "hint: --data_dir=DIR (tandemrun: --pserver_data_dir)");
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
                                                {1e-3, 1e-2, 0.1, 1, 10, 100})),
       checkpoint_time_(
           metrics.GetGauge("tandem_pserver_checkpoint_timestamp_seconds",
-                           "When the last checkpoint was written or read, in Unix time; 0: never")),
+                           "Time of the last checkpoint written or read, in Unix time; 0: never")),
       storage_(storage) {
   Shard::Options& shard = options.shard;
   if (storage_ != nullptr) {
@@ -107,7 +108,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   const auto read = [this, cut](SnapshotSink& sink) -> Status {
     if (cut != 0) return storage_->ReadGlobalSnapshot(cut, sink);
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
-    return found ? OkStatus() : NotFound("there is no checkpoint");
+    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   };
   TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
   if (cut == 0) Keeps(restored.version);
@@ -125,14 +126,14 @@ void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64
                            std::function<void(const StatusOr<CutFile>&)> done) {
   if (storage_ == nullptr) return done(NoFolder());
   const uint64_t cut = order.cut;
-  if (cut == 0) return done(InvalidArgument("a cut has a number from 1"));
+  if (cut == 0) return done(InvalidArgument("the number of a snapshot is 0, expected at least 1"));
   bool first = false;
   std::optional<StatusOr<CutFile>> known;
   {
     MutexLock lock(cut_mu_);
     first = cut_.cut != cut;
     if (first && !cut_.waiting.empty()) {
-      known = Unavailable("cut %d is being written; try again when it is over", cut_.cut);
+      known = Unavailable("snapshot %d is still being written; hint: try again later", cut_.cut);
     } else if (first) {
       cut_ = {.cut = cut, .file = {}, .waiting = {}};
     } else {
@@ -149,7 +150,7 @@ void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64
     const Status posted = later_([this, cut, image = *std::move(image), complete, wish] {
       CutEnded(cut, WriteCut(cut, image, complete));
     });
-    if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
+    if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the snapshot"));
   };
   shard_->global_snapshots().Take(job, std::move(order), begun);
 }
@@ -184,7 +185,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
   const StatusOr<ShardSnapshot> restored = checkpoints.Restore([&](SnapshotSink& sink) -> Status {
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
     empty = !found;
-    return found ? OkStatus() : NotFound("there is no checkpoint");
+    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   });
   // Without initial values, nothing was acknowledged.
   if (empty) {
@@ -207,14 +208,14 @@ StatusOr<uint64_t> DurableShard::Recover() {
   if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
     if (log_ == nullptr) {
       return FailedPrecondition(
-          "trainers keep the values of %d pushes behind the checkpoint of version %d; hint: start "
-          "this server with --durability=replayable, as before",
+          "trainers keep the values of %d pushes after the checkpoint of version %d [TD4012]; "
+          "hint: start this server with --durability=replayable again",
           missing, image.version);
     }
-    LOG(INFO) << "waiting for the values of " << missing << " pushes, from those who sent them";
+    LOG(INFO) << "waiting for trainers to retransmit " << missing << " pushes";
   }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
-                             << " entries of the update log: version " << version;
+                             << " entries of the write-ahead log restored: version " << version;
   // Without a log, later changes would not match the old entries.
   if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
   return version;
@@ -223,8 +224,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
 Status DurableShard::CheckMoves() const {
   if (storage_ == nullptr || log_ != nullptr) return OkStatus();
   return FailedPrecondition(
-      "a server that keeps checkpoints alone would forget what moved; hint: start the pservers "
-      "with --durability=logged");
+      "rows cannot move to a server without durability, because it would lose them on a restart "
+      "[TD4012]; hint: start the pservers with --durability=logged");
 }
 
 void DurableShard::WhenDurable(WriteAheadLog::Written done) {
@@ -255,7 +256,7 @@ void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
   });
   if (!posted.ok()) {
     LOG(WARNING) << "checkpoint of version " << version
-                 << " left out: the one before is still being written";
+                 << " skipped, because the previous one is still being written";
   }
 }
 
@@ -264,7 +265,7 @@ void DurableShard::ShortenLog() {
     if (const auto saved = Save(); !saved.ok())
       LOG(ERROR) << "checkpoint: " << ToString(saved.status());
   });
-  LOG_IF(WARNING, !posted.ok()) << "checkpoint left out: " << ToString(posted);
+  LOG_IF(WARNING, !posted.ok()) << "checkpoint skipped: " << ToString(posted);
 }
 
 void DurableShard::Close() {

@@ -12,11 +12,12 @@ Status Shard::GlobalSnapshots::CheckPossible(const std::string& job) {
   TD_RETURN_IF_ERROR(CheckJob(job, state.config.job));
   if (state.sync()) {
     return FailedPrecondition(
-        "in sync mode servers' checkpoints of one version are a cut; hint: tandem save, or "
-        "--checkpoint_every_steps of the pservers");
+        "a snapshot of all servers is not needed in sync mode, where checkpoints of one version "
+        "are consistent; hint: tandem save, or --checkpoint_every_steps of the pservers");
   }
   if (shard_.migrations_.moving()) {
-    return Unavailable("rows are on their way between servers; try again when they have come");
+    return Unavailable(
+        "snapshot: servers are transferring rows; hint: try again after the migration");
   }
   return OkStatus();
 }

@@ -12,21 +12,21 @@ StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number
                                                                  const TrainerRegistry& trainers) {
   if (number <= last_) {
     return FailedPrecondition(
-        "a cut with number %d: this server had cut %d, and expects a higher number [TD4020]; "
-        "hint: tandem save --cut, which asks the servers for the number",
+        "snapshot %d: the number must be higher than the last one, %d [TD4020]; hint: run tandem "
+        "save --snapshot, which chooses the number",
         number, last_);
   }
   const bool same = hold_.number == number && hold_.taker == taker && !hold_.order;
   if (hold_.number != 0 && !same) {
-    return Unavailable("pushes are held for cut %d; try again when it is over", hold_.number);
+    return Unavailable("snapshot %d is in progress; hint: try again later", hold_.number);
   }
   std::vector<SnapshotFrontier> frontiers;
   for (int r = 0; r < trainers.size(); ++r) {
     const TrainerRegistry::Trainer& t = trainers[r];
     if (SentNumbers::At(t.numbers.sent, server_) < t.taken.highest()) {
       return FailedPrecondition(
-          "trainer %d does not say which of its messages are one push (PushRequest.sent); hint: "
-          "a client of this version",
+          "trainer %d does not number its messages (PushRequest.sent), which a snapshot needs "
+          "[TD6022]; hint: use a client of this version",
           r);
     }
     frontiers.push_back({.trainer = r,
@@ -47,13 +47,15 @@ Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
                                       const TrainerRegistry& trainers) const {
   const bool held = hold_.number == order.cut && hold_.taker == order.taker && !hold_.order;
   if (!held || clock_.Now() >= hold_.until) {
-    return Aborted("pushes are not held for cut %d any more", order.cut);
+    return Aborted("the lease of snapshot %d has expired, so pushes no longer wait for it",
+                   order.cut);
   }
   for (int r = 0; r < trainers.size(); ++r) {
     const auto i = static_cast<size_t>(r);
     if (std::ssize(order.marks) != trainers.size() || order.marks[i].trainer != r) {
-      return InvalidArgument("cut %d: expected marks of all %d trainers, in their order", order.cut,
-                             trainers.size());
+      return InvalidArgument(
+          "snapshot %d: expected the push windows of all %d trainers, in their order", order.cut,
+          trainers.size());
     }
   }
   return OkStatus();
@@ -76,7 +78,7 @@ Status GlobalSnapshotHold::Admits(const PushHead& head) const {
       return OkStatus();
     }
   }
-  return OutOfRange("trainer %d push %d: new pushes are held while cut %d is taken; send it again",
+  return OutOfRange("trainer %d push %d waits, because snapshot %d is in progress; send it again",
                     head.caller.trainer, head.sequence, hold_.number);
 }
 
@@ -84,7 +86,7 @@ Status GlobalSnapshotHold::Verdict(const TrainerRegistry& trainers,
                                    const BucketPlacement& buckets) const {
   TD_REQUIRE(ordered());
   if (buckets.map_version != hold_.order->map_version || buckets.moving) {
-    return Aborted("rows moved between servers meanwhile");
+    return Aborted("the snapshot failed, because rows moved between servers");
   }
   for (const SnapshotFrontier& frontier : hold_.order->marks) {
     TD_RETURN_IF_ERROR(VerdictOf(frontier, trainers));
@@ -96,18 +98,21 @@ Status GlobalSnapshotHold::VerdictOf(const SnapshotFrontier& frontier,
                                      const TrainerRegistry& trainers) const {
   const TrainerRegistry::Trainer& t = trainers[frontier.trainer];
   if (t.incarnation != frontier.incarnation) {
-    return Aborted("trainer %d was started again meanwhile", frontier.trainer);
+    return Aborted("the snapshot failed, because trainer %d was restarted", frontier.trainer);
   }
   const uint64_t sent = SentNumbers::At(frontier.numbers.sent, server_);
   const uint64_t ended =
       frontier.completed ? sent : SentNumbers::At(frontier.numbers.ended, server_);
   if (t.taken.highest() > sent && bug_ != ShardBug::kHoldsNothing) {
-    return Aborted("trainer %d pushed on meanwhile", frontier.trainer);
+    return Aborted("the snapshot failed, because trainer %d pushed in the meantime",
+                   frontier.trainer);
   }
   if (bug_ == ShardBug::kCutsEarly) return OkStatus();
   for (uint64_t n = sent; n > ended; --n) {
     if (t.taken.Look(n) == SequenceWindow::Seen::kTaken) continue;
-    return Unavailable("push %d of trainer %d has not come, or was refused", n, frontier.trainer);
+    return Unavailable(
+        "push %d of trainer %d is missing: the server did not receive it or rejected it", n,
+        frontier.trainer);
   }
   return OkStatus();
 }
@@ -127,8 +132,8 @@ std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Expire(
   const Time now = clock_.Now();
   if (hold_.number == 0 || now < hold_.until) return std::nullopt;
   const Status missing = ordered() ? Verdict(trainers, buckets) : OkStatus();
-  return End(DeadlineExceeded("cut %d: after %.1f s %s", hold_.number, Seconds(now - hold_.since),
-                              std::string(missing.message())));
+  return End(DeadlineExceeded("snapshot %d timed out after %.1f s: %s", hold_.number,
+                              Seconds(now - hold_.since), std::string(missing.message())));
 }
 
 std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Release(uint64_t number,
@@ -136,7 +141,7 @@ std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Release(uint64_t nu
   if (hold_.number == number && hold_.taker != taker) return std::nullopt;
   last_ = std::max(last_, number);
   if (hold_.number != number) return std::nullopt;
-  return End(Aborted("cut %d was given up", number));
+  return End(Aborted("snapshot %d was abandoned", number));
 }
 
 }  // namespace tandem::pserver

@@ -20,9 +20,9 @@ Status JobSettingsCheck::Agree(int trainer, const Agreement& settings, Duration 
   for (const int other : trainers_) {
     if (other == trainer || !is_at_work(other)) continue;
     return FailedPrecondition(
-        "%s [TD4014]; hint: give all trainers the same job file and flags; a job with other "
-        "settings can begin here when the trainers of this one have ended (one that was killed, "
-        "when it has been silent for %.0f s)",
+        "the settings of the trainers differ: %s [TD4014]; hint: give all trainers the same job "
+        "file and flags, or start another job after the trainers of this job have ended (a killed "
+        "trainer counts as ended after %.0f s without a call)",
         Disagreement(settings, absl::StrFormat("trainer %d", trainer), settings_,
                      absl::StrFormat("trainer %d", other)),
         Seconds(silence_max));
@@ -34,18 +34,17 @@ Status JobSettingsCheck::Agree(int trainer, const Agreement& settings, Duration 
 
 Status CheckSettings(const Agreement& settings) {
   if (settings.size() > kSettingsMax) {
-    return InvalidArgument("%d settings; expected at most %d", settings.size(), kSettingsMax);
+    return InvalidArgument("the job has %d settings, expected at most %d", settings.size(),
+                           kSettingsMax);
   }
   for (size_t i = 0; i < settings.size(); ++i) {
     const auto& [name, value] = settings[i];
     if (name.size() > kTextMax || value.size() > kTextMax) {
-      return InvalidArgument("setting %d is of more than %d characters", i, kTextMax);
+      return InvalidArgument("setting %d has more than %d characters", i, kTextMax);
     }
     if (i > 0 && settings[i - 1].first >= name) {
-      return InvalidArgument(
-          "setting \"%s\" does not come behind \"%s\"; expected names in "
-          "ascending order",
-          name, settings[i - 1].first);
+      return InvalidArgument("setting \"%s\" follows \"%s\", but names must be in ascending order",
+                             name, settings[i - 1].first);
     }
   }
   return OkStatus();

@@ -56,13 +56,13 @@ Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   ShardConfig all = state.config;
   for (const SliceMigration& s : migration.slices) {
     if (missing.erase(s.spec.bucket) == 0) {
-      return InvalidArgument("slice of %s: bucket %d does not move", s.spec.variable,
+      return InvalidArgument("slice of %s: partition %d cannot move", s.spec.variable,
                              s.spec.bucket);
     }
     all.slices.push_back(s.spec);
   }
   if (!missing.empty()) {
-    return InvalidArgument("bucket %d moves, and its slice does not come", *missing.begin());
+    return InvalidArgument("partition %d moves, but its slice is missing", *missing.begin());
   }
   TD_RETURN_IF_ERROR(CheckConfig(all));
   for (const SliceMigration& s : migration.slices) {

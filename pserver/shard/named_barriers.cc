@@ -12,22 +12,24 @@ constexpr size_t kBarriersMax = 1024;
 
 Status NamedBarriers::Check(const std::string& name, const Call& call) const {
   if (name.empty() || name.size() > 200) {
-    return InvalidArgument("barrier name of %d characters; expected 1 to 200", name.size());
+    return InvalidArgument("the name of a barrier has %d characters, expected 1 to 200",
+                           name.size());
   }
-  if (call.generation == 0) return InvalidArgument("barrier generations count from 1");
+  if (call.generation == 0)
+    return InvalidArgument("barrier: the number of the use is 0, expected at least 1");
   const auto found = barriers_.find(name);
   const bool room = barriers_.size() < kBarriersMax || Oldest() != barriers_.end();
   if (found == barriers_.end() && !room) {
     return ResourceExhausted(
-        "barrier \"%s\": there are %d barriers already, in which trainers wait", name,
+        "barrier \"%s\": trainers already wait in %d barriers, which is the maximum", name,
         kBarriersMax);
   }
   if (roster_[call.trainer].completed) {
-    return FailedPrecondition("trainer %d enters barrier \"%s\" after it completed", call.trainer,
-                              name);
+    return FailedPrecondition("trainer %d enters barrier \"%s\" after it has completed the job",
+                              call.trainer, name);
   }
   if (found != barriers_.end() && found->second.calls.size() >= WaitList<Call>::kCallsMax) {
-    return ResourceExhausted("barrier \"%s\": %d calls wait already", name,
+    return ResourceExhausted("barrier \"%s\": %d calls already wait, which is the maximum", name,
                              WaitList<Call>::kCallsMax);
   }
   return OkStatus();
@@ -116,8 +118,9 @@ void NamedBarriers::Expire(Time now, ReadyAnswers& ready) {
     barrier.calls.FailIf(
         [&, &name = name](const Call& call) -> Status {
           if (call.deadline > now) return OkStatus();
-          return DeadlineExceeded("barrier \"%s\": waiting %.1f s for %s; others arrived [TD4007]",
-                                  name, Seconds(now - call.since), missing[call.generation]);
+          return DeadlineExceeded(
+              "barrier \"%s\": waited %.1f s for %s; the others arrived [TD4007]", name,
+              Seconds(now - call.since), missing[call.generation]);
         },
         ready);
   }

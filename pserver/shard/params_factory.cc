@@ -5,8 +5,10 @@ namespace tandem::pserver {
 Status ParamsFactory::Check(const ShardConfig& config) const {
   if (!options_.job.empty()) TD_RETURN_IF_ERROR(CheckJob(config.job, options_.job));
   if (options_.trainers != 0 && config.trainers != options_.trainers) {
-    return FailedPrecondition("%d trainers: this server was started for %d [TD4003]",
-                              config.trainers, options_.trainers);
+    return FailedPrecondition(
+        "the caller has %d trainers, but this server was started for %d trainers [TD4003]; hint: "
+        "use the same number for --trainers and --workers",
+        config.trainers, options_.trainers);
   }
   return OkStatus();
 }

@@ -25,7 +25,7 @@ Status PullReader::CheckHere(const PullQuery& query) const {
 
 Status PullReader::CheckRowsHere(const PullQuery& query) const {
   if (query.rows.empty() || !migrations_.GaveAllRows()) return OkStatus();
-  return OutOfRange("this server gave all its rows away");
+  return OutOfRange("this server has no rows, because all its rows moved to other servers");
 }
 
 bool PullReader::CanAnswer(const PullQuery& query) const {
@@ -41,7 +41,7 @@ StatusOr<PullResult> PullReader::Read(const PullQuery& query) {
                     .update = state_.update};
   const bool kept = result.version + 1 == state_.version && state_.has_previous;
   if (IsPrevious(result) && !kept) {
-    return FailedPrecondition("version %d is asked for; this server is at version %d",
+    return FailedPrecondition("version %d was requested, but this server is at version %d",
                               result.version, state_.version);
   }
   TD_RETURN_IF_ERROR(AddSlices(query, result));
@@ -74,7 +74,7 @@ Status PullReader::AddSlice(const PullQuery& query, int slice, int64_t offset, i
   TD_REQUIRE(offset >= spec.offset && offset + numel <= spec.offset + spec.numel);
   Buffer values = slices.Previous(slice);
   if (IsPrevious(result) && values == nullptr) {
-    return FailedPrecondition("nobody has %s of version %d any more", spec.variable,
+    return FailedPrecondition("%s of version %d is no longer available on a server", spec.variable,
                               result.version);
   }
   if (!IsPrevious(result)) {

@@ -50,7 +50,7 @@ Status PushGate::Recheck(const PushHead& head, PushTicket& ticket) const {
 
 StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
   if (!state_.initialised()) {
-    return FailedPrecondition("push before the first values are there (%d of %d slices)",
+    return FailedPrecondition("a push arrived before all initial parameters (%d of %d slices)",
                               state_.params->progress().count(), state_.params->progress().size());
   }
   TD_ASSIGN_OR_RETURN(const PushVerdict seen, CheckSequence(head));
@@ -58,7 +58,8 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
   if (!state_.journal.replaying()) TD_RETURN_IF_ERROR(CheckTime(head));
   const TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
   if (t.completed) {
-    return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
+    return FailedPrecondition("trainer %d pushes after it has completed the job",
+                              head.caller.trainer);
   }
   // The older incarnation completed the step here; other servers still wait for it.
   if (state_.sync() && head.step + 1 == state_.version && t.adopted == state_.version) {
@@ -76,7 +77,7 @@ StatusOr<PushVerdict> PushGate::CheckSequence(const PushHead& head) const {
       return PushVerdict::kDuplicate;
     case SequenceWindow::Seen::kTooOld:
       return FailedPrecondition(
-          "trainer %d push %d: too old, the newest is %d; nobody knows whether it was taken",
+          "trainer %d push %d is too old to tell whether it was accepted; the newest push is %d",
           head.caller.trainer, head.sequence, t.taken.highest());
     case SequenceWindow::Seen::kNew:
       break;
@@ -97,16 +98,16 @@ Status PushGate::CheckTime(const PushHead& head) const {
 
 Status PushGate::CheckStep(const PushHead& head) const {
   if (!std::isfinite(head.learning_rate)) {
-    return InvalidArgument("trainer %d step %d: the learning rate is not finite",
+    return InvalidArgument("trainer %d step %d: the learning rate is not finite [TD4013]",
                            head.caller.trainer, DisplayStep(head.step));
   }
   if (!state_.sync()) return OkStatus();
   if (head.step != state_.version) {
     return FailedPrecondition(
-        "trainer %d pushes for step %d, this server is at step %d%s [TD4015]", head.caller.trainer,
-        DisplayStep(head.step), DisplayStep(state_.version),
-        head.step < state_.version ? ": the push is stale"
-                                   : ": was it restored from an older checkpoint?");
+        "trainer %d pushes for step %d, but this server is at step %d%s [TD4015]; hint: restart "
+        "the trainers",
+        head.caller.trainer, DisplayStep(head.step), DisplayStep(state_.version),
+        head.step < state_.version ? " (the push is stale)" : " (was it restored?)");
   }
   return CheckRate(head);
 }
@@ -116,7 +117,7 @@ Status PushGate::CheckRate(const PushHead& head) const {
                          std::bit_cast<uint32_t>(head.learning_rate)) {
     return OkStatus();
   }
-  return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
+  return InvalidArgument("step %d: trainer %d sends learning rate %.9g, but trainer %d sent %.9g",
                          DisplayStep(head.step), head.caller.trainer, head.learning_rate,
                          step_rate_->trainer, step_rate_->learning_rate);
 }

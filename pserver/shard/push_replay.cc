@@ -19,7 +19,7 @@ uint64_t PushReplay::incarnation(int trainer) const {
 
 Status PushReplay::Add(LogEntry entry, bool lost) {
   if (entry.number != last_number() + 1) {
-    return DataLoss("entry %d of the update log does not fit: it is out of order", entry.number);
+    return DataLoss("entry %d of the write-ahead log is out of order", entry.number);
   }
   uint64_t& newest = incarnations_[entry.head.caller.trainer];
   newest = std::max(newest, entry.head.caller.incarnation);
@@ -39,16 +39,15 @@ StatusOr<uint64_t> PushReplay::Supply(const PushHead& head, std::vector<Buffer> 
 Status PushReplay::CheckComplete() const {
   if (queue_.empty()) return OkStatus();
   return Unavailable(
-      "this server was started again and waits for pushes since its checkpoint, to be sent once "
-      "more by %s",
+      "this server was restarted and waits for the pushes after its checkpoint from %s",
       queue_.Senders());
 }
 
 Status PushReplay::CheckComplete(const Caller& caller) const {
   if (const size_t count = queue_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
-        "this server was started again and asks trainer %d for %d pushes since its checkpoint",
-        caller.trainer, count);
+        "this server was restarted and waits for %d pushes after its checkpoint from trainer %d",
+        count, caller.trainer);
   }
   return CheckComplete();
 }
@@ -84,8 +83,8 @@ bool PushReplay::ForgetLostSteps() {
 Status PushReplay::Failure(const Status& why) const {
   if (lost_steps_.empty()) return why;
   return Aborted(
-      "trainer %d was started again while this server was, and what it had pushed for step %d is "
-      "gone with it; hint: go on from the trainers' checkpoint, with empty data folders",
+      "trainer %d was restarted together with this server, so its pushes for step %d are lost "
+      "[TD7012]; hint: resume from the checkpoint of the trainers, with empty server directories",
       lost_steps_.begin()->first, DisplayStep(lost_steps_.begin()->second));
 }
 

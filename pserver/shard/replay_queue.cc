@@ -28,9 +28,9 @@ StatusOr<uint64_t> ReplayQueue::Take(const PushHead& head, std::vector<Buffer> v
   TD_REQUIRE(id != ids_.end());
   LogEntry& entry = At(id->second).entry;
   if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
-    return InvalidArgument("trainer %d push %d comes again, for step %d; it was for step %d",
-                           head.caller.trainer, head.sequence, DisplayStep(head.step),
-                           DisplayStep(entry.head.step));
+    return InvalidArgument(
+        "trainer %d retransmits push %d for step %d, but the push was for step %d",
+        head.caller.trainer, head.sequence, DisplayStep(head.step), DisplayStep(entry.head.step));
   }
   entry.kind = LogEntry::Kind::kPush;
   entry.head = head;

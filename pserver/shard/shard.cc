@@ -73,13 +73,13 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   TD_RETURN_IF_ERROR(CheckSettings(settings));
   TD_RETURN_IF_ERROR(factory_.Check(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d of %d: ranks are 0 to %d [TD4003]", caller.trainer,
-                           config.trainers, config.trainers - 1);
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d [TD4003]", caller.trainer,
+                           config.trainers - 1);
   }
   if (options_.replayable && config.delay_compensation > 0) {
     return FailedPrecondition(
-        "delay compensation changes gradients, and with durability replayable trainers keep them "
-        "as they were; hint: --durability=logged");
+        "enable_dc_asgd is not supported with durability replayable, because retransmitted "
+        "gradients are not compensated [TD1108]; hint: --durability=logged");
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(state_.broken);
@@ -93,9 +93,10 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
     mine.slices = migrations_.moves().placed;
     if (may_change_policy_) CopyFaultPolicy(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
-      return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
-                                caller.trainer, difference,
-                                restored_ ? " in the restored checkpoint" : "");
+      return FailedPrecondition(
+          "the configuration of trainer %d differs: %s%s [TD4004]; hint: use one job file for all "
+          "trainers, and new directories for a new job",
+          caller.trainer, difference, restored_ ? " in the restored checkpoint" : "");
     }
     mine.slices = std::move(state_.config.slices);
     state_.config = std::move(mine);
@@ -211,13 +212,14 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     Turn turn(*this);
     TD_RETURN_IF_ERROR(AdmitCaller(caller));
     if (caller.trainer != 0) {
-      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
+      return FailedPrecondition("trainer %d sends initial parameters, but only trainer 0 may",
+                                caller.trainer);
     }
     if (state_.initialised()) return true;
     if (state_.storing_first != 0) {
       return Unavailable(
-          "the first values came before and are being written to the data folder [TD4017]; hint: "
-          "try again when that is done");
+          "the initial parameters are already being written to the directory [TD4017]; hint: try "
+          "again when that is done");
     }
     before = state_.params->progress().flags();
     TD_RETURN_IF_ERROR(state_.params->Init(version, params, slots, rows));
@@ -242,13 +244,13 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   Turn turn(*this);
   TD_RETURN_IF_ERROR(state_.broken);
   if (state_.storing_first != number) {
-    return Aborted("the server was restored while the first values came");
+    return Aborted("the server was restored while it received the initial parameters");
   }
   state_.storing_first = 0;
   if (!stored.ok()) {
     // As if this message had not been received: it may be sent again.
     state_.params->progress().Set(before);
-    return Annotate(stored, "the first values could not be kept");
+    return Annotate(stored, "cannot store the initial parameters");
   }
   calls_.Wake(turn.ready());
   return OkStatus();
@@ -288,13 +290,15 @@ StatusOr<bool> Shard::CheckValues(const PushHead& head, const PushTicket& ticket
   const Status found = unchecked ? OkStatus() : CheckFinite(head, ticket);
   if (found.ok()) return false;
   if (ticket.nonfinite == NonfinitePolicy::kSkip) {
-    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; this push changes nothing";
+    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; the push was skipped";
     return true;
   }
   counters_.rejected.Add(1);
   counters_.refused.Add(1);
-  return InvalidArgument("%s; nothing was changed [TD4013] (nonfinite_gradients says what happens)",
-                         found.message());
+  return InvalidArgument(
+      "%s; the push was rejected [TD4013]; hint: the knob nonfinite_gradients chooses another "
+      "policy",
+      found.message());
 }
 
 StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
@@ -413,7 +417,7 @@ void Shard::Advance(Time begin, Ready& ready) {
 
 void Shard::Break(const Status& status, Ready& ready) {
   state_.broken =
-      Internal("an update failed half-way, the parameters are unusable: %s", ToString(status));
+      Internal("an update failed and left the parameters incomplete: %s", ToString(status));
   LOG(ERROR) << state_.broken.message();
   calls_.FailAll(state_.broken, ready);
 }
@@ -430,7 +434,7 @@ Status Shard::RunReplay() {
     const Status made = ReplayChange(*std::move(next));
     if (made.ok()) continue;
     failure = replay_.Failure(
-        DataLoss("entry %d of the update log does not fit: %s", number, ToString(made)));
+        DataLoss("entry %d of the write-ahead log cannot be applied: %s", number, ToString(made)));
   }
   if (failure.ok()) {
     const StatusOr<bool> save_soon = replay_.Finish();
@@ -470,7 +474,8 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
     counters_.lost_pushes.Add(1);
   }
   TD_ASSIGN_OR_RETURN(const PushVerdict verdict, gate_.Check(entry.head));
-  if (verdict == PushVerdict::kDuplicate) return InvalidArgument("it was taken before");
+  if (verdict == PushVerdict::kDuplicate)
+    return InvalidArgument("the retransmitted push was already accepted");
   PushTicket ticket;
   for (Buffer& values : entry.values) ticket.buffers.emplace_back(std::move(values));
   if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
@@ -555,9 +560,9 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   TD_RETURN_IF_ERROR(state_.CheckInitialised());
   TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
   const int table = state_.params->tables().Find(variable);
-  if (table < 0) return NotFound("there is no table \"%s\" here", variable);
+  if (table < 0) return NotFound("this server has no table \"%s\"", variable);
   for (int b = bucket; b < end; ++b) {
-    if (!state_.Serves(b)) return OutOfRange("bucket %d is not on this server, or not now", b);
+    if (!state_.Serves(b)) return OutOfRange("row bucket %d is not on this server now", b);
   }
   TD_ASSIGN_OR_RETURN(TablePage page,
                       state_.params->tables().table(table).Page(
@@ -628,7 +633,8 @@ void Shard::BeginCheckpoint(Ready& ready) {
   StatusOr<Snapshotter::Copy> copy =
       snapshotter_.Begin(base_.TakesDelta(options_.checkpoint_deltas), migrations_.moves());
   if (!copy.ok()) {
-    LOG(ERROR) << "no checkpoint of version " << state_.version << ": " << ToString(copy.status());
+    LOG(ERROR) << "cannot write a checkpoint of version " << state_.version << ": "
+               << ToString(copy.status());
     return;
   }
   ready.push_back([this, version = state_.version,

@@ -15,20 +15,23 @@ ShardState::ShardState(const ShardOptions& shard_options, const Clock& shard_clo
       trainers(shard_clock, shard_metrics) {}
 
 Status ShardState::CheckInitialised() const {
-  return initialised() ? OkStatus() : FailedPrecondition("the first values are not there");
+  return initialised() ? OkStatus()
+                       : FailedPrecondition(
+                             "snapshot: the parameters of this server are not initialised yet");
 }
 
 Status ShardState::CheckRank(const Caller& caller) const {
   TD_RETURN_IF_ERROR(broken);
   if (params == nullptr) {
     return FailedPrecondition(
-        "this server is not configured; %s [TD4005]; hint: --durability=logged (or replayable) "
-        "keeps pushes, none (the default) does not",
+        "this server is not configured; %s [TD4005]; hint: use --durability=logged or replayable "
+        "to keep pushes over a restart",
         options.found.empty() ? "it may have been restarted without a checkpoint" : options.found);
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config.job));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config.trainers - 1);
+    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", caller.trainer,
+                           config.trainers - 1);
   }
   return OkStatus();
 }
@@ -37,7 +40,7 @@ Status ShardState::CheckIncarnation(const Caller& caller) const {
   const uint64_t newest = trainers[caller.trainer].incarnation;
   if (caller.incarnation >= newest) return OkStatus();
   return FailedPrecondition(
-      "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+      "trainer %d was restarted as incarnation %d, so calls of incarnation %d are rejected "
       "[TD4008]",
       caller.trainer, newest, caller.incarnation);
 }

@@ -51,7 +51,7 @@ StatusOr<Snapshotter::Copy> Snapshotter::Begin(bool delta, const MoveState& move
 
 StatusOr<bool> Snapshotter::CopyChunk(Copy& copy) {
   if (copy.number != number_) {
-    return Aborted("the server was restored while the checkpoint of version %d was made",
+    return Aborted("the server was restored while it wrote the checkpoint of version %d",
                    copy.snapshot.version);
   }
   TD_RETURN_IF_ERROR(state_.broken);

@@ -32,7 +32,7 @@ TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
       waiting_calls_(
           metrics.GetGauge("tandem_pserver_waiting_calls", "Calls that wait for other trainers")),
       lost_trainers_(metrics.GetGauge("tandem_pserver_lost_trainers",
-                                      "Trainers silent for so long that nobody waits for them")) {}
+                                      "Lost trainers, for which no call waits")) {}
 
 void TrainerRegistry::Begin(int count) {
   CHECK_EQ(waiting_, 0);
@@ -95,7 +95,7 @@ void TrainerRegistry::OnReturned(int trainer) {
   TD_REQUIRE(lost(trainer));
   At(trainer).lost = false;
   ShowLost();
-  LOG(WARNING) << "trainer " << trainer << " was lost and calls again";
+  LOG(WARNING) << "trainer " << trainer << " was lost and has recovered";
 }
 
 std::vector<int> TrainerRegistry::LoseSilent(Time now, Duration silence_max) {
@@ -105,9 +105,9 @@ std::vector<int> TrainerRegistry::LoseSilent(Time now, Duration silence_max) {
     if (!CanBeLost(r) || now - p.last_heard < silence_max) continue;
     p.lost = true;
     silent.push_back(r);
-    LOG(WARNING) << "trainer " << r << " is lost: nothing heard from it for "
-                 << FormatDuration(now - p.last_heard) << " (worker_update_interval_secs); nobody "
-                 << "waits for it until it calls again";
+    LOG(WARNING) << "trainer " << r << " is lost: no call for "
+                 << FormatDuration(now - p.last_heard) << " (worker_update_interval_secs); no call "
+                 << "waits for it until it recovers";
   }
   if (!silent.empty()) ShowLost();
   return silent;

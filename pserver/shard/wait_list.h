@@ -87,7 +87,7 @@ class WaitList {
         [this](const Call& call) -> Status {
           if (!IsReplaced(call)) return OkStatus();
           return FailedPrecondition(
-              "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+              "trainer %d was restarted as incarnation %d, so calls of incarnation %d are rejected "
               "[TD4008]",
               call.trainer, roster_[call.trainer].incarnation, call.incarnation);
         },
@@ -97,7 +97,7 @@ class WaitList {
   void Leave(const void* tag, ReadyAnswers& ready) {
     FailIf(
         [tag](const Call& call) {
-          return call.tag == tag ? Cancelled("the caller is gone") : OkStatus();
+          return call.tag == tag ? Cancelled("the caller closed its connection") : OkStatus();
         },
         ready);
   }

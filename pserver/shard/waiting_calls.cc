@@ -13,7 +13,9 @@ void WaitingCalls::AddInit(InitCall call, ReadyAnswers& ready) {
     ready.push_back(Reply<uint64_t>(std::move(call.done), state_.version));
   } else if (init_calls_.size() >= init_calls_.kCallsMax) {
     ready.push_back(Reply<uint64_t>(
-        std::move(call.done), ResourceExhausted("%d calls wait already", init_calls_.size())));
+        std::move(call.done),
+        ResourceExhausted("%d calls already wait for the initial parameters, which is the maximum",
+                          init_calls_.size())));
   } else {
     init_calls_.Add(std::move(call));
   }
@@ -28,7 +30,8 @@ void WaitingCalls::AddPull(PullCall call, ReadyAnswers& ready) {
     if (const Status here = reader_.CheckRowsHere(call.query); !here.ok()) return answer(here);
   }
   if (pull_calls_.size() >= pull_calls_.kCallsMax) {
-    return answer(ResourceExhausted("%d pulls wait already", pull_calls_.size()));
+    return answer(
+        ResourceExhausted("%d pulls already wait, which is the maximum", pull_calls_.size()));
   }
   pull_calls_.Add(std::move(call));
 }
@@ -100,7 +103,7 @@ Time WaitingCalls::NextDeadline() const {
 
 Status WaitingCalls::InitDeadline(const InitCall& call, Time now) const {
   return DeadlineExceeded(
-      "waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+      "waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) [TD4007]",
       Seconds(now - call.since), state_.params->progress().count(),
       state_.params->progress().size());
 }
@@ -109,17 +112,19 @@ Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
   const double waited = Seconds(now - call.since);
   if (!state_.initialised()) {
     return DeadlineExceeded(
-        "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+        "pull: waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) "
+        "[TD4007]",
         waited, state_.params->progress().count(), state_.params->progress().size());
   }
   if (const auto behind = state_.trainers.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
-        "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
-        TrainerList(behind), DisplayStep(call.query.min_step));
+        "pull: waited %.1f s for %s, which has not reached step %d (max_staleness) [TD4007]",
+        waited, TrainerList(behind), DisplayStep(call.query.min_step));
   }
   if (state_.sync()) return StepDeadline(call, now);
-  return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
-                          call.query.min_version, waited, state_.version);
+  return DeadlineExceeded(
+      "pull of version %d: waited %.1f s, but this server is at version %d [TD4007]",
+      call.query.min_version, waited, state_.version);
 }
 
 Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
@@ -128,12 +133,12 @@ Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
   // If a client waits for its own push, the message names the missing gradients.
   std::string lacks;
   if (missing.size() == 1 && !state_.params->step().GaveNothing(missing[0])) {
-    lacks = ", which pushed no gradient of " +
+    lacks = ", which did not push a gradient of " +
             absl::StrJoin(state_.params->step().Lacks(missing[0]), ", ");
   }
-  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
+  return DeadlineExceeded("pull of version %d: waited %.1f s for %s at step %d%s%s [TD4007]",
                           call.query.min_version, Seconds(now - call.since), TrainerList(missing),
-                          DisplayStep(state_.version), lacks, all ? "" : "; others arrived");
+                          DisplayStep(state_.version), lacks, all ? "" : "; the others arrived");
 }
 
 std::vector<int> WaitingCalls::Awaited() const {

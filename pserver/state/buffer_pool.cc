@@ -61,7 +61,8 @@ StatusOr<Buffer> BufferPool::Take(size_t bytes) {
     }
   }
   if (block == nullptr) block = state_->Fresh(rounded);
-  if (block == nullptr) return ResourceExhausted("no memory for %d bytes", rounded);
+  if (block == nullptr)
+    return ResourceExhausted("cannot allocate %d bytes: out of memory [TD2116]", rounded);
   std::byte* const data = block.get();
   return Buffer(data, [state = state_, rounded, block = std::move(block)](std::byte*) mutable {
     state->GiveBack(std::move(block), rounded);

@@ -52,16 +52,17 @@ std::string SliceText(const SliceSpec& s) {
 
 Status CheckSlice(const SliceSpec& s) {
   if (!IsName(s.variable, 200, "._@/-")) {
-    return InvalidArgument("slice of variable \"%s\": not a name of [A-Za-z0-9._@/-]{1,200}",
-                           s.variable);
+    return InvalidArgument(
+        "variable name \"%s\" of a slice is invalid, expected [A-Za-z0-9._@/-]{1,200}", s.variable);
   }
   if (s.numel < 1 || s.offset < 0 || s.offset > s.shape.numel() - s.numel) {
-    return InvalidArgument("slice of %s: elements [%d, %d+%d) do not lie in a variable of shape %s",
-                           s.variable, s.offset, s.offset, s.numel, ToString(s.shape));
+    return InvalidArgument(
+        "slice of %s: elements %d to %d+%d are outside of a variable of shape %s", s.variable,
+        s.offset, s.offset, s.numel, ToString(s.shape));
   }
   if (s.bucket != 0 && (s.bucket < kRowBuckets || s.bucket >= kBucketsMax)) {
-    return InvalidArgument("slice of %s: bucket %d; expected 0, or %d to %d", s.variable, s.bucket,
-                           kRowBuckets, kBucketsMax - 1);
+    return InvalidArgument("slice of %s: partition %d is out of range, expected 0, or %d to %d",
+                           s.variable, s.bucket, kRowBuckets, kBucketsMax - 1);
   }
   return OkStatus();
 }
@@ -86,24 +87,25 @@ std::string TableText(const TableSpec& t) {
 
 Status CheckTable(const TableSpec& t) {
   if (!IsName(t.variable, 200, "._@/-")) {
-    return InvalidArgument("table \"%s\": not a name of [A-Za-z0-9._@/-]{1,200}", t.variable);
+    return InvalidArgument("table name \"%s\" is invalid, expected [A-Za-z0-9._@/-]{1,200}",
+                           t.variable);
   }
   if (t.shape.rank() != 2 || t.height() < 1 || t.dim() < 1 || t.dim() > kDimMax ||
       t.height() > kTableElementsMax / t.dim()) {
     return InvalidArgument(
-        "table %s of shape %s; expected [height, dim] with dim at most %d and 2^62 elements at "
-        "most",
+        "table %s has shape %s, expected [height, dim] with dim up to %d and at most 2^62 elements",
         t.variable, ToString(t.shape), kDimMax);
   }
   if (t.bucket_begin < 0 || t.bucket_end > kRowBuckets || t.bucket_begin > t.bucket_end) {
-    return InvalidArgument("table %s: buckets [%d, %d) are not in [0, %d)", t.variable,
-                           t.bucket_begin, t.bucket_end, kRowBuckets);
+    return InvalidArgument(
+        "table %s: row buckets %d to %d are out of range, expected buckets below %d", t.variable,
+        t.bucket_begin, t.bucket_end, kRowBuckets);
   }
   TD_RETURN_IF_ERROR(Annotate(CheckRules(t.rules), "table " + t.variable));
   if (t.rules.accessor == RowAccessorKind::kCtr && t.dim() < 2) {
     return InvalidArgument(
-        "table %s of shape %s: with accessor=ctr a row is a weight and behind it its embedding; "
-        "expected a dim of 2 or more",
+        "table %s has shape %s, but accessor=ctr needs a dim of at least 2 for the weight and the "
+        "embedding",
         t.variable, ToString(t.shape));
   }
   return OkStatus();
@@ -111,13 +113,14 @@ Status CheckTable(const TableSpec& t) {
 
 Status CheckTables(const ShardConfig& config, const std::set<std::string>& slices) {
   if (config.tables.size() > kTablesMax) {
-    return InvalidArgument("%d tables; expected at most %d", config.tables.size(), kTablesMax);
+    return InvalidArgument("the configuration has %d tables, expected at most %d",
+                           config.tables.size(), kTablesMax);
   }
   std::set<std::string> names;
   for (const TableSpec& t : config.tables) {
     TD_RETURN_IF_ERROR(CheckTable(t));
     if (slices.contains(t.variable) || !names.insert(t.variable).second) {
-      return InvalidArgument("table %s: there is a variable of this name already", t.variable);
+      return InvalidArgument("table %s has the same name as a variable", t.variable);
     }
   }
   return OkStatus();
@@ -158,38 +161,41 @@ const char* Name(NonfinitePolicy policy) {
 
 Status CheckConfig(const ShardConfig& config) {
   if (!IsName(config.job, 64, "._-")) {
-    return InvalidArgument("job \"%s\": not a name of [A-Za-z0-9._-]{1,64}",
+    return InvalidArgument("job name \"%s\" is invalid, expected [A-Za-z0-9._-]{1,64} [TD1011]",
                            absl::CHexEscape(config.job.substr(0, kJobBytesMax)));
   }
   if (config.trainers < 1 || config.trainers > kTrainersMax) {
-    return InvalidArgument("%d trainers; expected 1 to %d", config.trainers, kTrainersMax);
+    return InvalidArgument("the job has %d trainers, expected 1 to %d", config.trainers,
+                           kTrainersMax);
   }
   if (config.slices.size() > static_cast<size_t>(kSlicesMax)) {
-    return InvalidArgument("%d slices; expected at most %d", config.slices.size(), kSlicesMax);
+    return InvalidArgument("the configuration has %d slices, expected at most %d",
+                           config.slices.size(), kSlicesMax);
   }
   if (config.step_timeout <= Duration::zero()) {
-    return InvalidArgument("step_timeout must be longer than 0");
+    return InvalidArgument("step_timeout must be above 0");
   }
   if (config.lost_after <= Duration::zero()) {
-    return InvalidArgument("lost_after must be longer than 0");
+    return InvalidArgument("lost_after must be above 0");
   }
   if (!std::isfinite(config.delay_compensation) || config.delay_compensation < 0) {
-    return InvalidArgument("delay_compensation is %g; expected 0 or more",
+    return InvalidArgument("delay_compensation is %g, expected at least 0",
                            config.delay_compensation);
   }
   if (config.delay_compensation > 0 && config.mode == ShardMode::kSync) {
-    return InvalidArgument("delay_compensation is for mode a_sync: in sync mode nothing is late");
+    return InvalidArgument(
+        "delay_compensation has no effect in sync mode, because no gradient is stale");
   }
   std::map<std::string, std::map<int64_t, const SliceSpec*>> by_variable;
   std::set<int> buckets;
   for (const SliceSpec& s : config.slices) {
     TD_RETURN_IF_ERROR(CheckSlice(s));
     if (s.bucket != 0 && !buckets.insert(s.bucket).second) {
-      return InvalidArgument("two slices are bucket %d", s.bucket);
+      return InvalidArgument("two slices have the same partition %d", s.bucket);
     }
     auto& slices = by_variable[s.variable];
     if (!slices.empty() && !(slices.begin()->second->shape == s.shape)) {
-      return InvalidArgument("%s is %s in one slice and %s in another", s.variable,
+      return InvalidArgument("variable %s has shape %s in one slice, but %s in another", s.variable,
                              ToString(slices.begin()->second->shape), ToString(s.shape));
     }
     const auto next = slices.lower_bound(s.offset);
@@ -197,7 +203,7 @@ Status CheckConfig(const ShardConfig& config) {
     const bool hits_before = next != slices.begin() &&
                              std::prev(next)->first + std::prev(next)->second->numel > s.offset;
     if (hits_next || hits_before) {
-      return InvalidArgument("slice %s overlaps another one", SliceText(s));
+      return InvalidArgument("slice %s overlaps another slice", SliceText(s));
     }
     slices[s.offset] = &s;
   }
@@ -208,8 +214,10 @@ Status CheckConfig(const ShardConfig& config) {
 
 Status CheckJob(const std::string& job, const std::string& served) {
   if (job == served) return OkStatus();
-  return FailedPrecondition("job \"%s\": this server serves job \"%s\" [TD4002]",
-                            absl::CHexEscape(job.substr(0, kJobBytesMax)), served);
+  return FailedPrecondition(
+      "the caller is of job \"%s\", but this server serves job \"%s\" [TD4002]; hint: use another "
+      "port for one of the jobs, or the right --job",
+      absl::CHexEscape(job.substr(0, kJobBytesMax)), served);
 }
 
 std::string Difference(const ShardConfig& now, const ShardConfig& before) {

@@ -8,8 +8,8 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
   if (text == "none") return WalSync::kNone;
   if (text == "interval") return WalSync::kInterval;
   if (text == "always") return WalSync::kAlways;
-  return InvalidArgument("wal_sync \"%s\"; expected none, interval or always [TD1006]%s", text,
-                         OrDidYouMean(text, {"none", "interval", "always"}));
+  return InvalidArgument("unknown wal_sync \"%s\", expected none, interval or always [TD1006]%s",
+                         text, OrDidYouMean(text, {"none", "interval", "always"}));
 }
 
 }  // namespace tandem::pserver

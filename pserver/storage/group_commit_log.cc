@@ -45,8 +45,8 @@ Status GroupCommitLog::Ready(uint64_t bytes) {
     all = waiting_bytes_ + bytes;
     if (waiting_bytes_ != 0 && all > options_.waiting_bytes_max) {
       return ResourceExhausted(
-          "%d bytes of pushes wait to be written to the update log, %d more came, at most %d may "
-          "wait [TD4016]; hint: push more slowly, or put the data folder on a faster disk",
+          "the write-ahead log is too slow: %d bytes of pushes are waiting, %d bytes arrived, and "
+          "at most %d bytes may wait [TD4016]; hint: use a faster disk",
           waiting_bytes_, bytes, options_.waiting_bytes_max);
     }
   }
@@ -110,8 +110,10 @@ void GroupCommitLog::Release(const Status& status) {
   std::vector<Waiting> ready;
   {
     MutexLock lock(mu_);
-    LOG_IF(ERROR, !status.ok() && status_.ok()) << "update log: " << ToString(status);
-    LOG_IF(INFO, status.ok() && !status_.ok()) << "update log: there is room again";
+    LOG_IF(ERROR, !status.ok() && status_.ok())
+        << "write-ahead log: pushes are rejected: " << ToString(status);
+    LOG_IF(INFO, status.ok() && !status_.ok())
+        << "write-ahead log: the disk has free space again, pushes are accepted";
     status_ = status;
     closed_ = closed_ || ends;
     if (status.ok()) {
@@ -161,7 +163,7 @@ void GroupCommitLog::Close() {
     MutexLock lock(mu_);
     closed_ = true;
     left.swap(waiting_);
-    if (status_.ok()) status_ = Unavailable("the update log is closed");
+    if (status_.ok()) status_ = Unavailable("the write-ahead log is closed");
     why = status_;
   }
   for (const Waiting& w : left) w.done(why);

@@ -30,22 +30,24 @@ void BucketOwnership::Drop(int bucket) {
 Status BucketOwnership::CheckServed(std::span<const uint64_t> ids, bool ascending) const {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= height_) {
-      return InvalidArgument("row %d of table %s: it has rows 0 to %d",
+      return InvalidArgument("row %d of table %s is out of range, expected 0 to %d",
                              static_cast<int64_t>(ids[i]), table_, height_ - 1);
     }
     if (ascending && i > 0 && ids[i] <= ids[i - 1]) {
-      return InvalidArgument("rows of table %s do not ascend: %d comes behind %d", table_, ids[i],
-                             ids[i - 1]);
+      return InvalidArgument("rows of table %s must ascend, but row %d follows row %d", table_,
+                             ids[i], ids[i - 1]);
     }
     const int bucket = RowBucket(ids[i]);
     if (served_[static_cast<size_t>(bucket)]) continue;
     if (changed_) {
-      return OutOfRange("row %d of table %s is in bucket %d, which is %s", ids[i], table_, bucket,
-                        kept_[static_cast<size_t>(bucket)] ? "on its way to or from this server"
-                                                           : "not on this server");
+      return OutOfRange(
+          "row %d of table %s is in row bucket %d, which is %s", ids[i], table_, bucket,
+          kept_[static_cast<size_t>(bucket)] ? "being transferred to or from this server"
+                                             : "not on this server");
     }
-    return InvalidArgument("row %d of table %s is in bucket %d; this server owns buckets %d to %d",
-                           ids[i], table_, bucket, begin_, end_ - 1);
+    return InvalidArgument(
+        "row %d of table %s is in row bucket %d, but this server owns buckets %d to %d", ids[i],
+        table_, bucket, begin_, end_ - 1);
   }
   return OkStatus();
 }

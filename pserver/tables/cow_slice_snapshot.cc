@@ -37,7 +37,7 @@ StatusOr<std::vector<SliceSnapshot>> CowSliceSnapshot::Finish() {
   for (Entry& entry : std::exchange(entries_, {})) {
     TD_REQUIRE(!entry.pending);
     if (entry.copy.param == nullptr) {
-      return ResourceExhausted("no memory to copy a slice that moved");
+      return ResourceExhausted("cannot copy a slice that moves: out of memory [TD2116]");
     }
     copies.push_back(std::move(entry.copy));
   }

@@ -18,12 +18,14 @@ constexpr size_t kMigrationBytesMax = size_t{1} << 30;  // limit of a message an
 Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
-    return Unimplemented("clip_global_norm needs the gradients of all servers");
+    return Unimplemented(
+        "optimizer.clip_global_norm is not supported on pservers, because each server has only its "
+        "own gradients [TD1108]; hint: clip_norm");
   }
   if (reach == UpdateScope::kElement || slice.numel == slice.shape.numel()) return OkStatus();
   return InvalidArgument(
-      "optimizer %s needs the norm of whole variables, and this is a part of one: place it whole "
-      "(slice_var_up=false)",
+      "optimizer %s needs norms of complete variables, but this server has only a part of a "
+      "variable [TD1108]; hint: slice_var_up: false",
       optimizer.type);
 }
 
@@ -134,8 +136,9 @@ StatusOr<std::vector<SliceMigration>> DenseTable::Migrations(std::span<const Buc
     bytes_sum += bytes(slice);
     if (bytes_sum > kMigrationBytesMax) {
       return ResourceExhausted(
-          "slice of %s: %d MB with its optimizer's state do not move at once, %d MB is the most; "
-          "hint: start the job with slice_var_up and more pservers, which cuts it smaller",
+          "the slice of %s cannot move: it has %d MB with its optimizer state, but at most %d MB "
+          "can move at once [TD1109]; hint: start the job with slice_var_up and more pservers, "
+          "which makes smaller slices",
           spec(slice).variable, bytes_sum >> 20, kMigrationBytesMax >> 20);
     }
     TD_ASSIGN_OR_RETURN(SliceSnapshot snapshot, Snapshot(slice));
@@ -234,7 +237,7 @@ StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
 Status DenseTable::SetParam(int slice, std::span<const float> values) {
   Slice& s = At(slice);
   if (static_cast<int64_t>(values.size()) != s.spec.numel) {
-    return InvalidArgument("%s at element %d: %d values, expected %d", s.spec.variable,
+    return InvalidArgument("%s at element %d has %d values, expected %d", s.spec.variable,
                            s.spec.offset, values.size(), s.spec.numel);
   }
   s.params.reset();
@@ -248,12 +251,12 @@ Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const f
     names.push_back(have.name);
     if (have.name != slot) continue;
     if (static_cast<int64_t>(values.size()) != have.value.numel()) {
-      return InvalidArgument("slot %s at element %d: %d values, expected %d", slot, s.spec.offset,
-                             values.size(), have.value.numel());
+      return InvalidArgument("slot %s at element %d has %d values, expected %d", slot,
+                             s.spec.offset, values.size(), have.value.numel());
     }
     return s.update->Write(have.value, values.data());
   }
-  return NotFound("%s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
+  return NotFound("variable %s has no optimizer slot \"%s\"%s", s.spec.variable, slot,
                   OrDidYouMean(slot, names));
 }
 

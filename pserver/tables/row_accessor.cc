@@ -7,9 +7,8 @@ Status RowAccessor::CheckCounts(std::span<const uint64_t> ids, const float* push
   for (const uint64_t id : ids) {
     const float show = pushed[0], click = pushed[1];
     if (click < 0 || show < click) {
-      return InvalidArgument(
-          "row %d was shown %.9g times and clicked %.9g times; expected 0 <= clicks <= shows", id,
-          show, click);
+      return InvalidArgument("row %d has %.9g shows and %.9g clicks, expected 0 <= clicks <= shows",
+                             id, show, click);
     }
     pushed += counts() + dim_;
   }

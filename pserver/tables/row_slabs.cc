@@ -46,7 +46,7 @@ Status RowSlabs::Grow(size_t more) {
 
 Status RowSlabs::MakeRoom() {
   if (size_ == rows_max_) {
-    return ResourceExhausted("a table has %d rows, and holds no more", size_);
+    return ResourceExhausted("a table has %d rows, which is the maximum [TD2116]", size_);
   }
   if ((size_ >> slab_shift_) < slabs_.size()) return OkStatus();
   const size_t slab = slabs_.size();
@@ -56,7 +56,9 @@ Status RowSlabs::MakeRoom() {
   }
   const size_t bytes = (slab < kSlabsOfBlock ? 1 : kSlabsOfBlock) * slab_bytes_;
   void* block = AllocatePages(bytes, Device::kAlignment);
-  if (block == nullptr) return ResourceExhausted("no memory for %d bytes of rows", bytes);
+  if (block == nullptr)
+    return ResourceExhausted("cannot allocate %d bytes for table rows: out of memory [TD2116]",
+                             bytes);
   slabs_.emplace_back(static_cast<std::byte*>(block), &std::free);
   return OkStatus();
 }

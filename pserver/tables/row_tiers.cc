@@ -156,7 +156,8 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     tidied.Update(cold_->Remove(gone));
   }
   // The rows are removed in any case.
-  LOG_IF(WARNING, !tidied.ok()) << "rows that were removed take room: " << ToString(tidied);
+  LOG_IF(WARNING, !tidied.ok()) << "cannot free the disk space of removed rows: "
+                                << ToString(tidied);
   shrinks_.push_back(version);
   return count;
 }

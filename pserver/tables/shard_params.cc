@@ -43,11 +43,11 @@ Status ShardParams::Init(uint64_t version, const std::vector<SliceValues>& param
   for (const SliceValues& p : params) {
     TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(p.variable, p.offset));
     if (p.numel != slices_->spec(slice).numel) {
-      return InvalidArgument("first values of %s at element %d: %d elements, expected %d",
+      return InvalidArgument("initial values of %s at element %d: got %d elements, expected %d",
                              p.variable, p.offset, p.numel, slices_->spec(slice).numel);
     }
     if (const int64_t bad = FirstNotFinite(Floats(p.values, p.numel)); bad >= 0) {
-      return InvalidArgument("first values of %s: element %d is not finite", p.variable,
+      return InvalidArgument("initial values of %s: element %d is not finite [TD4013]", p.variable,
                              p.offset + bad);
     }
     where.push_back(slice);
@@ -68,8 +68,10 @@ Status ShardParams::Init(uint64_t version, const std::vector<SliceValues>& param
 Status ShardParams::InitSlot(const SlotValues& slot) {
   if (const int table = tables_->Find(slot.variable); table >= 0) {
     if (slot.numel != 1) {
-      return InvalidArgument("slot %s of table %s has %d elements; those of rows come with them",
-                             slot.slot, slot.variable, slot.numel);
+      return InvalidArgument(
+          "slot %s of table %s has %d elements, expected one, because slots of rows belong to "
+          "their rows",
+          slot.slot, slot.variable, slot.numel);
     }
     return tables_->table(table).SetScalar(slot.slot, Floats(slot.values, 1)[0]);
   }
@@ -79,10 +81,11 @@ Status ShardParams::InitSlot(const SlotValues& slot) {
 
 Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
   const int table = tables_->Find(rows.variable);
-  if (table < 0) return NotFound("there is no table \"%s\" here", rows.variable);
+  if (table < 0) return NotFound("this server has no table \"%s\"", rows.variable);
   if (const int64_t bad = FirstNotFinite(rows.content); bad >= 0) {
-    return InvalidArgument("first values of table %s: value %d of its rows is not finite",
-                           rows.variable, bad);
+    return InvalidArgument(
+        "initial values of table %s: value %d of its rows is not finite [TD4013]", rows.variable,
+        bad);
   }
   return tables_->table(table).SetRows(rows, version);
 }
@@ -90,14 +93,13 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
 StatusOr<int> ShardParams::FindRange(const PullRange& range, const MoveState& moves) const {
   const StatusOr<int> slice = slices_->index().FindRange(range);
   if (slice.ok() ? slices_->served(*slice) : !moves.MovesSlices()) return slice;
-  return OutOfRange("%s at element %d is not on this server, or not now", range.variable,
-                    range.offset);
+  return OutOfRange("%s at element %d is not on this server now", range.variable, range.offset);
 }
 
 StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
                                                  const MoveState& moves) const {
   if (head.slices.empty()) {
-    return InvalidArgument("trainer %d step %d: a push without slices", head.caller.trainer,
+    return InvalidArgument("trainer %d step %d: the push contains no slices", head.caller.trainer,
                            DisplayStep(head.step));
   }
   std::vector<int> found;
@@ -107,7 +109,7 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
     if (tables_->Find(s.variable) >= 0) {
       TD_ASSIGN_OR_RETURN(const int table, FindTablePush(head, i++));
       if (in_message[table] || IsGathered(table, head.caller.trainer)) {
-        return InvalidArgument("trainer %d step %d: gradient of table %s comes twice",
+        return InvalidArgument("trainer %d step %d: the push contains two gradients of table %s",
                                head.caller.trainer, DisplayStep(head.step), s.variable);
       }
       in_message[table] = true;
@@ -118,13 +120,15 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
     TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(s.variable, s.offset));
     const TensorDesc expected{DType::kF32, Shape{slices_->spec(slice).numel}};
     if (!(s.desc == expected)) {
-      return InvalidArgument("trainer %d step %d: gradient of %s at element %d is %s, expected %s",
-                             head.caller.trainer, DisplayStep(head.step), s.variable, s.offset,
-                             ToString(s.desc), ToString(expected));
+      return InvalidArgument(
+          "trainer %d step %d: the gradient of %s at element %d is %s, expected %s",
+          head.caller.trainer, DisplayStep(head.step), s.variable, s.offset, ToString(s.desc),
+          ToString(expected));
     }
     if (in_message[slice] || IsGathered(slice, head.caller.trainer)) {
-      return InvalidArgument("trainer %d step %d: gradient of %s at element %d comes twice",
-                             head.caller.trainer, DisplayStep(head.step), s.variable, s.offset);
+      return InvalidArgument(
+          "trainer %d step %d: the push contains two gradients of %s at element %d",
+          head.caller.trainer, DisplayStep(head.step), s.variable, s.offset);
     }
     in_message[slice] = true;
     found.push_back(slice);
@@ -138,15 +142,15 @@ StatusOr<int> ShardParams::FindTablePush(const PushHead& head, size_t i) const {
   const int64_t width = tables_->table(table).push_width();
   const TensorDesc& ids = head.slices[i].desc;
   const auto wrong = [&](const std::string& what) {
-    return InvalidArgument("trainer %d step %d: gradient of table %s: %s", head.caller.trainer,
-                           DisplayStep(head.step), name, what);
+    return InvalidArgument("trainer %d step %d: the gradient of table %s is invalid: %s",
+                           head.caller.trainer, DisplayStep(head.step), name, what);
   };
   if (ids.dtype != DType::kI64 || ids.shape.rank() != 1) {
     return wrong(absl::StrFormat("row ids are %s, expected i64 of one dimension", ToString(ids)));
   }
   if (static_cast<size_t>(ids.shape[0]) > kRowsOfMessageMax) {
-    return wrong(
-        absl::StrFormat("%d rows in one message; at most %d", ids.shape[0], kRowsOfMessageMax));
+    return wrong(absl::StrFormat("a message has %d rows, expected at most %d", ids.shape[0],
+                                 kRowsOfMessageMax));
   }
   if (i + 1 == head.slices.size() || head.slices[i + 1].variable != name) {
     return wrong("values must follow the row ids");

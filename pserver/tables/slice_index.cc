@@ -24,7 +24,7 @@ SliceIndex::SliceIndex(const std::vector<SliceSpec>& slices) {
 StatusOr<const SliceIndex::Entry*> SliceIndex::FindEntry(const PullRange& range) const {
   const auto it = by_variable_.find(range.variable);
   if (it == by_variable_.end()) {
-    return NotFound("unknown variable \"%s\"%s", range.variable,
+    return NotFound("unknown variable \"%s\" [TD1205]%s", range.variable,
                     OrDidYouMean(range.variable, names_));
   }
   for (const Entry& s : it->second) {
@@ -37,8 +37,8 @@ StatusOr<const SliceIndex::Entry*> SliceIndex::FindEntry(const PullRange& range)
   for (const Entry& s : it->second) {
     have += absl::StrFormat("%s[%d, %d)", have.empty() ? "" : ", ", s.offset, s.offset + s.numel);
   }
-  return NotFound("%s: elements [%d, %d+%d) are not here; this server owns %s", range.variable,
-                  range.offset, range.offset, range.numel, have);
+  return NotFound("elements %d to %d+%d of %s are not on this server, which has elements %s",
+                  range.offset, range.offset, range.numel, range.variable, have);
 }
 
 StatusOr<int> SliceIndex::FindRange(const PullRange& range) const {
@@ -49,8 +49,8 @@ StatusOr<int> SliceIndex::FindRange(const PullRange& range) const {
 StatusOr<int> SliceIndex::Find(const std::string& variable, int64_t offset) const {
   TD_ASSIGN_OR_RETURN(const Entry* const entry, FindEntry({variable, offset, 1}));
   if (entry->offset != offset) {
-    return NotFound("%s: no slice begins at element %d; the nearest begins at %d", variable, offset,
-                    entry->offset);
+    return NotFound("%s has no slice that begins at element %d; the nearest begins at element %d",
+                    variable, offset, entry->offset);
   }
   return entry->slice;
 }

@@ -12,20 +12,22 @@ constexpr size_t kAhead = 16;  // rows prefetched before they are used
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach != UpdateScope::kElement) {
-    return Unimplemented("optimizer %s with these settings needs norms of whole parameters",
-                         optimizer.type);
+    return Unimplemented(
+        "optimizer %s with these settings needs norms of complete parameters, which tables do not "
+        "support [TD1203]",
+        optimizer.type);
   }
   TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
   if (idle == UntouchedRowPolicy::kMove) {
     return Unimplemented(
-        "optimizer %s changes rows that never had a gradient, and here there are none: say "
-        "lazy_mode",
+        "optimizer %s also changes rows that never had a gradient, which tables do not support "
+        "[TD1203]; hint: set optimizer.lazy_mode",
         optimizer.type);
   }
   if (idle == UntouchedRowPolicy::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
     return Unimplemented(
-        "optimizer %s changes rows without a gradient too, which accessor=%s does not: say "
-        "lazy_mode",
+        "optimizer %s also changes rows without a gradient, which accessor=%s does not support "
+        "[TD1203]; hint: set optimizer.lazy_mode",
         optimizer.type, Name(spec.rules.accessor));
   }
   return OkStatus();
@@ -76,8 +78,8 @@ double SparseTable::bytes_max(bool may_get_all) const {
 Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   if (idle_ == UntouchedRowPolicy::kFade) {
     return Unimplemented(
-        "the optimizer changes rows without a gradient too, and so must have all rows of table %s "
-        "in memory: say lazy_mode, or allow %.1f MB",
+        "the optimizer also changes rows without a gradient, so all rows of table %s must fit into "
+        "memory [TD1203]; hint: set optimizer.lazy_mode, or allow %.1f MB in table_memory_mb",
         spec_.variable, bytes_max() / 1e6);
   }
   rows_.Limit(cold, bytes);
@@ -376,7 +378,7 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
     now = value;
     return OkStatus();
   }
-  return NotFound("table %s has no slot \"%s\" of one number%s", spec_.variable, slot,
+  return NotFound("table %s has no slot \"%s\" with one number%s", spec_.variable, slot,
                   OrDidYouMean(slot, names));
 }
 

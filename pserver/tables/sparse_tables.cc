@@ -70,10 +70,11 @@ Status SparseTables::DropBucket(int bucket) {
 
 Status SparseTables::CheckRows(const PullRows& rows) const {
   const int found = Find(rows.variable);
-  if (found < 0) return NotFound("there is no table \"%s\" here", rows.variable);
+  if (found < 0) return NotFound("this server has no table \"%s\"", rows.variable);
   if (rows.ids.size() > kRowsOfMessageMax) {
-    return InvalidArgument("pull of %d rows of table %s; at most %d in one message",
-                           rows.ids.size(), rows.variable, kRowsOfMessageMax);
+    return InvalidArgument(
+        "cannot pull %d rows of table %s at once, expected at most %d rows per message",
+        rows.ids.size(), rows.variable, kRowsOfMessageMax);
   }
   return table(found).buckets().CheckServed(rows.ids, /*ascending=*/false);
 }
@@ -93,8 +94,8 @@ Status SparseTables::SetPrevious(std::span<const RowValues> previous) {
     if (found < 0) return NotFound("there is no table \"%s\"", rows.variable);
     const auto dim = static_cast<size_t>(table(found).spec().dim());
     if (rows.content.size() != rows.ids.size() * dim) {
-      return InvalidArgument("%d values of %d previous rows of table %s", rows.content.size(),
-                             rows.ids.size(), rows.variable);
+      return InvalidArgument("%d values were sent for %d previous rows of table %s",
+                             rows.content.size(), rows.ids.size(), rows.variable);
     }
   }
   for (const RowValues& rows : previous) table(Find(rows.variable)).SetPrevious(rows);

@@ -13,15 +13,15 @@ TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
       return metrics.GetGauge(std::string("tandem_pserver_table_") + what, help, labels);
     };
     gauges_.push_back(
-        {.rows = gauge("rows", "Rows that are there"),
+        {.rows = gauge("rows", "Number of rows"),
          .bytes = gauge("row_bytes", "Memory for rows"),
          .waiting = gauge("waiting_rows", "Rows that are not admitted yet"),
          .dropped = gauge("dropped_gradients", "Gradients of rows that were not admitted"),
          .removed = gauge("removed_rows", "Rows that the rules removed"),
          .extended = gauge("extended_rows", "Rows with all their values"),
          .cold = gauge("cold_rows", "Rows outside memory"),
-         .fetched = gauge("fetched_rows", "Rows that came back into memory"),
-         .written = gauge("written_rows", "Rows that were written to leave memory"),
+         .fetched = gauge("fetched_rows", "Rows that were read back into memory"),
+         .written = gauge("written_rows", "Rows that were written to disk"),
          .read_seconds = gauge("read_seconds", "Time spent reading rows back into memory")});
   }
 }

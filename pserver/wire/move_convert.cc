@@ -47,7 +47,9 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
   TD_ASSIGN_OR_RETURN(slice.spec, FromProto(def.slice()));
   TD_ASSIGN_OR_RETURN(SliceValues param, FromProto(def.param()));
   const auto fits = [&slice](const SliceValues& v) { return v.numel == slice.spec.numel; };
-  if (!fits(param)) return InvalidArgument("slice of %s: wrong size", slice.spec.variable);
+  if (!fits(param))
+    return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
+                           slice.spec.variable);
   slice.image.param = std::move(param.values);
   for (const SlotTensor& s : def.slot()) {
     TD_ASSIGN_OR_RETURN(SlotValues slot, FromProto(s));
@@ -55,7 +57,9 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
   }
   if (def.has_previous()) {
     TD_ASSIGN_OR_RETURN(SliceValues previous, FromProto(def.previous()));
-    if (!fits(previous)) return InvalidArgument("slice of %s: wrong size", slice.spec.variable);
+    if (!fits(previous))
+      return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
+                             slice.spec.variable);
     slice.image.previous = std::move(previous.values);
   }
   return slice;
@@ -79,7 +83,7 @@ void ToProto(const SliceMigration& slice, SliceParcelDef* out) {
 StatusOr<TrainerPushState> FromProto(const TrainerMark& mark) {
   std::array<uint64_t, SequenceWindow::kWords> words{};
   if (mark.window_size() != static_cast<int>(words.size())) {
-    return DataLoss("the window of trainer %d has %d words, expected %d", mark.trainer_id(),
+    return DataLoss("the push window of trainer %d has %d words, expected %d", mark.trainer_id(),
                     mark.window_size(), words.size());
   }
   std::copy(mark.window().begin(), mark.window().end(), words.begin());
@@ -118,7 +122,7 @@ StatusOr<BucketMigration> FromProto(const ParcelDef& def) {
   }
   for (const SlotTensor& slot : def.slot()) {
     TD_ASSIGN_OR_RETURN(const SlotValues values, FromProto(slot));
-    if (values.numel != 1) return InvalidArgument("slot %s is not one number", values.slot);
+    if (values.numel != 1) return InvalidArgument("slot %s is not a single number", values.slot);
     parcel.scalars.push_back(
         {values.variable, values.slot, *reinterpret_cast<const float*>(values.values.get())});
   }

@@ -20,10 +20,10 @@ StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
       return ShardMode::kASync;
     case UPDATE_MODE_HALF_ASYNC:
     case UPDATE_MODE_GEO:
-      return InvalidArgument("mode %s is a_sync for a server: the trainer alone does otherwise",
+      return InvalidArgument("mode %s is not a mode of a server, expected sync or a_sync",
                              UpdateMode_Name(request.mode()));
     default:
-      return InvalidArgument("mode %d is unknown; expected sync or a_sync", request.mode());
+      return InvalidArgument("update mode %d is unknown, expected sync or a_sync", request.mode());
   }
 }
 
@@ -50,7 +50,8 @@ StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
                                attr.name());
     }
     if (!spec.attrs.emplace(attr.name(), std::move(value)).second) {
-      return InvalidArgument("optimizer %s: attribute \"%s\" comes twice", def.type(), attr.name());
+      return InvalidArgument("optimizer %s: attribute \"%s\" occurs twice", def.type(),
+                             attr.name());
     }
   }
   return spec;
@@ -59,18 +60,20 @@ StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
 StatusOr<Buffer> Values(const TensorProto& tensor, const std::string& what, int64_t* numel) {
   TD_ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(tensor.dtype()));
   if (dtype != DType::kF32) {
-    return InvalidArgument("%s is %s, expected f32", what, Name(dtype));
+    return InvalidArgument("%s: the tensor has element type %s, expected f32", what, Name(dtype));
   }
   TD_ASSIGN_OR_RETURN(const Shape shape,
                       ParseShape(std::span(tensor.dims().data(), tensor.dims_size())));
   const TensorDesc desc{dtype, shape};
   if (shape.rank() != 1 || tensor.content().size() != desc.bytes()) {
-    return InvalidArgument("%s is %s with %d bytes; expected one dimension and 4 bytes an element",
-                           what, ToString(desc), tensor.content().size());
+    return InvalidArgument(
+        "%s: the tensor is %s with %d bytes, expected one dimension and 4 bytes per element", what,
+        ToString(desc), tensor.content().size());
   }
   if (tensor.has_crc32c() &&
       tensor.crc32c() != Crc32c(0, tensor.content().data(), tensor.content().size())) {
-    return DataLoss("%s: the checksum does not match the content", what);
+    return DataLoss("%s: the tensor is damaged, because the checksum does not match the content",
+                    what);
   }
   BufferPool pool(0);
   TD_ASSIGN_OR_RETURN(Buffer buffer, pool.Take(desc.bytes()));
@@ -89,10 +92,11 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
   // Unlike other shapes, it may have up to 2^62 elements (CheckConfig), because most rows never
   // exist.
-  if (def.dims_size() != 2) return InvalidArgument("%d dimensions, expected 2", def.dims_size());
+  if (def.dims_size() != 2)
+    return InvalidArgument("a table has %d dimensions, expected 2", def.dims_size());
   table.shape = {def.dims(0), def.dims(1)};
   if (!InitDef::Kind_IsValid(def.init().kind())) {
-    return InvalidArgument("initial values of kind %d are unknown",
+    return InvalidArgument("the kind %d of initial values is unknown",
                            static_cast<int>(def.init().kind()));
   }
   // The enums have equal values.
@@ -108,7 +112,7 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
 
 StatusOr<SliceSpec> FromProto(const SliceDef& def) {
   if (def.dtype() != F32) {
-    return InvalidArgument("slice of %s is of type %d; slices other than f32 are not built yet",
+    return InvalidArgument("slice of %s has element type %d, but only f32 is supported",
                            def.variable(), static_cast<int>(def.dtype()));
   }
   auto shape = ParseShape(std::span(def.dims().data(), def.dims_size()));
@@ -130,7 +134,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   ShardConfig config;
   config.job = request.job();
   if (request.trainers() > 1'000'000) {
-    return InvalidArgument("%d trainers are too many", request.trainers());
+    return InvalidArgument("the job has too many trainers: %d", request.trainers());
   }
   config.trainers = static_cast<int>(request.trainers());
   TD_ASSIGN_OR_RETURN(config.mode, ModeFromProto(request));
@@ -139,8 +143,9 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   const uint64_t timeout_ms = request.step_timeout_ms() == 0 ? 60'000 : request.step_timeout_ms();
   config.step_timeout = std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMsMax));
   if (!NonfiniteGradients_IsValid(request.nonfinite())) {
-    return InvalidArgument("nonfinite %d is unknown; expected reject, skip or apply",
-                           static_cast<int>(request.nonfinite()));
+    return InvalidArgument(
+        "nonfinite gradient policy %d is unknown, expected reject, skip or apply",
+        static_cast<int>(request.nonfinite()));
   }
   // The enums have equal values.
   config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
@@ -216,8 +221,8 @@ void ToProto(const SliceValues& slice, SliceTensor* out) {
 StatusOr<RowValues> FromProto(const TableRows& rows) {
   RowValues values{rows.variable(), {rows.id().begin(), rows.id().end()}, {}, rows.last(), {}, {}};
   if (rows.content().size() % sizeof(float) != 0) {
-    return InvalidArgument("rows of table %s: %d bytes are no f32 values", rows.variable(),
-                           rows.content().size());
+    return InvalidArgument("rows of table %s: %d bytes are not a whole number of f32 values",
+                           rows.variable(), rows.content().size());
   }
   const auto* const content = reinterpret_cast<const float*>(rows.content().data());  // aligned
   values.content.assign(content, content + rows.content().size() / sizeof(float));
@@ -227,14 +232,14 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
   if ((used != 0 && used != rows.id_size()) || rows.age_size() != used ||
       (counted != 0 && counted != used) || rows.brief_size() != counted ||
       rows.waiting_seen_size() != waiting || rows.waiting_age_size() != waiting) {
-    return InvalidArgument("rows of table %s: lists of different lengths", rows.variable());
+    return InvalidArgument("rows of table %s: the lists have different lengths", rows.variable());
   }
   for (int i = 0; i < used; ++i) {
     RowAge use{.show = rows.show(i), .age = rows.age(i)};
     if (counted != 0) use.click = rows.click(i);
     if (counted != 0) use.brief = rows.brief(i);
     if (!std::isfinite(use.show) || !std::isfinite(use.click)) {
-      return InvalidArgument("row %d of table %s: its counts are not finite", rows.id(i),
+      return InvalidArgument("row %d of table %s: the counts are not finite", rows.id(i),
                              rows.variable());
     }
     values.use.push_back(use);

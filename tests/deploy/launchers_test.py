@@ -83,7 +83,7 @@ class Launchers(unittest.TestCase):
         self.assertEqual(sha, self.tandemrun(4))
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
                               timeout=300, check=False)
-        self.assertIn("in a file named by TANDEM_SECRET_FILE", done.stderr)
+        self.assertIn("TANDEM_SECRET_FILE is not set", done.stderr)
 
     def test_slurm(self):
         for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):

@@ -45,11 +45,11 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
       {{"--model.zoo=lennet"}, 2, {"lennet", "did you mean \"lenet\""}},
       {{"--optimizer.type=momentun"}, 2, {"\"momentun\""}},
       {{"--epochs=0"}, 2, {"epochs", "must be positive"}},
-      {{"--data.max_bad_records=-1"}, 2, {"data.max_bad_records is -1; it must be in [0, "}},
-      {{"--data.train_samples_max=4294967296"}, 2, {"it must be in [0, 4294967295]"}},
-      {{"--data.reader_threads=1025"}, 2, {"data.reader_threads", "it must be in [0, 1024]"}},
+      {{"--data.max_bad_records=-1"}, 2, {"data.max_bad_records is -1, expected 0 to "}},
+      {{"--data.train_samples_max=4294967296"}, 2, {"expected 0 to 4294967295 [TD1104]"}},
+      {{"--data.reader_threads=1025"}, 2, {"data.reader_threads", "expected 0 to 1024 [TD1104]"}},
       {{"--batch_size=64"}, 2, {"exactly one of batch_size"}},
-      {{"--mode=hybrid"}, 2, {"HYBRID needs servers"}},
+      {{"--mode=hybrid"}, 2, {"HYBRID needs pservers"}},
       {{"--data.dir=/nowhere/at/all"}, 2, {"/nowhere/at/all"}},
       {{"--epochs"}, 2, {"--epochs", "needs a value"}},
   };
@@ -59,8 +59,8 @@ TEST_F(BadInputTest, FlagsAndKnobs) {
 TEST_F(BadInputTest, EveryWorkerNeedsASample) {
   const auto job = StartJob("odd", {"--mode=collective", "--nproc=2"}, {"--global_batch_size=1"});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(),
-              HasSubstr("a batch of 1 samples is not enough for 2 workers with 1 places each"));
+  EXPECT_THAT(job->Output(), HasSubstr("a batch of 1 samples is too small for 2 workers with 1 "
+                                       "places each: every place needs a sample [TD2006]"));
 }
 
 TEST_F(BadInputTest, APlaceWithoutDriver) {
@@ -70,7 +70,7 @@ TEST_F(BadInputTest, APlaceWithoutDriver) {
       std::string(std::getenv("TANDEM_BIN_DIR")) + "/../lib/libtandem_cuda.so";
   const bool built = std::filesystem::exists(module);
   Expect({"--place=cuda"}, 2,
-         {"--place=cuda: ", built ? "there is no NVIDIA driver" : "libtandem_cuda.so",
+         {"--place=cuda: ", built ? "this machine has no NVIDIA driver" : "libtandem_cuda.so",
           built ? "[TD5002]" : "[TD5001]"});
 }
 

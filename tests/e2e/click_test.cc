@@ -267,7 +267,7 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
       StartJob("async", {"--mode=hybrid", "--servers=1", "--workers=1", "--max_restarts=1"},
                {"--a_sync=true"});
   EXPECT_NE(returning->Wait(), 0);
-  EXPECT_THAT(returning->Output(), testing::HasSubstr("would change rows of tables twice"));
+  EXPECT_THAT(returning->Output(), testing::HasSubstr("would update table rows twice"));
 }
 
 // Trainers without a copy of the tables, which have 2^40 rows. Two trainers have the bits of
@@ -338,7 +338,8 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   };
   Write("job.pbtxt", SparseJob({}));
   EXPECT_THAT(refused("parts", {"--mode=local"}),
-              testing::HasSubstr("cannot go on in this mode [TD4021]"));
+              testing::HasSubstr(
+                  "tables that only pservers store, which this mode does not support [TD4021]"));
   RunJob("plain", {"--mode=local"}, {"--epochs=1", "--checkpoint.dir=" + dir_ + "/plain"});
   Write("job.pbtxt", SparseJob({{"model {", arguments}}));
   EXPECT_THAT(refused("plain", {"--servers=1", "--workers=1"}),

@@ -155,7 +155,7 @@ TEST_F(CtrTest, KillsLoseAndDoubleNoCount) {
     kill(servers[static_cast<size_t>(step) % servers.size()], SIGKILL);
   }
   EXPECT_EQ(job->Wait(), 0) << job->Output();
-  EXPECT_THAT(job->Output(), HasSubstr("starting it again"));
+  EXPECT_THAT(job->Output(), HasSubstr("restarting it"));
   const JobResult killed = ResultOf("killed");
   EXPECT_EQ(killed.params_sha256, quiet.result.params_sha256);
   EXPECT_EQ(killed.auc, quiet.result.auc);

@@ -164,7 +164,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   End();
   const auto unknown = Tandem({"restore", "--snapshot=" + std::to_string(number + 1)});
   EXPECT_NE(unknown->Wait(60), 0);
-  EXPECT_THAT(unknown->Output(), HasSubstr("there is no cut " + std::to_string(number + 1)));
+  EXPECT_THAT(unknown->Output(), HasSubstr("snapshot " + std::to_string(number + 1)));
   EXPECT_THAT(unknown->Output(), HasSubstr(std::to_string(number - 1)));
   const auto back = Answer({"restore", "--snapshot", "-o", "json"});
   EXPECT_EQ(back["snapshot"].get<uint64_t>(), number);
@@ -202,13 +202,13 @@ TEST_F(CutTest, WhatThereIsNotIsSaid) {
   StartServers();
   const auto none = Tandem({"restore", "--snapshot"});
   EXPECT_NE(none->Wait(60), 0);
-  EXPECT_THAT(none->Output(), HasSubstr("there is no cut that all 3 servers have"));
+  EXPECT_THAT(none->Output(), HasSubstr("no snapshot exists on all 3 servers [TD4020]"));
   const auto early = Tandem({"save", "--snapshot"});
   EXPECT_NE(early->Wait(60), 0);
-  EXPECT_THAT(early->Output(), HasSubstr("the first values are not there"));
+  EXPECT_THAT(early->Output(), HasSubstr("the parameters of this server are not initialised yet"));
   const auto both = Tandem({"save", "--snapshot", "--mode=delta"});
   EXPECT_NE(both->Wait(60), 0);
-  EXPECT_THAT(both->Output(), HasSubstr("it has no --mode"));
+  EXPECT_THAT(both->Output(), HasSubstr("so --mode has no effect with it"));
 }
 
 }  // namespace

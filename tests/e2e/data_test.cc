@@ -87,7 +87,7 @@ TEST_F(DataTest, CriteoWithNumbersAsIdsAndAsNumbers) {
   const std::string rows = std::to_string(13 * 64 + 26 * 100);
   WriteJob("arg { name: \"fields\" value: \"39\" } arg { name: \"rows\" value: \"" + rows + "\" }",
            "format: \"criteo\" criteo { " + files + " category_ids: 100 number_ids: 64 }");
-  EXPECT_THAT(RunModes(0.95), HasSubstr("train.txt:4001: 2 fields, but a record has 40"));
+  EXPECT_THAT(RunModes(0.95), HasSubstr("train.txt:4001: the record has 2 fields, expected 40"));
   WriteJob(
       "arg { name: \"fields\" value: \"26\" } arg { name: \"rows\" value: \"2600\" } "
       "arg { name: \"dense\" value: \"13\" }",
@@ -182,7 +182,7 @@ TEST_F(DataTest, OneBadRecordTooMany) {
            "format: \"criteo\" criteo { train_file: \"train.txt\" test_share: 0.5 }");
   const auto job = StartJob("bad", {"--mode=local"}, {});
   EXPECT_NE(job->Wait(), 0);
-  EXPECT_THAT(job->Output(), HasSubstr("train.txt:105: 1 fields, but a record has 40"));
+  EXPECT_THAT(job->Output(), HasSubstr("train.txt:105: the record has 1 fields, expected 40"));
 }
 
 }  // namespace

@@ -33,9 +33,10 @@ TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
   EXPECT_EQ(demo.Wait(), 0) << demo.Output();
   const std::string screen = demo.Output();
   for (const char* line :
-       {"[1/2] 2 pservers + 2 trainers, sync, mutual TLS", "watch it: http://127.0.0.1:",
-        "! pserver 1 (pid ", "killed with kill -9 at version ", "! back in ", ": 0 updates lost",
-        "same parameters, bit for bit: yes\n", "same result as without the kill: yes (sha256 "}) {
+       {"[1/2] 2 pservers + 2 trainers, sync, mutual TLS",
+        "status page: http://127.0.0.1:", "! pserver 1 (pid ", "killed with kill -9 at version ",
+        "! recovered in ", ": 0 updates lost", "same parameters, bit for bit: yes\n",
+        "same result as without the kill: yes (sha256 "}) {
     EXPECT_THAT(screen, HasSubstr(line));
   }
   EXPECT_THAT(screen, Not(HasSubstr("\033[")));  // the output is no terminal

@@ -108,7 +108,7 @@ TEST_F(DeviceCollective, AStuckOperationIsNamed) {
   EXPECT_NE(run.exit_code, 0);
   EXPECT_THAT(run.output, ContainsRegex("step [0-9]+: nccl communicator 0, rank [01] of 2, "
                                         "AllReduce.sum, f32.[0-9]+.. of \".*@GRAD.*\", operation"));
-  EXPECT_THAT(run.output, HasSubstr("a rank is missing, or is stuck"));
+  EXPECT_THAT(run.output, HasSubstr("a rank is missing or hangs"));
   EXPECT_THAT(NcclLog(), HasSubstr("abort"));
 }
 

@@ -185,7 +185,7 @@ TEST_F(DevicePserver, ATableWithACopyIsRefused) {
   const JobRun run = RunServers("copy", "cpu", OnDevice({}));
   EXPECT_NE(run.exit_code, 0);
   EXPECT_THAT(run.output + ReadWholeFile(Path("copy.log") + "/workerlog.0"),
-              HasSubstr("hint: is_distributed"));
+              HasSubstr("hint: use is_distributed"));
 }
 
 TEST_F(DevicePserver, TheCudaKernelsServeTables) {

@@ -125,7 +125,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   ASSERT_TRUE(job->WaitForText("2 ranks go on (world 2")) << job->Output();
   Kill(*job, 2);
   EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
-  EXPECT_THAT(job->Output(), HasSubstr("1 of 3 ranks are left, and the job needs 2"));
+  EXPECT_THAT(job->Output(), HasSubstr("only 1 of 3 ranks are left, but the job needs 2"));
 }
 
 // The other ranks detect a hanging rank, and it is killed.
@@ -134,7 +134,7 @@ TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                              "--step_timeout_ms=3000", "--start_timeout_ms=4000"});
   KillAt(*job, 20, 1, SIGSTOP);
-  EXPECT_TRUE(job->WaitForText("trainer 1 does not answer")) << job->Output();
+  EXPECT_TRUE(job->WaitForText("trainer 1 does not reply")) << job->Output();
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 2: trainer 0)"));
 }

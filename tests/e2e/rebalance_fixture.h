@@ -138,7 +138,7 @@ class RebalanceTest : public JobTest {
   }
   // Drains pserver 1 and stops it permanently; then the job ends.
   void DrainAndStop() {
-    Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 serves nothing any more");
+    Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 is empty and receives no more rows");
     servers_[1]->Signal(SIGTERM);
     EXPECT_EQ(servers_[1]->Wait(20), 0);
     GoOn();

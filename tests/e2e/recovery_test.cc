@@ -109,8 +109,8 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
     Signal(*job, {rank}, SIGSTOP);
     const Time begin = SteadyNow();
     const std::string who = "trainer " + std::to_string(rank);
-    EXPECT_TRUE(job->WaitForText("waits for " + who + ", which does not answer")) << job->Output();
-    EXPECT_TRUE(job->WaitForText(who + " does not answer")) << job->Output();
+    EXPECT_TRUE(job->WaitForText("waits for " + who + ", which does not reply")) << job->Output();
+    EXPECT_TRUE(job->WaitForText(who + " does not reply")) << job->Output();
     EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // a busy machine is slow
     step += 40;
   }
@@ -126,14 +126,14 @@ TEST_F(RecoveryTest, APausedRankGoesOn) {
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   Signal(*job, {1}, SIGCONT);
   EXPECT_EQ(job->Wait(), 0) << job->Output();
-  EXPECT_THAT(job->Output(), testing::Not(HasSubstr("there again")));
+  EXPECT_THAT(job->Output(), testing::Not(HasSubstr("joined again")));
 }
 
 TEST_F(RecoveryTest, OneKillTooManyEndsTheJob) {
   const auto job = StartJob("ends", Launch(2, 1), {"--epochs=1000", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
   Signal(*job, {1}, SIGKILL);
-  ASSERT_TRUE(job->WaitForText("ranks are there again")) << job->Output();
+  ASSERT_TRUE(job->WaitForText("ranks have joined again")) << job->Output();
   Signal(*job, {1}, SIGKILL);
   EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
   EXPECT_THAT(job->Output(), HasSubstr("killed by SIGKILL"));
@@ -144,7 +144,7 @@ TEST_F(RecoveryTest, WhatIsNotBuiltIsRefused) {
                               "--localsgd=true", "--nccl_comm_num=2", "--auto=true"}) {
     const auto job = StartJob("refused", Launch(2, 1), {setting, "--steps_max=10"});
     EXPECT_EQ(job->Wait(), 2) << setting << job->Output();
-    EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not built yet with"));
+    EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not implemented with"));
   }
 }
 

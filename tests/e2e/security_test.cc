@@ -112,15 +112,15 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
       *server,
       {"--tls_cert=" + theirs + "/trainer/tls.crt", "--tls_key=" + theirs + "/trainer/tls.key",
        "--tls_ca=" + ours + "/trainer/ca.crt"},
-      77, "does not accept certificate " + theirs + "/trainer/tls.crt");
-  ExpectRefused(*server, {"--tls_ca=" + ours + "/trainer/ca.crt"}, 77, "wants a certificate");
+      77, "rejects certificate " + theirs + "/trainer/tls.crt");
+  ExpectRefused(*server, {"--tls_ca=" + ours + "/trainer/ca.crt"}, 77, "requires a certificate");
   ExpectRefused(
       *server, {"--tls_dir=" + ours + "/observer"}, 77,
-      "Configure: the caller has role observer of job \"e2e\", and this needs role trainer");
+      "Configure: the caller has role observer of job \"e2e\", but the call needs role trainer");
   ExpectRefused(*server, {"--tls_dir=" + Path("nowhere")}, 2, "nowhere/ca.crt cannot be opened");
   EXPECT_THAT(server->Output(), HasSubstr("refused ipv4:127.0.0.1"));
   const auto plain = Server({});
-  ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not speak TLS");
+  ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not use TLS");
 }
 
 // The job's secret and the keys must be in no place other than their files.
@@ -218,11 +218,11 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
                                    "--rendezvous=240.0.0.1:7000", "--start_timeout_ms=100"};
   ChildProcess refused("tandem-trainer", args, env, Path("refused.out"));
   EXPECT_EQ(refused.Wait(), 77);
-  EXPECT_THAT(refused.Output(), HasSubstr("in the clear over the network"));
+  EXPECT_THAT(refused.Output(), HasSubstr("over the network without encryption"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
   EXPECT_NE(allowed.Wait(), 0);  // no server listens at that address
-  EXPECT_THAT(allowed.Output(), HasSubstr("warning: gradients go in the clear"));
+  EXPECT_THAT(allowed.Output(), HasSubstr(" exchange gradients without encryption"));
   EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
 }
 

@@ -29,7 +29,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
       StartJob("watched", {"--servers=2", "--workers=2", "--status_port=" + std::to_string(port)},
                {"--steps_max=100000"});
   const std::string page = "http://127.0.0.1:" + std::to_string(port) + "/";
-  ASSERT_TRUE(job->WaitForText("tandemrun: watch it at " + page)) << job->Output();
+  ASSERT_TRUE(job->WaitForText("tandemrun: status page: " + page)) << job->Output();
   ASSERT_TRUE(WaitUntil([&] { return HttpGet(port, "/readyz") == "ready\n"; })) << job->Output();
   EXPECT_THAT(HttpGet(port, "/"), HasSubstr("</html>"));
 
@@ -75,7 +75,7 @@ TEST_F(StatusTest, APortThatIsTakenIsNamed) {
   EXPECT_EQ(second->Wait(), 69);
   EXPECT_THAT(second->Output(),
               HasSubstr("--status_port: 127.0.0.1:" + std::to_string(port) +
-                        ", where trainer 0 would show its page, is taken [TD1012]"));
+                        ", the port of the status page of trainer 0, is in use [TD1012]"));
 }
 
 }  // namespace

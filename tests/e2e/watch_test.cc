@@ -114,7 +114,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   // It is over now, and the command says so.
   const Said over = Tandem({"status", logs});
   EXPECT_EQ(over.code, 78) << over.text;
-  EXPECT_THAT(over.text, HasSubstr("is over"));
+  EXPECT_THAT(over.text, HasSubstr(" ended at "));
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 
@@ -133,7 +133,8 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
     return now.is_object() && now["slow"].dump().find("silent") != std::string::npos;
   }));
   ASSERT_EQ(now["slow"].size(), 1u) << now.dump(1);
-  EXPECT_THAT(now["slow"][0].get<std::string>(), HasSubstr("is a step behind and silent for "));
+  EXPECT_THAT(now["slow"][0].get<std::string>(),
+              HasSubstr("is 1 step behind and has sent nothing for "));
   ::kill(stopped, SIGCONT);
   job->Signal(SIGTERM);
   job->Wait();
@@ -151,8 +152,10 @@ TEST_F(WatchTest, TheSlowestRankIsNamed) {
   const auto says = [&](const std::vector<std::string>& command, const std::string& what) {
     return HeldUpUntil(slow, [&] { return Tandem(command).text.find(what) != std::string::npos; });
   };
-  EXPECT_TRUE(says({"status", logs, "-o", "json"}, "\"rank 1: others waited ")) << job->Output();
-  EXPECT_TRUE(says({"top", logs, "--count=1"}, "slow: rank 1: others waited ")) << job->Output();
+  EXPECT_TRUE(says({"status", logs, "-o", "json"}, "\"rank 1: the others waited "))
+      << job->Output();
+  EXPECT_TRUE(says({"top", logs, "--count=1"}, "slow: rank 1: the others waited "))
+      << job->Output();
   job->Signal(SIGTERM);
   job->Wait();
 }
@@ -166,7 +169,7 @@ TEST_F(WatchTest, TheSlowestTrainerIsNamed) {
   const pid_t slow = TrainerOf(*job, 1);
   ASSERT_NE(slow, 0);
   EXPECT_TRUE(HeldUpUntil(slow, [&] {
-    return Tandem({"status", logs}).text.find("slow: trainer 1: others waited ") !=
+    return Tandem({"status", logs}).text.find("slow: trainer 1: the others waited ") !=
            std::string::npos;
   })) << job->Output();
   EXPECT_TRUE(HeldUpUntil(slow, [&] {

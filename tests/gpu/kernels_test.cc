@@ -83,7 +83,7 @@ class CudaDevice : public CudaModule {
     CudaModule::SetUp();
     if (HasFatalFailure()) return;
     const auto count = module_->device_count();
-    if (!count.ok()) GTEST_SKIP() << "no CUDA device: " << count.status();
+    if (!count.ok()) GTEST_SKIP() << "cannot find a CUDA device: " << count.status();
     if (*count == 0) GTEST_SKIP() << "no CUDA device";
     auto device = module_->make_device(0, {});
     ASSERT_TRUE(device.ok()) << device.status();
@@ -188,19 +188,19 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
        "element 2 of Ids is 9"},
       {{.op = "sequence_pool", .inputs = {{F32({3, 5, 2})}, {Ids({3}, 5)}}},
        1,
-       "element 2 of Lengths is 9; it must be in [0, 6)"},
+       "element 2 of Lengths is 9, expected 0 to 5"},
       {{.op = "sample_image",
         .inputs = {{{.desc = {DType::kU8, {12}}, .low = 0, .high = 255}},
                    {{.desc = {DType::kI64, {1, 3}}, .low = 1, .high = 2}},
                    {{.desc = {DType::kI32, {1, 2, 2}}, .low = 0, .high = 1}}}},
        1,
-       "image 0 does not lie in Pixels"},
+       "resize_images: image 0 lies outside of Pixels"},
       {{.op = "sample_image",
         .inputs = {{{.desc = {DType::kU8, {12}}, .low = 0, .high = 255}},
                    {{.desc = {DType::kI64, {1, 3}}, .low = 1, .high = 2}},
                    {{.desc = {DType::kI32, {1, 2, 2}}, .low = 0, .high = 1}}}},
        2,
-       "element 2 of Taps, 1000, lies outside of image 0",
+       "element 2 of Taps is 1000, which is outside of image 0",
        1000},
   };
   for (const auto& [c, input, message, value] : cases) {

@@ -70,8 +70,8 @@ TEST_F(AdaptiveLocalSgdTest, FollowsTheLearningRate) {
     told.push_back(log.substr(from, log.find('\n', from) - from));
   }
   EXPECT_THAT(told,
-              ::testing::ElementsAre("k_steps=3 behind step 1", "k_steps=6 behind step 7",
-                                     "k_steps=16 behind step 13", "k_steps=1 behind step 29"));
+              ::testing::ElementsAre("k_steps is 3 after step 1", "k_steps is 6 after step 7",
+                                     "k_steps is 16 after step 13", "k_steps is 1 after step 29"));
   EXPECT_EQ(run.result.counts.at("localsgd.k_steps"), 1);
 }
 

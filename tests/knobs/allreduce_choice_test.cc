@@ -44,7 +44,7 @@ TEST_F(AllReduceChoiceTest, GroupsAreAmongTheChoices) {
 
 TEST_F(AllReduceChoiceTest, SharedMemoryNeedsNone) {
   const JobRun run = Train("shm", 2, {"--allreduce_choice=ByModel"});
-  EXPECT_THAT(run.output, HasSubstr("share memory, which needs no algorithm"));
+  EXPECT_THAT(run.output, HasSubstr("through shared memory have only one algorithm"));
 }
 
 TEST_F(AllReduceChoiceTest, IsRefusedWhereBitsMustBeTheSame) {
@@ -56,7 +56,7 @@ TEST_F(AllReduceChoiceTest, IsRefusedWhereBitsMustBeTheSame) {
   const Args two = {"--mode=collective", "--nproc=2"};
   refused(two, {"--allreduce_choice=ByModel", "--deterministic=true"}, "allreduce_choice");
   refused({"--mode=collective", "--nproc=2", "--max_restarts=1"}, {"--allreduce_choice=ByModel"},
-          "would choose anew");
+          "would choose again after a restart");
 }
 
 }  // namespace

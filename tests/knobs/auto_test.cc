@@ -106,7 +106,7 @@ TEST_F(AutoTest, ServersSeeNoTrial) {
 TEST_F(AutoTest, NotWhereBitsArePromised) {
   const auto job = StartJob("both", {"--mode=local"}, {"--auto=true", "--deterministic=true"});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("differs between machines"));
+  EXPECT_THAT(job->Output(), HasSubstr("differ between machines"));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_F(BenchmarkTest, ALineForEachOperatorOfEachStep) {
 TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
   const auto job = StartJob("two", {"--mode=local"}, {"--benchmark=true", "--check_nan_inf=true"});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("benchmark: together with check_nan_inf"));
+  EXPECT_THAT(job->Output(), HasSubstr("benchmark and check_nan_inf exclude each other"));
 }
 
 class BenchmarkOnDevice : public CudaOnHostTest {};

@@ -102,7 +102,8 @@ TEST_F(ConvSearchTest, AnotherMachinesMeasurementsDoNotCountAndADamagedFileIsRep
   EXPECT_THAT(ReadWholeFile(Path("conv_algorithms.txt")), HasSubstr(" of old; "));
   Write("conv_algorithms.txt", "nonsense\n");
   EXPECT_EQ(Choose(on).measured, problems);
-  EXPECT_THAT(notes_, HasSubstr("conv_algorithms.txt:1: not a line of measured algorithms"));
+  EXPECT_THAT(notes_,
+              HasSubstr("conv_algorithms.txt:1: the line does not contain measured algorithms"));
   EXPECT_EQ(Choose(on).measured, 0);
 }
 

@@ -153,7 +153,8 @@ TEST_F(DeterministicTest, RefusesWhatItCannotPromise) {
   expect("six", local, {"--logical_shards=6"}, "6 is not a power of two");
   expect("half", two, {"--fp16_allreduce=true"}, "exclude each other");
   expect("async", Pserver("p", "1", "2"), {"--a_sync=true"}, "exclude each other");
-  expect("parts", local, {"--batch_merge_repeats=2"}, "logical_shards says how many parts");
+  expect("parts", local, {"--batch_merge_repeats=2"},
+         "logical_shards determines the number of parts");
 }
 
 }  // namespace

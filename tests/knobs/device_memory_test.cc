@@ -92,8 +92,8 @@ TEST(DevicePool, WithoutAFractionEachAsks) {
   const Status none = pool.Take(9000).status();
   EXPECT_EQ(none.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(none.message(),
-            "no memory for 9216 bytes on d: 6928 are free there, 3072 of the 3072 taken are in use "
-            "here [TD5004]");
+            "cannot allocate 9216 bytes on d: the device has 6928 free bytes, and this process "
+            "uses 3072 of its 3072 allocated bytes [TD5004]");
 }
 
 TEST(DevicePool, WhatIsLeftIsTakenWhenAChunkIsNot) {

@@ -166,11 +166,11 @@ TEST_F(DgcTest, RefusesWhatItCannotDo) {
     return job->Output();
   };
   EXPECT_THAT(error("adam", {"--optimizer.type=adam"}),
-              HasSubstr("dgc: true changes the optimizer momentum, and this job has adam"));
+              HasSubstr("dgc: true needs optimizer momentum, but the job uses optimizer adam"));
   EXPECT_THAT(error("amp", {"--amp=true"}), HasSubstr("dgc and amp"));
   EXPECT_THAT(error("reduce", {"--reduce_strategy=Reduce"}), HasSubstr("exclude each other"));
   EXPECT_THAT(error("clip", {"--optimizer.clip_global_norm=1"}),
-              HasSubstr("dgc with clip_global_norm is not built yet"));
+              HasSubstr("dgc with clip_global_norm is not implemented"));
 }
 
 }  // namespace

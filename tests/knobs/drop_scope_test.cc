@@ -84,7 +84,7 @@ TEST_F(DropScopeTest, BeyondTheLimitTheyAreGoneBehindEveryRun) {
 TEST_F(DropScopeTest, TheTrainerSaysSoAndLearnsTheSame) {
   const JobRun run =
       RunJob("drop", {"--mode=local"}, {"--steps_max=1", "--num_iteration_per_drop_scope=7"});
-  EXPECT_NE(run.output.find(" MB, dropped behind every 7 runs"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find(" MB, dropped after every 7 runs"), std::string::npos) << run.output;
   EXPECT_EQ(Sha("every", "local", {"--num_iteration_per_drop_scope=1"}), Sha("plain", "local", {}));
 }
 

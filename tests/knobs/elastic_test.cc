@@ -58,12 +58,14 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
   } rows[] = {
       {{"--nproc=2"}, {"--elastic=true"}, "tandemrun --nproc=MIN:MAX"},
       {{"--nproc=1:2"}, {"--elastic=false"}, "contradicts tandemrun --nproc=MIN:MAX"},
-      {{"--nproc=1:2"}, {"--sharding=true"}, "elastic is not built yet with sharding"},
-      {{"--nproc=1:2"}, {"--localsgd=true"}, "elastic is not built yet with localsgd"},
+      {{"--nproc=1:2"}, {"--sharding=true"}, "elastic is not implemented together with sharding"},
+      {{"--nproc=1:2"}, {"--localsgd=true"}, "elastic is not implemented together with localsgd"},
       {{"--nproc=1:2"}, {"--dgc=true", "--optimizer.type=momentum"}, "not built yet with dgc"},
       {{"--nproc=1:2"}, {"--reduce_strategy=Reduce"}, "not built yet with reduce_strategy"},
-      {{"--nproc=1:2"}, {"--place=cuda"}, "elastic is not built yet with place cuda"},
-      {{"--nproc=1:2"}, {"--cpu_num=2"}, "elastic is not built yet with cpu_num above 1"},
+      {{"--nproc=1:2"}, {"--place=cuda"}, "elastic is not implemented with place cuda"},
+      {{"--nproc=1:2"},
+       {"--cpu_num=2"},
+       "elastic is not implemented together with cpu_num above 1"},
       {{"--nproc=3:4"}, {"--deterministic=true"}, "do not divide among 3"},
   };
   int number = 0;

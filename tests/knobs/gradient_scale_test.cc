@@ -35,11 +35,13 @@ TEST_F(GradientScaleTest, CustomizedIsTheJobsOwn) {
 TEST_F(GradientScaleTest, CustomizedAndLossGradientGoTogether) {
   const auto none = StartJob("none", {"--mode=local"}, {"--gradient_scale_strategy=Customized"});
   EXPECT_EQ(none->Wait(), 2);
-  EXPECT_THAT(none->Output(),
-              testing::HasSubstr("gradient_scale_strategy Customized needs loss_gradient"));
+  EXPECT_THAT(
+      none->Output(),
+      testing::HasSubstr("gradient_scale_strategy Customized needs the field loss_gradient"));
   const auto alone = StartJob("alone", {"--mode=local"}, {"--loss_gradient=2"});
   EXPECT_EQ(alone->Wait(), 2);
-  EXPECT_THAT(alone->Output(), testing::HasSubstr("loss_gradient is for gradient_scale_strategy"));
+  EXPECT_THAT(alone->Output(),
+              testing::HasSubstr("loss_gradient has no effect without gradient_scale_strategy"));
 }
 
 }  // namespace

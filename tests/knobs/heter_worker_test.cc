@@ -274,10 +274,10 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
 // Operators under a guard for another device stay with the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
-              HasSubstr("no operator of program \"deepfm\" is under device guard \"cpu\""));
+              HasSubstr("no operator of program \"deepfm\" has device guard \"cpu\""));
   const std::string guard = std::string("--") + kGuard;
   EXPECT_THAT(Refused("neither", {guard + "=tpu"}),
-              HasSubstr("heter_worker_device_guard is \"tpu\" [TD1104]"));
+              HasSubstr("heter_worker_device_guard is \"tpu\", expected cpu or gpu [TD1104]"));
   const auto note = Job({{"mode", "hybrid"}, {kGuard, "gpu"}}).notes;
   EXPECT_THAT(note, HasSubstr("heter_worker_device_guard has no effect without heter workers"));
   EXPECT_EQ(Job({{"mode", "hybrid"}, {kGuard, "gpu"}}, 2, 2).notes, "");
@@ -344,19 +344,19 @@ TEST_F(HeterWorkerTest, WhatIsNotBuiltIsRefused) {
         {"--data.remainder=JOIN", "not built yet with remainder: JOIN"},
         {"--reduce_strategy=Reduce", "not built yet with reduce_strategy"},
         {"--optimizer.clip_global_norm=1",
-         "clip_global_norm is not built yet with pipeline or "
-         "heter workers"}}) {
+         "clip_global_norm is not implemented with pipeline or heter workers"}}) {
     EXPECT_THAT(refused("refused", arg), HasSubstr(words)) << arg;
   }
   const auto uneven = StartJob("uneven", Hybrid(2, 1),
                                {std::string("--") + kGuard + "=gpu", "--global_batch_size=63"});
   EXPECT_NE(uneven->Wait(), 0);
-  EXPECT_THAT(uneven->Output(), HasSubstr("a batch of 63 samples does not divide into 2 equal"));
+  EXPECT_THAT(uneven->Output(),
+              HasSubstr("a batch of 63 samples cannot be divided equally among 2 trainers"));
   WriteJob("distributed");
   std::string dense = ReadWholeFile(job_);
   job_ = Write("dense.pbtxt", dense.replace(dense.find("\"distributed\" value: \"1\""), 24,
                                             "\"distributed\" value: \"0\""));
-  EXPECT_THAT(refused("dense", "--epochs=1"), HasSubstr("networks with sparse gradients"));
+  EXPECT_THAT(refused("dense", "--epochs=1"), HasSubstr("a network with sparse gradients"));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST_F(HierarchicalTest, TheSameSumsInAnotherOrder) {
 // One group is no hierarchy.
 TEST_F(HierarchicalTest, OneGroupIsTheFlatRing) {
   const JobRun flat = Train("flat", 2, {}), one = Train("one", 2, kGroupsOfTwo);
-  EXPECT_THAT(one.output, HasSubstr("one group alone"));
+  EXPECT_THAT(one.output, HasSubstr("only one group"));
   EXPECT_EQ(one.result.params_sha256, flat.result.params_sha256);
 }
 

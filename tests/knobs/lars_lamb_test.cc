@@ -55,7 +55,7 @@ TEST_F(LarsLambTest, NeedTheOptimizerThatTheyChange) {
   const auto lars = StartJob("lars", {"--mode=local"}, {"--lars=true", "--optimizer.type=adam"});
   EXPECT_EQ(lars->Wait(), 2);
   EXPECT_THAT(lars->Output(),
-              HasSubstr("lars: true changes the optimizer momentum, and this job has adam"));
+              HasSubstr("lars: true needs optimizer momentum, but the job uses optimizer adam"));
   const auto lamb = StartJob("lamb", {"--mode=local"}, {"--lamb=true"});
   EXPECT_EQ(lamb->Wait(), 2);
   EXPECT_THAT(lamb->Output(), HasSubstr("optimizer { type: \"adam\" }, or remove lamb"));

@@ -154,7 +154,7 @@ TEST_F(NumThreadsTest, TheBitsOfProgramOrder) {
 
 TEST_F(NumThreadsTest, FromTheKnobToTheTrainerInEveryMode) {
   const JobRun run = RunJob("two", {"--mode=local"}, {"--steps_max=1", "--num_threads=0"});
-  EXPECT_NE(run.output.find("schedule: as data flows, num_threads 2"), std::string::npos)
+  EXPECT_NE(run.output.find("schedule: by data dependencies, num_threads 2"), std::string::npos)
       << run.output;
   const JobRun sequential =
       RunJob("sequential", {"--mode=local"},

@@ -36,7 +36,8 @@ TEST_F(PeProfileTest, EachProcessWritesItsSamples) {
   if (dlopen("libprofiler.so.0", RTLD_LAZY) == nullptr) {
     const auto job = StartJob("without", {"--mode=local"}, args);
     EXPECT_EQ(job->Wait(), 69);
-    EXPECT_THAT(job->Output(), HasSubstr("needs gperftools (Debian's libgoogle-perftools4)"));
+    EXPECT_THAT(job->Output(), HasSubstr("needs gperftools, which cannot be loaded: "));
+    EXPECT_THAT(job->Output(), HasSubstr("[TD5006]"));
     return;
   }
   const JobRun plain = RunJob("plain", {"--mode=local"}, {"--steps_max=150"});
@@ -53,7 +54,7 @@ TEST_F(PeProfileTest, AFileThatCannotBeWrittenIsNamed) {
   const auto job =
       StartJob("nowhere", {"--mode=local"}, {"--steps_max=1", "--pe_profile_fname=/proc/nowhere"});
   EXPECT_EQ(job->Wait(), 77);
-  EXPECT_THAT(job->Output(), HasSubstr("pe_profile_fname: /proc/nowhere cannot be written"));
+  EXPECT_THAT(job->Output(), HasSubstr("pe_profile_fname: cannot write /proc/nowhere [TD2106]"));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ optimizer { type: "momentum" learning_rate: 0.02 }
 global_batch_size: 16 eval_every_epochs: 0)");
   EXPECT_EQ(Pipeline("cut", 2, 2).result.params_sha256,
             Merged("one", {"--mode=local"}, 2).result.params_sha256);
-  EXPECT_THAT(Refused("three", 3, {}), HasSubstr("no multiple of the 2 sections"));
+  EXPECT_THAT(Refused("three", 3, {}), HasSubstr("is not a multiple of the number of sections, 2"));
 }
 
 // Two replicas of two sections, like two ranks with the whole program each.
@@ -179,9 +179,11 @@ TEST_F(PipelineTest, RankZeroTellsLossAndMetric) {
 }
 
 TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
-  EXPECT_THAT(Refused("ranks", 3, {"--model.sections=2"}),
-              AllOf(HasSubstr("3 ranks are no multiple of the 2 sections of the program"),
-                    HasSubstr("2 or 4 ranks")));
+  EXPECT_THAT(
+      Refused("ranks", 3, {"--model.sections=2"}),
+      AllOf(HasSubstr(
+                "pipeline: the number of ranks, 3, is not a multiple of the number of sections, 2"),
+            HasSubstr("2 or 4 ranks")));
   EXPECT_THAT(Refused("batch", 2, {"--micro_batch=3"}),
               AllOf(HasSubstr("does not divide into 1 replicas with 3 micro batches each"),
                     HasSubstr("126 or 129 samples")));

@@ -36,7 +36,7 @@ TEST_F(ReaderQueueTest, WithoutADoubleBufferNoBatchIsThereBeforeItIsAskedFor) {
 
 TEST_F(ReaderQueueTest, ASpeedTestClaimsNothingButTimes) {
   const JobRun run = Train("speed", {"--FLAGS_reader_queue_speed_test_mode=true"});
-  EXPECT_THAT(run.output, HasSubstr("this is no training"));
+  EXPECT_THAT(run.output, HasSubstr("so the job does not train"));
   EXPECT_THAT(run.output, Not(HasSubstr("eval ")));
   const nlohmann::json result = Json("speed");
   EXPECT_EQ(result["speed_test"], true);
@@ -52,7 +52,7 @@ TEST_F(ReaderQueueTest, ASpeedTestKeepsNoCheckpoint) {
       "kept", {"--mode=local"},
       {"--steps_max=3", "--reader_queue_speed_test_mode=true", "--checkpoint.dir=" + Path("kept")});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("nothing for checkpoint.dir to keep"));
+  EXPECT_THAT(job->Output(), HasSubstr("so checkpoint.dir has no effect"));
 }
 
 }  // namespace

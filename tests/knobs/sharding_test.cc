@@ -130,7 +130,7 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
     ChildProcess lint("tandem", {"lint", "--memory", "--workers=" + workers, job}, {},
                       Path("lint" + workers + ".out"));
     EXPECT_EQ(lint.Wait(), 0) << lint.Output();
-    const std::string text = lint.Output(), words = "besides: parameters ";
+    const std::string text = lint.Output(), words = "in addition: parameters ";
     const size_t at = text.find(words);
     EXPECT_NE(at, std::string::npos) << text;
     return at == std::string::npos ? -1 : std::stol(text.substr(at + words.size()));
@@ -355,12 +355,12 @@ TEST_F(ShardingTest, RefusesWhatCannotWork) {
   ExpectRefused("reduce", "2", {"--reduce_strategy=Reduce"}, "exclude each other");
   ExpectRefused("localsgd", "2", {"--localsgd=true"}, "exclude each other");
   ExpectRefused("dgc", "2", {"--dgc=true"}, "exclude each other");
-  ExpectRefused("places", "2", {"--cpu_num=2"}, "places share the memory of one process");
+  ExpectRefused("places", "2", {"--cpu_num=2"}, "the places of one process share memory");
   ExpectRefused("global", "2", {"--optimizer.clip_global_norm=1"},
-                "sharding with clip_global_norm is not built yet");
+                "sharding with clip_global_norm is not implemented");
   const auto job = StartJob("return", {"--mode=collective", "--nproc=2", "--max_restarts=1"}, kOn);
   EXPECT_NE(job->Wait(), 0);
-  EXPECT_THAT(job->Output(), HasSubstr("sharding: parameters and optimizer state lie on"));
+  EXPECT_THAT(job->Output(), HasSubstr("sharding (only one rank stores each parameter"));
   const auto local = StartJob("local", {"--mode=local"}, kOn);
   EXPECT_EQ(local->Wait(), 2);
   EXPECT_THAT(local->Output(), HasSubstr("sharding: true has no effect with mode=local"));

@@ -88,7 +88,7 @@ TEST_F(TableMemoryTest, WhatCannotWorkIsRefusedByName) {
                                {"--table_memory_mb=1", "--rocksdb_path=" + Path("rows")});
   EXPECT_NE(fading->Wait(), 0);
   EXPECT_THAT(fading->Output() + ReadWholeFile(Path("fading.log/workerlog.0")),
-              HasSubstr("say lazy_mode"));
+              HasSubstr("hint: set optimizer.lazy_mode"));
 }
 
 TEST_F(TableMemoryTest, APathAloneIsNoted) {

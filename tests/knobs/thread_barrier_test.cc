@@ -75,7 +75,7 @@ TEST_F(ThreadBarrierTest, SaysWhereItChangesNothing) {
                      {"use_thread_barrier", "true"},
                      {"a_sync", "true"},
                      {"a_sync_configs.k_steps", "5"}}),
-              HasSubstr("with geo every place steps alone"));
+              HasSubstr("with geo every place updates separately"));
 }
 
 }  // namespace

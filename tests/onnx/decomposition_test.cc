@@ -413,12 +413,15 @@ TEST(OnnxRefusals, SayWhatToDo) {
   HandGraph turned({3, 5, 5});
   SetInts(turned.Node("Transpose", {"x"}, "t"), "perm", {1, 2, 0, 3});
   SetInts(turned.Node("MaxPool", {"t"}, "y"), "kernel_shape", {2, 2});
-  EXPECT_THAT(turned.Refused(), HasSubstr("a window over the batch, dimension 2 of X [TD1214]"));
+  EXPECT_THAT(
+      turned.Refused(),
+      HasSubstr("the window would cover several samples of the batch (dimension 2 of X) [TD1214]"));
   HandGraph fixed({4, 2});
   fixed.SetBatch(8);
   fixed.Weight("first", {8, 1, 2}, 1);
   NodeAttr(fixed.Node("Concat", {"first", "x"}, "y"), "axis").set_i(1);
-  EXPECT_THAT(fixed.Refused(), HasSubstr("it holds numbers for a batch of 8 alone: "));
+  EXPECT_THAT(fixed.Refused(),
+              HasSubstr("the model contains numbers that fit only batch size 8: "));
   EXPECT_THAT(fixed.Refused(), HasSubstr("[TD7016]; hint: export the model with a dynamic batch"));
   HandGraph loop({4});
   loop.Node("Range", {"x", "x", "x"}, "y");
@@ -429,11 +432,12 @@ TEST(OnnxRefusals, SayWhatToDo) {
   cubic.Numbers("factors", {4}, {1, 1, 2, 2});
   NodeAttr(cubic.Node("Resize", {"x", "", "factors"}, "y"), "mode").set_s("cubic");
   EXPECT_THAT(cubic.Refused(),
-              HasSubstr("nearest and linear, or axes [TD7015]; hint: nn.Upsample"));
+              HasSubstr("nearest and linear, is not supported [TD7015]; hint: use nn.Upsample"));
   HandGraph automatic({2, 4, 4});
   automatic.Weight("w", {3, 2, 3, 3}, 1);
   NodeAttr(automatic.Node("Conv", {"x", "w"}, "y"), "auto_pad").set_s("SAME_UPPER");
-  EXPECT_THAT(automatic.Refused(), HasSubstr("auto_pad = SAME_UPPER [TD7015]; hint: export"));
+  EXPECT_THAT(automatic.Refused(),
+              HasSubstr("auto_pad = SAME_UPPER is not supported [TD7015]; hint: export"));
   HandGraph deep({2, 4, 4, 4});
   deep.Weight("w", {3, 2, 3, 3, 3}, 1);
   deep.Node("Conv", {"x", "w"}, "y");

@@ -120,7 +120,7 @@ class Import(unittest.TestCase):
 
     def test_it_has_the_weights(self):
         said = self.import_model()
-        self.assertIn("Softmax at the end is left out", said)
+        self.assertIn("the last node, Softmax, is omitted, because the loss contains it", said)
         self.assertIn('data "img": f32[batch,1,28,28]', said)
         arrays = safetensors_io.read(self.path("mine", "model.safetensors"))
         self.assertEqual(len(arrays), len(self.weights))
@@ -207,7 +207,7 @@ class Import(unittest.TestCase):
             with open(self.path("mine", name), "rb") as file:
                 before[name] = file.read()
         os.symlink("/dev/full", self.path("mine", "model.pbtxt.new"))
-        self.assertIn("make room", self.run_program("tandem", "import", "lenet.onnx", "mine",
+        self.assertIn("free space on the disk", self.run_program("tandem", "import", "lenet.onnx", "mine",
                                                     "--loss=none", code=74))
         for name, content in before.items():
             with open(self.path("mine", name), "rb") as file:

@@ -95,7 +95,7 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
   std::vector<double> factors;
   for (int i = 0; i < 17; ++i) factors.push_back(i);
   EXPECT_EQ(Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
-            "more than 16 chains that are not alike");
+            "the fused operator has more than 16 different chains");
   EXPECT_EQ(Refusal(Scales({F32({3})}, {std::numeric_limits<double>::infinity()})),
             "scale: an attribute that is not finite");
   OpCase sum{.op = "fused_elementwise", .inputs = {{}}};
@@ -104,7 +104,7 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
     sum.inputs[0].push_back(F32({3}));
     sum.body[0].inputs[0].push_back(absl::StrCat("in", i));
   }
-  EXPECT_EQ(Refusal(sum), "a chain of 5001 tensors");
+  EXPECT_EQ(Refusal(sum), "a fused chain of 5001 tensors");
 }
 
 TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {

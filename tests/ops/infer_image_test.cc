@@ -20,13 +20,13 @@ TEST(Infer, RefusesBadSamples) {
     return Make("sample_image", {{p}, {i}, {t}}, std::move(attrs));
   };
   const Bad table[] = {
-      {"pixels' type", sample(F32({64}), images, taps), "Pixels must be u8"},
+      {"pixels' type", sample(F32({64}), images, taps), "Pixels must have element type u8"},
       {"images' type", sample(pixels, F32({2, 3}), taps), "Images must be i64[2,3]"},
       {"count", sample(pixels, Of(DType::kI64, {3, 3}), taps), "Images must be i64[2,3]"},
       {"taps' rank", sample(pixels, images, Of(DType::kI32, {2, 8})), "3 dimensions"},
       {"taps' type", sample(pixels, images, Of(DType::kI64, {2, 2, 4})), "Taps must be i32"},
       {"rows alone", sample(pixels, images, Of(DType::kI32, {2, 1, 4})), "Taps must be i32"},
-      {"size", sample(pixels, images, Of(DType::kI32, {2, 2, 5000})), "1 to 4096"},
+      {"size", sample(pixels, images, Of(DType::kI32, {2, 2, 5000})), "from 1 to 4096"},
       {"scale", sample(pixels, images, taps, {{"scale", std::vector<double>{1}}}), "scale must be"},
       {"bias", sample(pixels, images, taps, {{"bias", std::vector<double>{}}}), "bias must be"},
       {"integers", sample(pixels, images, taps, {{"out_dtype", std::string("i64")}}),
@@ -128,7 +128,7 @@ TEST(Infer, RefusesBadNorms) {
       {"sums", Make("batch_norm_grad", {{x}, {c}, {c}, {c}, {x}, {c}}), "[7]"},
       {"rank", Make("batch_norm_moments", {{x}}, {{"rank", int64_t{2}}, {"ranks", int64_t{2}}}),
        "rank=2"},
-      {"moments", Make("batch_norm_merge", {{F32({2, 6})}, {c}, {c}}), "2 channels + 1"},
+      {"moments", Make("batch_norm_merge", {{F32({2, 6})}, {c}, {c}}), "2 * channels + 1"},
       {"sums' gradient", Make("batch_norm_grad_sums", {{x}, {c}, {c}, {}}), "alike"},
   };
   for (const Bad& bad : table) ExpectRefused(bad);

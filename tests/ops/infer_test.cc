@@ -179,7 +179,7 @@ TEST(Infer, RefusesBadFused) {
       {"from nowhere", body(elsewhere), "\"nowhere\""},
       {"output not written", body(other), "nothing inside writes \"out0\""},
       {"slots", body(slots), "0 input slots", false},
-      {"condition", body(condition), "condition inside", false},
+      {"condition", body(condition), "an operator of the body has a condition", false},
       {"shapes", two, "several shapes"},
       {"functors",
        Make("fused_elemwise_activation", {{F32({4})}, {F32({4})}},
@@ -273,7 +273,7 @@ TEST(Infer, RefusesBadLosses) {
       {"labels' rank", Make(xent, {{F32({4, 5})}, {Of(DType::kI64, {4})}}), "i64[4,1]"},
       {"labels' type", Make(xent, {{F32({4, 5})}, {Of(DType::kI32, {4, 1})}}), "i64[4,1]"},
       {"soft labels", Make(xent, {{F32({4, 5})}, {F32({4, 5})}}), "i64[4,1]"},
-      {"no classes", Make(xent, {{F32({4, 0})}, {Labels(4, 1)}}), "no classes"},
+      {"no classes", Make(xent, {{F32({4, 0})}, {Labels(4, 1)}}), "0 classes"},
       {"type", Make(xent, {{Of(DType::kF16, {4, 5})}, {Labels(4, 5)}}), "f16"},
       {"gradient's shape", Make(xent + "_grad", {{F32({4, 5})}, {Labels(4, 5)}, {F32({4})}}),
        "[4,1]"},
@@ -300,7 +300,7 @@ TEST(Infer, RefusesBadLosses) {
 TEST(Infer, RefusesBadEmbeddings) {
   const Draw ids = Ids({4, 2}, 9), w = F32({9, 3});
   const Bad table[] = {
-      {"ids' type", Make("lookup_table", {{F32({4})}, {w}}), "Ids must be i64"},
+      {"ids' type", Make("lookup_table", {{F32({4})}, {w}}), "Ids must have element type i64"},
       {"table's type", Make("lookup_table", {{ids}, {Of(DType::kF16, {9, 3})}}), "f16"},
       {"table's rank", Make("lookup_table", {{ids}, {F32({9})}}), "2 dimensions"},
       {"padding", Make("lookup_table", {{ids}, {w}}, {{"padding_idx", int64_t{9}}}),

@@ -81,15 +81,15 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   };
   const Wrong cases[] = {
       {images, taps, ""},
-      {with(images, 3, 13), taps, "image 1, 4x4 at byte 13, does not lie in the 60 bytes"},
+      {with(images, 3, 13), taps, "image 1, 4x4 at byte 13, lies outside of the 60 bytes"},
       {with(images, 0, -1), taps, "image 0, 2x2 at byte -1"},
       {with(images, 0, 9e18), taps, "image 0"},
       {with(images, 1, 0), taps, "image 0, 0x2"},
       {with(images, 4, 5), taps, "larger than 4x4"},
       {with(images, 2, 4e18), taps, "image 0"},
-      {images, with(taps, 1, 1024), "element 1 of Taps, 1024, lies outside of image 0"},
-      {images, with(taps, 2, -1), "element 2 of Taps, -1"},
-      {images, with(taps, 7, 257), "element 7 of Taps, 257, lies outside of image 1"},
+      {images, with(taps, 1, 1024), "element 1 of Taps is 1024, which lies outside of image 0"},
+      {images, with(taps, 2, -1), "element 2 of Taps is -1"},
+      {images, with(taps, 7, 257), "element 7 of Taps is 257, which lies outside of image 1"},
       {images, with(taps, 7, 4 * 512), "element 7 of Taps"},
   };
   for (const Wrong& wrong : cases) {

@@ -65,7 +65,7 @@ double WorstError(const Product& p, const std::vector<float>& c) {
 }
 
 TEST(TileGemm, IsAsExactAsF32) {
-  if (NoTiles()) GTEST_SKIP() << "this machine has no AMX tiles";
+  if (NoTiles()) GTEST_SKIP() << "this CPU has no AMX tiles";
   struct Size {
     int64_t m, n, k;
   };
@@ -85,7 +85,7 @@ TEST(TileGemm, IsAsExactAsF32) {
 }
 
 TEST(TileGemm, BitsDependOnNothingButK) {
-  if (NoTiles()) GTEST_SKIP() << "this machine has no AMX tiles";
+  if (NoTiles()) GTEST_SKIP() << "this CPU has no AMX tiles";
   Product p = Draw({512, 300, 1500, false, false});
   const auto one = Multiply(p);
   ASSERT_TRUE(one.ok()) << one.status();
@@ -102,7 +102,7 @@ TEST(TileGemm, BitsDependOnNothingButK) {
 }
 
 TEST(TileGemm, ScalesAndPassesOnWhatIsNoNumber) {
-  if (NoTiles()) GTEST_SKIP() << "this machine has no AMX tiles";
+  if (NoTiles()) GTEST_SKIP() << "this CPU has no AMX tiles";
   constexpr size_t kSide = 128, kRow = 5;
   Product p = Draw({kSide, kSide, kSide, false, false});
   const auto plain = Multiply(p, /*with_bias=*/false);

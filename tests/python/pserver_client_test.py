@@ -206,7 +206,7 @@ class Tables(Test):
                           sum(s.extended for s in client.status())], [2, 1])
         self.fails("INVALID_ARGUMENT", "shows, clicks", client.push, 3, 1.0, {},
                    {"emb": (ids, grad)})
-        self.fails("INVALID_ARGUMENT", "row 77 was shown 1 times and clicked 2", client.push, 3,
+        self.fails("INVALID_ARGUMENT", "row 77 has 1 shows and 2 clicks", client.push, 3,
                    1.0, {}, {"emb": ([77], grad[:1], numpy.array([[1, 2]], F32))})
 
     def test_buckets(self):
@@ -220,7 +220,7 @@ class Tables(Test):
         client.init_or_fetch({})
         with self.assertRaisesRegex(ValueError, "ascending"):
             client.push(0, 1.0, {}, {"emb": ([5, 5], numpy.ones((2, 4), F32))})
-        with self.assertRaisesRegex(ValueError, "the table has 1000000000000 rows"):
+        with self.assertRaisesRegex(ValueError, "but the table has only 1000000000000 rows"):
             client.pull_rows("emb", [10**12])
         with self.assertRaisesRegex(TypeError, "float64; expected whole numbers"):
             client.push(0, 1.0, {}, {"emb": ([1.7], numpy.ones((1, 4), F32))})
@@ -354,7 +354,7 @@ class Refusals(Test):
                    insecure_allow_network=True)
 
     def test_a_server_that_is_not_there(self):
-        with self.assertRaisesRegex(PserverError, "is it running"):
+        with self.assertRaisesRegex(PserverError, "hint: check that it runs"):
             tandem_pserver.Client(["127.0.0.1:1"], start_timeout=0.5)
 
     def test_tls(self):
@@ -380,12 +380,12 @@ class Refusals(Test):
         self.fails("PERMISSION_DENIED", "this needs role trainer", watching.configure, SHAPES)
         mixed = (files("theirs", "trainer") + "/tls.crt", files("theirs", "trainer") + "/tls.key",
                  files("ours", "trainer") + "/ca.crt")
-        for tls, said in ((None, "speaks TLS, and this client does not"),
-                          (files("theirs", "trainer"), "certificate is not accepted"),
-                          (mixed, "does not accept certificate")):
+        for tls, said in ((None, "uses TLS, but this client does not"),
+                          (files("theirs", "trainer"), "rejects the server's certificate"),
+                          (mixed, "rejects certificate")):
             with self.assertRaisesRegex(PserverError, said):
                 self.client(servers, tls=tls)
-        with self.assertRaisesRegex(PserverError, "the server does not speak TLS"):
+        with self.assertRaisesRegex(PserverError, "the server does not use TLS"):
             self.client(self.servers(1), tls=files("ours", "trainer"))
 
 

@@ -74,7 +74,7 @@ class Steps(Test):
             client.push_pull(0, 1.0, gradients(0, 0), params)
         self.assertEqual(caught.exception.code, "DEADLINE_EXCEEDED")
         self.assertRegex(str(caught.exception),
-                         rf"pserver 1 \({servers.addresses[1]}\): Push: .*the server did not answer for "
+                         rf"pserver 1 \\({servers.addresses[1]}\\): Push: .*the server did not reply within "
                          r"[0-9.]+ s ")
         self.assertIn("[TD4025]; hint: start it again", str(caught.exception))
 

@@ -121,7 +121,7 @@ SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
 void SimCarrier::Call(int server, rpc::PserverCall call, codec::EncodedMessage request,
                       Time deadline, Take take) {
   if (process_->dead()) return take(Cancelled("the process is dead"), {});
-  if (shared_->closing) return take(Cancelled("the client is going away"), {});
+  if (shared_->closing) return take(Cancelled("the client is shutting down"), {});
   const auto made = std::make_shared<OneCall>(process_, shared_, server, call, Flat(request),
                                               deadline, std::move(take));
   shared_->open[made->id] = made;
@@ -155,7 +155,7 @@ void SimCarrier::Close() {
   while (!shared_->pauses.empty()) shared_->pauses.extract(shared_->pauses.begin()).mapped()();
   while (!shared_->open.empty()) {
     const auto call = shared_->open.begin()->second;
-    call->Finish(Cancelled("the client is going away"), "");
+    call->Finish(Cancelled("the client is shutting down"), "");
   }
 }
 

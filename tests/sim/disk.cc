@@ -69,7 +69,7 @@ class SimDisk::Session final : public Storage {
   }
   Status ReadGlobalSnapshot(uint64_t cut, SnapshotSink& taker) override {
     const auto it = disk_.cuts_.find(cut);
-    return it == disk_.cuts_.end() ? NotFound("there is no cut %d", cut)
+    return it == disk_.cuts_.end() ? NotFound("no snapshot %d", cut)
                                    : SendChunks(it->second, taker);
   }
   StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
@@ -105,7 +105,8 @@ class SimDisk::Session final : public Storage {
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
     uint64_t expected = after + 1;
     for (auto it = disk_.log_.lower_bound(expected); it != disk_.log_.end(); ++it, ++expected) {
-      if (it->first != expected) return DataLoss("entry %d of the update log is missing", expected);
+      if (it->first != expected)
+        return DataLoss("entry %d of the write-ahead log is missing", expected);
       TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->second));
       TD_RETURN_IF_ERROR(take(std::move(entry)));
     }

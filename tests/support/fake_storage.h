@@ -25,7 +25,7 @@ class FakeStorage final : public pserver::Storage {
     return image.bytes();
   }
   Status ReadGlobalSnapshot(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {
-    return NotFound("there is no cut %d", cut);
+    return NotFound("no snapshot %d", cut);
   }
   StatusOr<std::vector<pserver::KeptCut>> GlobalSnapshots() override {
     return std::vector<pserver::KeptCut>();

@@ -58,10 +58,18 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
     names.push_back(it->path().filename().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    return PermissionDenied("%s: the folder of checkpoints cannot be read (%s) [TD2106]", dir,
+    return PermissionDenied("%s: the checkpoint directory cannot be read (%s) [TD2106]", dir,
                             error.message());
   }
   return names;
+}
+
+// Bytes of all files in `dir`.
+uint64_t BytesOf(const std::string& dir) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) bytes += entry.file_size(error);
+  return bytes;
 }
 
 // Whether `name` is a file in the checkpoint's own directory, and not a hidden one.
@@ -91,11 +99,13 @@ StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   FirstError error;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, &manifest)) {
-    return DataLoss("%s:%s; the manifest is damaged [TD2102]", file, error.text);
+    return DataLoss("%s is damaged, because it cannot be parsed: %s [TD2102]", file, error.text);
   }
   if (manifest.format() != kFormat) {
-    return DataLoss("%s: format %d, this program reads format %d", file, manifest.format(),
-                    kFormat);
+    return DataLoss(
+        "%s has format %d, but this program reads format %d [TD2102]; hint: use the version of "
+        "Tandem that wrote the checkpoint",
+        file, manifest.format(), kFormat);
   }
   return manifest;
 }
@@ -103,20 +113,20 @@ StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
 Status VerifyFile(const std::string& path, const CheckpointFile& entry) {
   if (!IsPlainName(entry.name())) {
     return InvalidArgument(
-        "%s/%s: the file name \"%s\" is refused: only files of the checkpoint's own "
-        "folder may be named",
+        "%s/%s: the file name \"%s\" is not allowed: a checkpoint may contain only files of its "
+        "own directory [TD2102]",
         path, kManifestFile, entry.name());
   }
   const std::string file = path + "/" + entry.name();
   FileReader reader;
   TD_RETURN_IF_ERROR(reader.Open(file));
   if (reader.bytes() != entry.bytes()) {
-    return DataLoss("%s: has %d bytes, the manifest says %d [TD2102]", file, reader.bytes(),
-                    entry.bytes());
+    return DataLoss("%s has %d bytes, but the manifest says %d bytes [TD2102]", file,
+                    reader.bytes(), entry.bytes());
   }
   TD_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(file));
   if (sha256 != entry.sha256()) {
-    return DataLoss("%s: sha256 is %s, the manifest says %s [TD2102]; the file is damaged", file,
+    return DataLoss("%s is damaged: its sha256 is %s, but the manifest says %s [TD2102]", file,
                     sha256, entry.sha256());
   }
   return OkStatus();
@@ -134,7 +144,7 @@ StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device) {
     tables |= entry.name() == kTableFile;
   }
   if (!model || !state) {
-    return DataLoss("%s/%s: does not list %s", path, kManifestFile,
+    return DataLoss("%s/%s does not list the file %s [TD2102]", path, kManifestFile,
                     model ? kStateFile : kModelFile);
   }
   TD_ASSIGN_OR_RETURN(Safetensors params, ReadSafetensors(path + "/" + kModelFile, device));
@@ -173,21 +183,23 @@ StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
   if (steps.empty())
     return NotFound(
-        "%s: no checkpoint is there [TD2101]; hint: name a folder that a job had as checkpoint.dir",
+        "directory %s contains no checkpoint [TD2101]; hint: name the checkpoint.dir of a job",
         dir_);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
     if (checkpoint.ok() && checkpoint->step != *step) {
-      checkpoint = DataLoss("%s: its manifest is of step %d", PathOf(*step), checkpoint->step);
+      checkpoint = DataLoss("the manifest of %s is of another step, %d [TD2102]", PathOf(*step),
+                            checkpoint->step);
     }
     if (checkpoint.ok()) return checkpoint;
-    warnings->push_back(absl::StrFormat("the checkpoint of step %d cannot be used: %s", *step,
-                                        std::string(checkpoint.status().message())));
+    warnings->push_back(
+        absl::StrFormat("the checkpoint of step %d is ignored, because it cannot be read: %s",
+                        *step, std::string(checkpoint.status().message())));
   }
   return DataLoss(
-      "%s: none of %d checkpoints can be used [TD2103]; the newest: %s. Choose another folder or "
-      "remove them to start anew",
-      dir_, steps.size(), warnings->front());
+      "none of the %d checkpoints in %s can be read [TD2103]; the error of the newest is: %s; "
+      "hint: choose another checkpoint.dir, or remove these checkpoints to start from step 0",
+      steps.size(), dir_, warnings->front());
 }
 
 Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& checkpoint) const {
@@ -237,10 +249,10 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
   if (rename(tmp.c_str(), path.c_str()) != 0) {
     // A checkpoint of the same step exists: swap the two, so that a complete one always exists.
     if (errno != ENOTEMPTY && errno != EEXIST) {
-      return DataLoss("%s: cannot be renamed to %s (%s)", tmp, path, ErrnoText(errno));
+      return DataLoss("cannot rename %s to %s: %s [TD2106]", tmp, path, ErrnoText(errno));
     }
     if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-      return DataLoss("%s: cannot take the place of %s (%s)", tmp, path, ErrnoText(errno));
+      return DataLoss("cannot replace %s with %s: %s [TD2106]", path, tmp, ErrnoText(errno));
     }
     std::error_code ignored;  // the next save removes leftovers
     fs::remove_all(tmp, ignored);
@@ -255,7 +267,7 @@ void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings)
     fs::remove(path + "/" + kManifestFile, error);
     fs::remove_all(path, error);
     if (error) {
-      warnings->push_back(absl::StrFormat("%s: cannot be removed (%s)", path, error.message()));
+      warnings->push_back(absl::StrFormat("cannot remove %s: %s", path, error.message()));
     }
   };
   const auto names = Entries(dir_);
@@ -285,11 +297,11 @@ Status CheckpointStore::Claim(Duration patience) {
   const auto held = [&] {
     return flock(dir.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
-  if (!WaitForPreviousInstance(dir_ + ": another process writes checkpoints there", held,
-                               patience)) {
+  if (!WaitForPreviousInstance(dir_ + ": another process writes checkpoints to this directory",
+                               held, patience)) {
     return FailedPrecondition(
-        "%s: another process writes checkpoints there, and would remove this job's [TD2104]; "
-        "hint: fuser %s shows it; else another checkpoint.dir",
+        "another process already writes checkpoints to %s [TD2104]; hint: run fuser %s to find it, "
+        "or choose another checkpoint.dir",
         dir_, dir_);
   }
   claim_ = std::move(dir);
@@ -298,8 +310,10 @@ Status CheckpointStore::Claim(Duration patience) {
 
 Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings) {
   TD_RETURN_IF_ERROR(Prepare());
+  const Time begin = SteadyNow();
   std::error_code error;
   const std::string path = PathOf(checkpoint.step), tmp = path + kTmp;
+  LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of step " << checkpoint.step << " to " << path;
   fs::remove_all(tmp, error);
   // Only the owner can read the files, unless the owner changes the mode (chmod).
   if (mkdir(tmp.c_str(), 0700) != 0) return FileError(tmp, "cannot be created", errno);
@@ -308,6 +322,9 @@ Status CheckpointStore::Save(const Checkpoint& checkpoint, std::vector<std::stri
     return status;
   }
   TD_RETURN_IF_ERROR(Publish(tmp, path));
+  LOG_EVERY_T(INFO, 1.0) << "checkpoint of step " << checkpoint.step
+                         << " written: " << BytesOf(path) << " bytes in "
+                         << Seconds(SteadyNow() - begin) << " s";
   Prune(checkpoint.step, warnings);
   return OkStatus();
 }

@@ -158,11 +158,12 @@ Status WriteNpz(const std::string& path, const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const char* descr = DescrOf(tensor.dtype());
     if (descr == nullptr) {
-      return InvalidArgument("%s: NumPy has no element type like %s; hint: export .safetensors",
+      return InvalidArgument("%s: NumPy has no element type for %s; hint: export to .safetensors",
                              name, ToString(tensor.desc()));
     }
     if (name.empty() || name.size() + 4 > kNameBytesMax) {
-      return InvalidArgument("a tensor's name of %d bytes has no place in a ZIP file", name.size());
+      return InvalidArgument("the name of a tensor has %d bytes, which is too long for a ZIP file",
+                             name.size());
     }
     const std::string header = NpyHeader(descr, tensor.shape());
     Member member{name + ".npy", 0, header.size() + tensor.bytes(), offset};

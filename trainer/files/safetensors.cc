@@ -50,8 +50,10 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
   if (!metadata.empty()) header[kMetadata] = metadata;
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (name == kMetadata) return InvalidArgument("%s: a tensor may not be named %s", path, name);
-    if (!tensor.defined()) return InvalidArgument("%s: tensor \"%s\" has no memory", path, name);
+    if (name == kMetadata)
+      return InvalidArgument("%s: a tensor cannot have the name %s", path, name);
+    if (!tensor.defined())
+      return InvalidArgument("cannot write %s: tensor \"%s\" is not allocated", path, name);
     CHECK(tensor.place().kind == PlaceKind::kCpu) << name;
     const auto dims = tensor.shape().dims();
     header[name] = {{"dtype", FileName(tensor.dtype())},
@@ -63,11 +65,11 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
   try {
     text = header.dump();
   } catch (const Json::exception&) {  // the library reports errors only by exceptions
-    return InvalidArgument("%s: a tensor's name or metadata is not valid UTF-8", path);
+    return InvalidArgument("%s: the name or metadata of a tensor is not valid UTF-8", path);
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > kSafetensorsHeaderBytesMax) {
-    return InvalidArgument("%s: the header would have %d bytes, at most %d are allowed", path,
+    return InvalidArgument("%s: the header has %d bytes, but at most %d bytes are allowed", path,
                            text.size(), kSafetensorsHeaderBytesMax);
   }
   return text;
@@ -113,13 +115,13 @@ class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
   bool key(std::string& name) {
     auto& seen = keys_.back();
     if (!seen.insert(name).second) {
-      problem_ = absl::StrFormat("\"%s\" is given twice", name);
+      problem_ = absl::StrFormat("key \"%s\" occurs twice in the header", name);
       return false;
     }
     return Base::key(name);
   }
   bool parse_error(std::size_t at, const std::string& token, const nlohmann::detail::exception& e) {
-    problem_ = absl::StrFormat("broken JSON at byte %d of the header", at);
+    problem_ = absl::StrFormat("byte %d of the header is invalid JSON", at);
     return Base::parse_error(at, token, e);
   }
   const std::string& problem() const { return problem_; }
@@ -127,7 +129,7 @@ class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
  private:
   bool Enter() {
     if (++depth_ <= kDepthMax) return true;
-    problem_ = "nested too deeply";
+    problem_ = "the JSON is nested too deeply";
     return false;
   }
 
@@ -164,28 +166,32 @@ class Parser {
   }
 
  private:
-  Status Bad(const std::string& what) const { return DataLoss("%s: %s", name_, what); }
+  Status Bad(const std::string& what) const {
+    return DataLoss("%s cannot be read: %s", name_, what);
+  }
   Status BadTensor(const std::string& tensor, const std::string& what) const {
-    return DataLoss("%s: tensor \"%s\": %s", name_, tensor, what);
+    return DataLoss("%s: tensor \"%s\" is invalid: %s", name_, tensor, what);
   }
 
   StatusOr<std::string> ReadHeader() {
     if (file_bytes_ < 8) {
-      return Bad(
-          absl::StrFormat("the file has %d bytes, a safetensors file at least 8", file_bytes_));
+      return Bad(absl::StrFormat(
+          "the file has %d bytes, but a safetensors file has at least 8 bytes", file_bytes_));
     }
     uint8_t length[8];
     TD_RETURN_IF_ERROR(read_(length, sizeof(length)));
     const uint64_t bytes = LittleEndian64(length);
     if (bytes > kSafetensorsHeaderBytesMax) {
       return Bad(
-          absl::StrFormat("offset 0: a header of %d bytes, at most %d are allowed; this is "
-                          "not a safetensors file",
+          absl::StrFormat("offset 0: the header has %d bytes, but at most %d bytes are allowed; "
+                          "this is not a safetensors file",
                           bytes, kSafetensorsHeaderBytesMax));
     }
     if (bytes > file_bytes_ - 8) {
-      return Bad(absl::StrFormat("offset 0: a header of %d bytes in a file of %d (truncated)",
-                                 bytes, file_bytes_));
+      return Bad(
+          absl::StrFormat("offset 0: the header needs %d bytes, but the file has only %d bytes; "
+                          "the file is truncated",
+                          bytes, file_bytes_));
     }
     data_bytes_ = file_bytes_ - 8 - bytes;
     std::string header(bytes, '\0');
@@ -199,8 +205,10 @@ class Parser {
     if (!Json::sax_parse(header, &handler) || !handler.problem().empty()) {
       return Bad("header: " + (handler.problem().empty() ? "broken JSON" : handler.problem()));
     }
-    if (!root.is_object()) return Bad("header: expected a JSON object");
-    if (root.size() > kTensorsMax) return Bad(absl::StrFormat("header: %d tensors", root.size()));
+    if (!root.is_object()) return Bad("the header is not a JSON object");
+    if (root.size() > kTensorsMax)
+      return Bad(absl::StrFormat(
+          "the header lists %d tensors, which is more than this program supports", root.size()));
     for (const auto& [name, value] : root.items()) {
       TD_RETURN_IF_ERROR(name == kMetadata ? ParseMetadata(value) : ParseEntry(name, value));
     }
@@ -208,7 +216,7 @@ class Parser {
   }
 
   Status ParseMetadata(const Json& value) {
-    if (!value.is_object()) return Bad("header: __metadata__ must be an object of strings");
+    if (!value.is_object()) return Bad("header: __metadata__ must be an object with string values");
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {
         return Bad(absl::StrFormat("header: __metadata__ \"%s\" must be a string", key));
@@ -229,7 +237,8 @@ class Parser {
     const auto* row = std::find_if(std::begin(kDTypes), std::end(kDTypes),
                                    [&](const DTypeName& d) { return dtype == d.name; });
     if (row == std::end(kDTypes)) {
-      return BadTensor(name, "dtype \"" + dtype + "\" is none of F32 F16 BF16 I32 I64 U8");
+      return BadTensor(
+          name, "the dtype \"" + dtype + "\" is unknown, expected F32, F16, BF16, I32, I64 or U8");
     }
     TD_ASSIGN_OR_RETURN(const auto dims, Numbers(name, "shape", value["shape"]));
     TD_ASSIGN_OR_RETURN(const auto offsets, Numbers(name, "data_offsets", value["data_offsets"]));
@@ -242,9 +251,10 @@ class Parser {
     entry.begin = static_cast<uint64_t>(offsets[0]);
     entry.end = static_cast<uint64_t>(offsets[1]);
     if (entry.end - entry.begin != entry.desc.bytes()) {
-      return BadTensor(name, absl::StrFormat("data_offsets [%d, %d] are %d bytes, %s has %d",
-                                             entry.begin, entry.end, entry.end - entry.begin,
-                                             ToString(entry.desc), entry.desc.bytes()));
+      return BadTensor(
+          name, absl::StrFormat("data_offsets [%d, %d] contain %d bytes, but %s needs %d bytes",
+                                entry.begin, entry.end, entry.end - entry.begin,
+                                ToString(entry.desc), entry.desc.bytes()));
     }
     entries_.push_back(std::move(entry));
     return OkStatus();
@@ -258,7 +268,8 @@ class Parser {
     if (!value.is_array()) return BadTensor(name, absl::StrFormat("%s must be an array", field));
     for (const Json& item : value) {
       if (!item.is_number_unsigned() || item.get<uint64_t>() > kMax) {
-        return BadTensor(name, absl::StrFormat("%s must hold whole numbers >= 0", field));
+        return BadTensor(name,
+                         absl::StrFormat("%s must contain whole numbers of at least 0", field));
       }
       out.push_back(static_cast<int64_t>(item.get<uint64_t>()));
     }
@@ -274,12 +285,12 @@ class Parser {
     for (const Entry& entry : entries_) {
       if (entry.begin != at) {
         return BadTensor(entry.name,
-                         absl::StrFormat("begins at %d of the data, expected %d (%s)", entry.begin,
-                                         at, entry.begin < at ? "overlap" : "gap"));
+                         absl::StrFormat("the data begin at byte %d, expected byte %d (%s)",
+                                         entry.begin, at, entry.begin < at ? "overlap" : "gap"));
       }
       if (entry.end > data_bytes_) {
-        return BadTensor(entry.name, absl::StrFormat("ends at %d, but there are %d bytes of data "
-                                                     "(truncated)",
+        return BadTensor(entry.name, absl::StrFormat("the data end at byte %d, but the file has "
+                                                     "only %d bytes of data; the file is truncated",
                                                      entry.end, data_bytes_));
       }
       at = entry.end;

@@ -19,9 +19,10 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
   const strategy::SourcePlace place = origins.Of(kGuard).place;
   const std::string& guard = s.a_sync_configs().heter_worker_device_guard();
   if (guard != "cpu" && guard != "gpu") {
-    diagnostics->Error(place,
-                       absl::StrFormat("heter_worker_device_guard is \"%s\" [TD1104]", guard),
-                       "cpu or gpu, as operators name it in op_device");
+    diagnostics->Error(
+        place,
+        absl::StrFormat("heter_worker_device_guard is \"%s\", expected cpu or gpu [TD1104]", guard),
+        "use the value of op_device of the program's operators");
   }
   if (heter_workers == 0) {
     if (s.a_sync_configs().has_heter_worker_device_guard()) {
@@ -34,22 +35,21 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
   if (config.mode() != HYBRID) {
     diagnostics->Error(
         origins.Of("mode").place,
-        absl::StrFormat("heter workers are for mode hybrid, not for mode %s [TD1107]",
+        absl::StrFormat("heter workers need mode hybrid, but the mode is %s [TD1107]",
                         Mode_Name(config.mode())),
         "tandemrun --mode=hybrid");
   }
   const int64_t batch = GlobalBatch(config, workers);
   if (workers % heter_workers != 0) {
-    diagnostics->Error(place, absl::StrFormat("%d trainers do not divide equally among %d heter "
-                                              "workers",
-                                              workers, heter_workers));
+    diagnostics->Error(
+        place, absl::StrFormat("%d trainers are not a multiple of %d heter workers [TD1104]",
+                               workers, heter_workers));
   } else if (heter_workers < workers && batch % workers != 0) {
     diagnostics->Error(
         origins.Of("global_batch_size").place,
-        absl::StrFormat(
-            "a batch of %d samples does not divide into %d equal ones, of which a heter "
-            "worker computes %d",
-            batch, workers, workers / heter_workers),
+        absl::StrFormat("a batch of %d samples cannot be divided equally among %d trainers (%d "
+                        "per heter worker) [TD1104]",
+                        batch, workers, workers / heter_workers),
         absl::StrFormat("%d samples", batch / workers * workers + workers));
   }
   const BuildStrategy& build = s.build_strategy();
@@ -58,17 +58,16 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
     const char* path;
     const char* what;
   } rows[] = {
-      {s.auto_(), "strategy.auto", "auto: a part of the program is measured alone"},
-      {s.amp(), "strategy.amp", "amp: no rank sees whether all gradients are finite"},
+      {s.auto_(), "strategy.auto", "auto (it measures a part of the program separately)"},
+      {s.amp(), "strategy.amp", "amp (no rank knows whether all gradients are finite)"},
       {s.dgc(), "strategy.dgc", "dgc"},
-      {s.sharding(), "strategy.sharding", "sharding: each says which rank has which parameters"},
+      {s.sharding(), "strategy.sharding", "sharding (both assign parameters to ranks)"},
       {build.reduce_strategy() == BuildStrategy::Reduce, "strategy.build_strategy.reduce_strategy",
-       "reduce_strategy: Reduce: each says which rank has which parameters"},
+       "reduce_strategy: Reduce (both assign parameters to ranks)"},
       {s.gradient_merge(), "strategy.gradient_merge", "gradient_merge"},
       {s.batch_merge_repeats() > 1, "strategy.batch_merge_repeats", "batch_merge_repeats above 1"},
       {s.sync_batch_norm(), "strategy.sync_batch_norm", "sync_batch_norm"},
-      {s.nccl_comm_num() > 1, "strategy.nccl_comm_num",
-       "nccl_comm_num above 1: messages and sums have communicators of their own already"},
+      {s.nccl_comm_num() > 1, "strategy.nccl_comm_num", "nccl_comm_num above 1"},
       {s.use_hierarchical_allreduce(), "strategy.use_hierarchical_allreduce",
        "use_hierarchical_allreduce"},
       {s.allreduce_choice() == DistributedStrategy::ByModel, "strategy.allreduce_choice",
@@ -79,8 +78,9 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
   };
   for (const auto& [given, path, what] : rows) {
     if (!given) continue;
-    diagnostics->Error(origins.Of(path).place,
-                       absl::StrCat("heter workers are not built yet with ", what, " [TD1109]"));
+    diagnostics->Error(
+        origins.Of(path).place,
+        absl::StrCat("heter workers are not implemented together with ", what, " [TD1109]"));
   }
 }
 

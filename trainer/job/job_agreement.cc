@@ -30,18 +30,18 @@ constexpr int64_t kListBytesMax = int64_t{1} << 20;  // per rank
 constexpr size_t kSampleBytesMax = size_t{1} << 20;  // hashed sample bytes at most
 constexpr uint32_t kSamplesMax = 16;                 // hashed samples at most
 
-constexpr char kDirectory[] = "hosts have other folders";
-constexpr char kFile[] = "hosts have other folders; what is in it is compared";
-constexpr char kTest[] = "rank 0 evaluates";
-constexpr char kKept[] = "rank 0 keeps checkpoints";
-constexpr char kLog[] = "what a rank tells of itself, and where";
-constexpr char kHost[] = "what a host can do: threads, memory, retries";
-constexpr char kDevice[] = "hosts have other devices";
-constexpr char kKernels[] = "how a rank computes the same; auto chooses it for each";
+constexpr char kDirectory[] = "directories differ between hosts";
+constexpr char kFile[] = "directories differ between hosts; the content of the file is compared";
+constexpr char kTest[] = "only rank 0 evaluates";
+constexpr char kKept[] = "only rank 0 writes checkpoints";
+constexpr char kLog[] = "output of a rank, which may differ";
+constexpr char kHost[] = "limits of a host: threads, memory, retries";
+constexpr char kDevice[] = "devices differ between hosts";
+constexpr char kKernels[] = "kernels with equal results, which auto chooses for each rank";
 
 constexpr NotComparedField kNotCompared[] = {
-    {"name", "compared wherever processes of a job meet"},
-    {"batch_size", "global_batch_size says what it comes to"},
+    {"name", "compared when processes of a job connect"},
+    {"batch_size", "compared as global_batch_size"},
     {"model.arg", "compared by the names of the arguments"},
     {"model.program", kFile},
     {"model.parameters", kFile},
@@ -70,8 +70,8 @@ constexpr NotComparedField kNotCompared[] = {
     {"threads", kHost},
     {"start_timeout_ms", kHost},
     {"step_timeout_ms", kHost},
-    {"strategy.mode", "the job's mode decides, and is compared"},
-    {"strategy.auto", "what it chose is compared"},
+    {"strategy.mode", "the mode of the job is compared instead"},
+    {"strategy.auto", "the chosen settings are compared"},
     {"strategy.cudnn_exhaustive_search", kKernels},
     {"strategy.conv_workspace_size_limit", kHost},
     {"strategy.conv_search_cache", kDirectory},
@@ -247,7 +247,7 @@ Digest DigestOf(const std::string& lines) {
 StatusOr<Agreement> ListOf(collective::Communicator& ranks, int rank, int64_t bytes,
                            const std::string& mine, Time deadline) {
   if (bytes < 0 || bytes > kListBytesMax) {
-    return Internal("rank %d has %d bytes of settings to compare", rank, bytes);
+    return Internal("rank %d has %d bytes of settings, which is too long to compare", rank, bytes);
   }
   std::string lines = rank == ranks.rank() ? mine : std::string(static_cast<size_t>(bytes), '\0');
   TD_RETURN_IF_ERROR(ranks
@@ -300,8 +300,10 @@ Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, T
   // A rank that leaves early must not break the others' calls. All ranks know the result by now, so
   // the barrier's status is ignored.
   (void)ranks.Barrier({.what = "settings of the job", .deadline = deadline})->Wait(Time::max());
-  return InvalidArgument("%s [TD3011]; hint: give all ranks the same job file and flags",
-                         Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));
+  return InvalidArgument(
+      "the settings of the ranks differ: %s [TD3011]; hint: give all ranks the same job file and "
+      "flags",
+      Disagreement(theirs, absl::StrFormat("rank %d", rank), first, "rank 0"));
 }
 
 }  // namespace tandem::trainer

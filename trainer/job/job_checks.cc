@@ -22,14 +22,14 @@ void RequirePositive(const strategy::Origins& origins, const char* field, double
                      strategy::Diagnostics* diagnostics) {
   if (value > 0) return;
   diagnostics->Error(origins.Of(field).place,
-                     absl::StrFormat("%s is %g, but must be positive [TD1104]", field, value));
+                     absl::StrFormat("%s is %g, expected above 0 [TD1104]", field, value));
 }
 
 void CheckModel(const JobConfig& config, const strategy::Origins& origins,
                 strategy::Diagnostics* diagnostics) {
   if (config.model().has_zoo() == config.model().has_program()) {
     diagnostics->Error(origins.Of("model").place,
-                       "a job needs exactly one of model.zoo and model.program [TD1106]",
+                       "the job file must set exactly one of model.zoo and model.program [TD1106]",
                        "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
   }
   if (config.model().has_zoo()) {
@@ -44,7 +44,7 @@ void CheckModel(const JobConfig& config, const strategy::Origins& origins,
   }
   if (!config.data().has_dir() && config.data().format() != "synthetic") {
     diagnostics->Error(origins.Of("data").place,
-                       "data.dir is missing: where is the training data? [TD1106]",
+                       "data.dir, the directory of the training data, is not set [TD1106]",
                        "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
   }
 }
@@ -53,25 +53,28 @@ void CheckBatch(const JobConfig& config, const strategy::Origins& origins, int w
                 strategy::Diagnostics* diagnostics) {
   if (config.has_batch_size() == config.has_global_batch_size()) {
     diagnostics->Error(origins.Of("batch_size").place,
-                       "a job needs exactly one of batch_size (of each worker) and "
-                       "global_batch_size (over all workers) [TD1106]");
+                       "the job file must set exactly one of batch_size (for each worker) and "
+                       "global_batch_size (for all workers together) [TD1106]");
     return;
   }
   const int64_t batch = config.has_batch_size() ? config.batch_size() : config.global_batch_size();
   if (batch < 1 || batch > (1 << 24)) {
-    diagnostics->Error(origins.Of("batch_size").place,
-                       absl::StrFormat("a batch of %d samples [TD1104]", batch), "1 to 16777216");
+    diagnostics->Error(
+        origins.Of("batch_size").place,
+        absl::StrFormat("the batch has %d samples, expected 1 to 16777216 [TD1104]", batch),
+        "1 to 16777216");
   } else if (const DistributedStrategy& s = config.strategy();
              s.deterministic() && GlobalBatch(config, workers) % s.logical_shards() != 0) {
     diagnostics->Error(
         origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
-        absl::StrFormat("deterministic: a batch of %d samples does not divide into %d equal "
-                        "logical_shards",
+        absl::StrFormat("deterministic: a batch of %d samples cannot be divided into %d equal "
+                        "logical_shards [TD1104]",
                         GlobalBatch(config, workers), s.logical_shards()));
   } else if (GlobalBatch(config, workers) < int64_t{workers} * PlacesOf(config)) {
     diagnostics->Error(
         origins.Of(config.has_batch_size() ? "batch_size" : "global_batch_size").place,
-        absl::StrFormat("a batch of %d samples is not enough for %d workers with %d places each",
+        absl::StrFormat("a batch of %d samples is too small for %d workers with %d places each: "
+                        "every place needs a sample [TD2006]",
                         batch, workers, PlacesOf(config)));
   }
 }
@@ -88,7 +91,7 @@ void CheckData(const DataConfig& data, const strategy::Origins& origins,
     if (row.value >= 0 && row.value <= row.max) continue;
     diagnostics->Error(
         origins.Of(row.field).place,
-        absl::StrFormat("%s is %d; it must be in [0, %d] [TD1104]", row.field, row.value, row.max));
+        absl::StrFormat("%s is %d, expected 0 to %d [TD1104]", row.field, row.value, row.max));
   }
   if (const Status test = reader::CheckTestData(data); !test.ok()) {
     diagnostics->Error(origins.Of("data").place, std::string(test.message()));
@@ -100,13 +103,14 @@ void CheckSamplesInStep(const JobConfig& config, const strategy::Origins& origin
   const strategy::SourcePlace place = origins.Of("strategy.runtime_flags.use_dali").place;
   if (config.data().format() != "images") {
     diagnostics->Error(place,
-                       absl::StrFormat("use_dali makes samples out of lists of JPEG images, and "
-                                       "data.format is \"%s\"",
+                       absl::StrFormat("use_dali needs data.format \"images\" (lists of JPEG "
+                                       "images), but data.format is \"%s\" [TD1108]",
                                        config.data().format()),
                        "data { format: \"images\" }, or use_dali: false");
   }
   if (config.strategy().pipeline()) {
-    diagnostics->Error(place, "use_dali with pipeline is not built yet", "use_dali: false");
+    diagnostics->Error(place, "use_dali with pipeline is not implemented [TD1109]",
+                       "use_dali: false");
   }
 }
 
@@ -123,21 +127,23 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   const bool customized =
       config.strategy().build_strategy().gradient_scale_strategy() == BuildStrategy::Customized;
   if (customized != config.has_loss_gradient()) {
-    diagnostics->Error(origins.Of("loss_gradient").place,
-                       customized
-                           ? "gradient_scale_strategy Customized needs loss_gradient"
-                           : "loss_gradient is for gradient_scale_strategy Customized alone");
+    diagnostics->Error(
+        origins.Of("loss_gradient").place,
+        customized
+            ? "gradient_scale_strategy Customized needs the field loss_gradient, which is not set "
+              "[TD1106]"
+            : "loss_gradient has no effect without gradient_scale_strategy Customized [TD1107]");
   }
   const auto formats = reader::DataFormats();
   if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,
-                       "there is no data.format \"" + config.data().format() + "\" [TD2005]" +
+                       "unknown data.format \"" + config.data().format() + "\" [TD2005]" +
                            OrDidYouMean(config.data().format(), formats),
-                       absl::StrJoin(formats, ", ") + " there are");
+                       absl::StrJoin(formats, ", ") + " are the known formats");
   }
   if (config.strategy().runtime_flags().enable_rpc_profiler() && config.profile().dir().empty()) {
     diagnostics->Error(origins.Of("strategy.runtime_flags.enable_rpc_profiler").place,
-                       "enable_rpc_profiler shows calls in the profile of steps, and there is none",
+                       "enable_rpc_profiler has no effect without a profile of steps [TD1107]",
                        "profile { dir: \"profile\" }");
   }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
@@ -153,18 +159,21 @@ void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
   const DistributedStrategy& s = config.strategy();
   const BuildStrategy& build = s.build_strategy();
   const std::pair<bool, const char*> rows[] = {
-      {s.a_sync(), "a_sync: updates are not made of all ranks' gradients"},
-      {s.localsgd() || s.adaptive_localsgd(), "LocalSGD: each rank steps alone"},
-      {s.deterministic(), "deterministic: who has samples depends on the number of ranks"},
-      {s.pipeline(), "pipeline: it is not built yet that a replica has no samples"},
-      {s.sync_batch_norm(), "sync_batch_norm: it is not built yet that moments leave ranks out"},
+      {s.a_sync(), "a_sync (an update does not use the gradients of all ranks) [TD1108]"},
+      {s.localsgd() || s.adaptive_localsgd(), "LocalSGD (each rank updates separately) [TD1108]"},
+      {s.deterministic(),
+       "deterministic (the ranks without samples depend on the number of ranks) [TD1108]"},
+      {s.pipeline(), "pipeline (a replica without samples is not implemented) [TD1108]"},
+      {s.sync_batch_norm(),
+       "sync_batch_norm (moments over a part of the ranks are not implemented) [TD1108]"},
       {build.gradient_scale_strategy() != BuildStrategy::CoeffNumDevice,
-       "gradient_scale_strategy: no mean over the samples is taken"},
+       "gradient_scale_strategy (it computes no mean over the samples) [TD1108]"},
   };
   for (const auto& [given, what] : rows) {
     if (!given) continue;
     diagnostics->Error(origins.Of("data.remainder").place,
-                       absl::StrCat("remainder JOIN does not go with ", what), "PAD or DROP");
+                       absl::StrCat("remainder: JOIN cannot be combined with ", what),
+                       "PAD or DROP");
   }
 }
 
@@ -185,23 +194,25 @@ Status CheckReturn(const JobConfig& config, const char* promise) {
   const std::pair<bool, const char*> rows[] = {
       {PlacesOf(config) > 1, "cpu_num above 1"},
       {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
-       "reduce_strategy Reduce: optimizer state lies on its owner alone"},
-      {s.sharding(), "sharding: parameters and optimizer state lie on their owner alone"},
-      {s.localsgd() || s.adaptive_localsgd(), "localsgd: parameters differ between two averages"},
-      {s.dgc(), "dgc: what a rank has not sent yet is its own"},
+       "reduce_strategy Reduce (only one rank stores each optimizer state)"},
+      {s.sharding(), "sharding (only one rank stores each parameter and its optimizer state)"},
+      {s.localsgd() || s.adaptive_localsgd(),
+       "localsgd (parameters of the ranks differ between two averages)"},
+      {s.dgc(), "dgc (each rank keeps gradients that it has not sent)"},
       {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
       {s.allreduce_choice() == DistributedStrategy::ByModel,
-       "allreduce_choice ByModel: those who meet again would choose anew"},
-      {s.pipeline(), "pipeline: nobody else has a section's parameters"},
+       "allreduce_choice ByModel (the ranks would choose again after a restart)"},
+      {s.pipeline(), "pipeline (only one rank stores the parameters of a section)"},
       {s.auto_(), "auto"},
       {config.mode() == HYBRID && s.a_sync(),
-       "a_sync in mode hybrid: a step that is done again would change rows of tables twice"},
+       "a_sync in mode hybrid (a repeated step would update table rows twice)"},
       {config.mode() == HYBRID && s.amp(),
-       "amp in mode hybrid: rows are pushed behind the check of what was reduced"},
+       "amp in mode hybrid (trainers push rows after the check of the reduced gradients)"},
       {config.mode() == HYBRID && s.gradient_merge(),
-       "gradient_merge in mode hybrid: rows of tables are those of the last step or two"}};
+       "gradient_merge in mode hybrid (table rows belong to the last one or two steps)"}};
   for (const auto& [given, what] : rows) {
-    if (given) return Unimplemented("%s is not built yet with %s", promise, what);
+    if (given)
+      return Unimplemented("%s is not implemented together with %s [TD1109]", promise, what);
   }
   return OkStatus();
 }

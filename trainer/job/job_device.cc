@@ -11,20 +11,21 @@ namespace {
 
 Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   const auto refuse = [&config](const std::string& what) {
-    return Unimplemented("--place=%s: %s is not built yet", config.place(), what);
+    return Unimplemented("--place=%s is not implemented together with %s [TD1109]", config.place(),
+                         what);
   };
   const DistributedStrategy& strategy = config.strategy();
   const Mode mode = config.mode();
   if (mode == LOCAL && rank.size > 1) {
-    return refuse("communication between CUDA places in mode LOCAL (mode COLLECTIVE has it)");
+    return refuse("several ranks in mode LOCAL; hint: --mode=collective");
   }
   if (mode == PSERVER && PlacesOf(config) > 1) return refuse("cpu_num above 1 in mode PSERVER");
-  if (rank.peers_return) return refuse("a job that goes on when a rank is replaced");
+  if (rank.peers_return) return refuse("the replacement of lost ranks");
   if (strategy.allreduce_choice() == DistributedStrategy::ByModel) {
-    return refuse("allreduce_choice ByModel, where NCCL chooses,");
+    return refuse("allreduce_choice ByModel (NCCL chooses its algorithms itself)");
   }
   if (strategy.deterministic() && rank.size > 2) {
-    return refuse("deterministic with more than two ranks, whose sums NCCL orders,");
+    return refuse("deterministic with more than two ranks (NCCL determines the order of sums)");
   }
   return OkStatus();
 }
@@ -73,7 +74,7 @@ StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank)
   TD_ASSIGN_OR_RETURN(Place place, ParsePlace(config.place()));
   StatusOr<Backend> backend = Backend::For(place);
   if (!backend.ok()) {
-    return InvalidArgument("--place=%s: %s", config.place(),
+    return InvalidArgument("--place=%s cannot be used: %s", config.place(),
                            std::string(backend.status().message()));
   }
   if (place.kind != PlaceKind::kCpu) TD_RETURN_IF_ERROR(CheckDevice(config, rank));

@@ -36,8 +36,9 @@ Status CheckUnused(const Config& config) {
   };
   for (const auto& row : rows) {
     if (row.is_set && !row.used) {
-      return InvalidArgument("schedule.%s has no effect with kind: %s; it belongs to %s", row.field,
-                             Config::Kind_Name(kind), row.kinds);
+      return InvalidArgument(
+          "schedule.%s has no effect with kind: %s; it has an effect with kind: %s [TD1107]",
+          row.field, Config::Kind_Name(kind), row.kinds);
     }
   }
   return OkStatus();
@@ -46,20 +47,22 @@ Status CheckUnused(const Config& config) {
 Status CheckPiecewise(const Config& config) {
   if (config.kind() != Config::PIECEWISE) return OkStatus();
   if (config.value_size() != config.boundary_size() + 1) {
-    return InvalidArgument("schedule: %d boundaries need %d values, %d are given",
+    return InvalidArgument("schedule: %d boundaries need %d values, but %d are given [TD1104]",
                            config.boundary_size(), config.boundary_size() + 1, config.value_size());
   }
   int64_t last = 0;
   for (const int64_t boundary : config.boundary()) {
     if (boundary <= last) {
-      return InvalidArgument("schedule.boundary: %d comes after %d; they must ascend from 1",
-                             boundary, last);
+      return InvalidArgument(
+          "schedule.boundary: %d follows %d, but boundaries must ascend and start at 1 or more "
+          "[TD1104]",
+          boundary, last);
     }
     last = boundary;
   }
   for (const float value : config.value()) {
     if (!IsNonNegative(value)) {
-      return InvalidArgument("schedule.value is %g, expected at least 0", value);
+      return InvalidArgument("schedule.value is %g, expected at least 0 [TD1104]", value);
     }
   }
   return OkStatus();
@@ -67,23 +70,26 @@ Status CheckPiecewise(const Config& config) {
 
 Status CheckRanges(const Config& config, double learning_rate) {
   if (!IsNonNegative(learning_rate)) {
-    return InvalidArgument("learning_rate is %g, expected at least 0", learning_rate);
+    return InvalidArgument("learning_rate is %g, expected at least 0 [TD1104]", learning_rate);
   }
   if (config.warmup_steps() < 0) {
-    return InvalidArgument("schedule.warmup_steps is %d, expected at least 0",
+    return InvalidArgument("schedule.warmup_steps is %d, expected at least 0 [TD1104]",
                            config.warmup_steps());
   }
   if (config.decay_steps() < 0) {
-    return InvalidArgument("schedule.decay_steps is %d, expected at least 0", config.decay_steps());
+    return InvalidArgument("schedule.decay_steps is %d, expected at least 0 [TD1104]",
+                           config.decay_steps());
   }
   if (!IsNonNegative(config.decay_rate())) {
-    return InvalidArgument("schedule.decay_rate is %g, expected at least 0", config.decay_rate());
+    return InvalidArgument("schedule.decay_rate is %g, expected at least 0 [TD1104]",
+                           config.decay_rate());
   }
   if (!IsNonNegative(config.end_factor())) {
-    return InvalidArgument("schedule.end_factor is %g, expected at least 0", config.end_factor());
+    return InvalidArgument("schedule.end_factor is %g, expected at least 0 [TD1104]",
+                           config.end_factor());
   }
   if (!std::isfinite(config.power()) || config.power() <= 0) {
-    return InvalidArgument("schedule.power is %g, expected above 0", config.power());
+    return InvalidArgument("schedule.power is %g, expected above 0 [TD1104]", config.power());
   }
   return OkStatus();
 }
@@ -127,8 +133,8 @@ StatusOr<LrSchedule> LrSchedule::Make(const LearningRateSchedule& config, double
         config.decay_steps() > 0 ? config.decay_steps() : steps_total - config.warmup_steps();
     if (out.decay_steps_ < 1) {
       return InvalidArgument(
-          "schedule.decay_steps is 0 (the whole job), but the job has %d steps and "
-          "%d of warm-up; set decay_steps",
+          "schedule.decay_steps is 0 (the whole job), but the job has only %d steps and %d of them "
+          "are warm-up [TD1104]; hint: set decay_steps",
           steps_total, config.warmup_steps());
     }
   }

@@ -88,16 +88,18 @@ void CheckStrategy(const JobConfig& job, const strategy::Origins& origins,
                    strategy::Diagnostics* diagnostics) {
   const auto check = [&](bool wanted, const std::string& knob, const std::string& base) {
     if (!wanted || job.optimizer().type() == base) return;
-    diagnostics->Error(origins.Of("strategy." + knob).place,
-                       absl::StrFormat("%s: true changes the optimizer %s, and this job has %s",
-                                       knob, base, job.optimizer().type()),
-                       absl::StrFormat("optimizer { type: \"%s\" }, or remove %s", base, knob));
+    diagnostics->Error(
+        origins.Of("strategy." + knob).place,
+        absl::StrFormat("%s: true needs optimizer %s, but the job uses optimizer %s [TD1108]", knob,
+                        base, job.optimizer().type()),
+        absl::StrFormat("optimizer { type: \"%s\" }, or remove %s", base, knob));
   };
   check(job.strategy().lars(), "lars", "momentum");
   check(job.strategy().lamb(), "lamb", "adam");
   check(job.strategy().dgc(), "dgc", "momentum");
   if (job.strategy().lars() && job.optimizer().use_nesterov()) {
-    diagnostics->Error(origins.Of("optimizer.use_nesterov").place, "lars has no use_nesterov",
+    diagnostics->Error(origins.Of("optimizer.use_nesterov").place,
+                       "lars: true does not support optimizer.use_nesterov [TD1108]",
                        "remove one of the two");
   }
 }
@@ -117,13 +119,15 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
   for (const FieldDescriptor* field : SettingsGiven(config)) {
     const std::string attr = AttrName(*field);
     if (Uses(config.type(), attr)) continue;
-    diagnostics->Error(place(std::string(field->name())),
-                       absl::StrFormat("optimizer %s has no %s", config.type(), field->name()),
-                       absl::StrJoin(TypesThatUse(attr), ", ") + " use it");
+    diagnostics->Error(
+        place(std::string(field->name())),
+        absl::StrFormat("optimizer %s has no setting %s [TD1107]", config.type(), field->name()),
+        absl::StrJoin(TypesThatUse(attr), ", ") + " have this setting");
   }
   for (const std::string& part : config.decay_exclude()) {
     if (!part.empty() && part.find(',') == std::string::npos) continue;
-    diagnostics->Error(place("decay_exclude"), "a part of a name is empty or holds a comma");
+    diagnostics->Error(place("decay_exclude"),
+                       "an entry of optimizer.decay_exclude is empty or contains a comma [TD1104]");
   }
   CheckStrategy(job, origins, diagnostics);
   if (const auto reach = ReachOf(OptimizerSpecOf(job)); !reach.ok()) {

@@ -19,17 +19,19 @@ std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
   TD_REQUIRE(sections > 0 && ranks > 0);
   if (ranks % sections == 0) return {};
   const int below = ranks / sections * sections;
-  return {absl::StrFormat("pipeline: %d ranks are no multiple of the %d sections of the program",
+  return {absl::StrFormat("pipeline: the number of ranks, %d, is not a multiple of the number of "
+                          "sections, %d [TD1104]",
                           ranks, sections),
-          below > 0 ? absl::StrFormat("%d or %d ranks", below, below + sections)
-                    : absl::StrFormat("%d ranks", sections)};
+          below > 0 ? absl::StrFormat("use %d or %d ranks", below, below + sections)
+                    : absl::StrFormat("use %d ranks", sections)};
 }
 
 }  // namespace
 
 Status CheckSections(int sections, int ranks) {
   const auto [wrong, fits] = Mismatch(sections, ranks);
-  return wrong.empty() ? OkStatus() : InvalidArgument("%s; hint: %s", wrong, fits);
+  if (wrong.empty()) return OkStatus();
+  return Status(StatusCode::kInvalidArgument, wrong + "; hint: " + fits);
 }
 
 void SetSections(int ranks, const std::string& job_dir, const strategy::Origins& origins,
@@ -41,11 +43,11 @@ void SetSections(int ranks, const std::string& job_dir, const strategy::Origins&
   if (!named.ok()) return diagnostics->Error(place, std::string(named.status().message()));
   ModelConfig* model = config->mutable_model();
   if (*named > 0 && model->sections() > 0 && model->sections() != *named) {
-    return diagnostics->Error(
-        origins.Of("model.sections").place,
-        absl::StrFormat("model.sections is %d, but the program's operators name %d (op_device)",
-                        model->sections(), *named),
-        "leave model.sections out");
+    return diagnostics->Error(origins.Of("model.sections").place,
+                              absl::StrFormat("model.sections is %d, but op_device of the "
+                                              "program's operators names %d sections [TD1108]",
+                                              model->sections(), *named),
+                              "remove model.sections");
   }
   if (model->sections() == 0) model->set_sections(*named > 0 ? *named : ranks);
   const int sections = model->sections();
@@ -57,8 +59,8 @@ void SetSections(int ranks, const std::string& job_dir, const strategy::Origins&
   if (batch % pieces == 0) return;
   const int64_t below = std::max<int64_t>(1, batch / pieces) * pieces;
   diagnostics->Error(place,
-                     absl::StrFormat("pipeline: a batch of %d samples does not divide into %d "
-                                     "replicas with %d micro batches each",
+                     absl::StrFormat("pipeline: a batch of %d samples cannot be divided equally "
+                                     "into %d replicas with %d micro batches each [TD1104]",
                                      batch, ranks / sections, micro),
                      absl::StrFormat("%d or %d samples", below, below + pieces));
 }

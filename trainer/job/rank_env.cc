@@ -64,8 +64,8 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   if (!text.has_value()) return fallback;
   int value = 0;
   if (!absl::SimpleAtoi(*text, &value) || value < min || value > max) {
-    return InvalidArgument("environment: %s=\"%s\", expected a whole number from %d to %d", name,
-                           *text, min, max);
+    return InvalidArgument("environment: %s=\"%s\", expected a whole number from %d to %d [TD1013]",
+                           name, *text, min, max);
   }
   return value;
 }
@@ -84,7 +84,7 @@ StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) co
     out.emplace_back(part);
     TD_RETURN_IF_ERROR(CheckAddress(out.back(), "environment: " + name));
     if (std::count(out.begin(), out.end(), out.back()) > 1) {
-      return InvalidArgument("environment: %s names %s twice", name, out.back());
+      return InvalidArgument("environment: %s names %s twice [TD1013]", name, out.back());
     }
   }
   return out;
@@ -96,31 +96,35 @@ StatusOr<Role> Reader::ReadRole() const {
   const std::string role = Get(name).value_or("TRAINER");
   if (role == "TRAINER" || role == "trainer") return Role::kTrainer;
   if (role == "PSERVER" || role == "pserver") return Role::kPserver;
-  return InvalidArgument("environment: %s=\"%s\", expected TRAINER or PSERVER", name, role);
+  return InvalidArgument("environment: %s=\"%s\", expected TRAINER or PSERVER [TD1013]", name,
+                         role);
 }
 
 // Reads rank and size, global and local.
 Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   info.source = family.source;
   if (!Has(family.rank)) {
-    return InvalidArgument("environment: %s is set, but %s is not; set both or none", family.size,
-                           family.rank);
+    return InvalidArgument(
+        "environment: %s is set, but %s is not [TD1013]; hint: set both or neither", family.size,
+        family.rank);
   }
   if (!Has(family.size)) {
-    return InvalidArgument("environment: %s is set, but %s is not; set both or none", family.rank,
-                           family.size);
+    return InvalidArgument(
+        "environment: %s is set, but %s is not [TD1013]; hint: set both or neither", family.rank,
+        family.size);
   }
   TD_ASSIGN_OR_RETURN(info.size, Number(family.size, 1, kRanksMax, 1));
   TD_ASSIGN_OR_RETURN(info.rank, Number(family.rank, 0, kRanksMax - 1, 0));
   if (info.rank >= info.size) {
-    return InvalidArgument("environment: %s=%d and %s=%d contradict: ranks count from 0 to %d",
-                           family.rank, info.rank, family.size, info.size, info.size - 1);
+    return InvalidArgument(
+        "environment: %s=%d and %s=%d contradict each other: ranks count from 0 to %d [TD1013]",
+        family.rank, info.rank, family.size, info.size, info.size - 1);
   }
   TD_ASSIGN_OR_RETURN(info.local_rank, Number(family.local_rank, 0, info.size - 1, 0));
   TD_ASSIGN_OR_RETURN(info.local_size,
                       Number(family.local_size, 1, info.size, info.local_rank + 1));
   if (info.local_rank >= info.local_size || info.local_rank > info.rank) {
-    return InvalidArgument("environment: %s=%d contradicts %s=%d (local size %d)",
+    return InvalidArgument("environment: %s=%d contradicts %s=%d (local size %d) [TD1013]",
                            family.local_rank, info.local_rank, family.rank, info.rank,
                            info.local_size);
   }
@@ -141,14 +145,15 @@ Status Reader::ReadPaddle(RankInfo& info) const {
   }
   if (info.trainers.empty()) return OkStatus();
   if (info.trainers.size() != static_cast<size_t>(info.size)) {
-    return InvalidArgument("environment: %s names %d trainers, but %s=%d", list,
+    return InvalidArgument("environment: %s names %d trainers, but %s=%d [TD1013]", list,
                            info.trainers.size(), kPaddle.size, info.size);
   }
   const std::string& self = info.trainers[static_cast<size_t>(info.rank)];
   const auto current = Get("PADDLE_CURRENT_ENDPOINT");
   if (current.has_value() && *current != self) {
-    return InvalidArgument("environment: PADDLE_CURRENT_ENDPOINT=%s, but %s has %s for rank %d",
-                           *current, list, self, info.rank);
+    return InvalidArgument(
+        "environment: PADDLE_CURRENT_ENDPOINT=%s, but %s has %s for rank %d [TD1013]", *current,
+        list, self, info.rank);
   }
   const auto host = [](const std::string& endpoint) {
     return endpoint.substr(0, endpoint.rfind(':'));
@@ -169,8 +174,8 @@ Status Reader::ReadPaddlePserver(RankInfo& info) const {
   const auto ip = Get("POD_IP"), port = Get("PADDLE_PORT");
   if (!ip.has_value() || !port.has_value()) {
     return InvalidArgument(
-        "environment: TRAINING_ROLE=PSERVER needs POD_IP and PADDLE_PORT; %s is not "
-        "set",
+        "environment: TRAINING_ROLE=PSERVER needs POD_IP and PADDLE_PORT, but %s is not set "
+        "[TD1013]",
         ip.has_value() ? "PADDLE_PORT" : "POD_IP");
   }
   const std::string self = *ip + ":" + *port;
@@ -178,8 +183,8 @@ Status Reader::ReadPaddlePserver(RankInfo& info) const {
   const auto it = std::find(info.pservers.begin(), info.pservers.end(), self);
   if (it == info.pservers.end()) {
     return InvalidArgument(
-        "environment: POD_IP and PADDLE_PORT say %s, which "
-        "PADDLE_PSERVERS_IP_PORT_LIST does not name",
+        "environment: POD_IP and PADDLE_PORT name %s, which is missing in "
+        "PADDLE_PSERVERS_IP_PORT_LIST [TD1013]",
         self);
   }
   info.rank = static_cast<int>(it - info.pservers.begin());
@@ -191,9 +196,10 @@ Status Reader::ReadMaster(RankInfo& info) const {
   const auto host = Get("MASTER_ADDR"), port = Get("MASTER_PORT");
   if (!host.has_value() && !port.has_value()) return OkStatus();
   if (!host.has_value() || !port.has_value()) {
-    return InvalidArgument("environment: %s is set, but %s is not; set both or none",
-                           host.has_value() ? "MASTER_ADDR" : "MASTER_PORT",
-                           host.has_value() ? "MASTER_PORT" : "MASTER_ADDR");
+    return InvalidArgument(
+        "environment: %s is set, but %s is not [TD1013]; hint: set both or neither",
+        host.has_value() ? "MASTER_ADDR" : "MASTER_PORT",
+        host.has_value() ? "MASTER_PORT" : "MASTER_ADDR");
   }
   info.rendezvous = *host + ":" + *port;
   return CheckEndpoint(info.rendezvous, "environment: MASTER_ADDR:MASTER_PORT");
@@ -224,8 +230,8 @@ Status Reader::ReadHeterWorkers(RankInfo& info) const {
   if (info.heter_workers == 0 || info.role == Role::kPserver) return OkStatus();
   if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
   return InvalidArgument(
-      "environment: TANDEM_HETER_WORKERS=%d of %d ranks; the others are trainers, and must be as "
-      "many or a multiple [TD1004]",
+      "environment: TANDEM_HETER_WORKERS=%d of %d ranks, but the number of trainers must be a "
+      "multiple of the number of heter workers [TD1004]",
       info.heter_workers, info.size);
 }
 
@@ -235,8 +241,8 @@ Status Reader::CompareWithTorch(const RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(const int size, Number(kTorch.size, 1, kRanksMax, info.size));
   if (rank == info.rank && size == info.size) return OkStatus();
   return InvalidArgument(
-      "environment: PADDLE_TRAINER_ID says rank %d of %d, but RANK and WORLD_SIZE "
-      "say rank %d of %d; unset one of the two or set TANDEM_RANK and TANDEM_SIZE",
+      "environment: PADDLE_TRAINER_ID names rank %d of %d, but RANK and WORLD_SIZE name rank %d of "
+      "%d [TD1013]; hint: unset one of the two, or set TANDEM_RANK and TANDEM_SIZE",
       info.rank, info.size, rank, size);
 }
 
@@ -247,7 +253,7 @@ void Reader::NoteUnused(RankInfo& info) const {
     if (info.source == "none") {
       note += "this is the shell of a batch script, not a task of srun";
     } else {
-      note += absl::StrFormat("%s comes first", info.source);
+      note += absl::StrFormat("%s has precedence", info.source);
     }
     info.notes.push_back(std::move(note));
   }
@@ -295,7 +301,9 @@ Status CheckEndpoint(const std::string& endpoint, const std::string& what) {
       (endpoint.find(':') == colon || (endpoint.front() == '[' && endpoint[colon - 1] == ']')) &&
       endpoint.find_first_of(" \t\r\n/,") == std::string::npos;
   if (good) return OkStatus();
-  return InvalidArgument("%s: \"%s\" is not host:port with a port from 1 to 65535", what, endpoint);
+  return InvalidArgument(
+      "%s: \"%s\" is not an address, expected HOST:PORT with a port from 1 to 65535 [TD1009]", what,
+      endpoint);
 }
 
 StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env) {

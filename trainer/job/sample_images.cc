@@ -18,15 +18,16 @@ Status SampleImagesIn(const JobConfig& config, Program& program) {
   const int64_t size = form.size;
   Var* image = program.FindVar(reader::kImageField);
   if (image == nullptr || image->kind != VarKind::kData || image->desc.shape.rank() == 0) {
-    return InvalidArgument("use_dali: the program reads no data variable \"%s\"",
+    return InvalidArgument("use_dali: the program has no data variable \"%s\" [TD1208]",
                            reader::kImageField);
   }
   const int64_t batch = image->desc.shape[0];
   const TensorDesc made = {
       DType::kF32, form.channels_last ? Shape{batch, size, size, 3} : Shape{batch, 3, size, size}};
   if (image->desc != made) {
-    return InvalidArgument("data variable \"%s\" of the program is %s, but data.images is %s",
-                           reader::kImageField, ToString(image->desc), ToString(made));
+    return InvalidArgument(
+        "data variable \"%s\" of the program is %s, but data.images makes %s [TD1208]",
+        reader::kImageField, ToString(image->desc), ToString(made));
   }
   image->kind = VarKind::kTemp;
   image->batch_leading = false;

@@ -24,7 +24,7 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
   std::map<std::string, std::string> args;
   for (const ModelArg& arg : model.arg()) {
     if (!args.emplace(arg.name(), arg.value()).second) {
-      return InvalidArgument("model argument \"%s\" is given twice", arg.name());
+      return InvalidArgument("model argument \"%s\" is given twice [TD1102]", arg.name());
     }
   }
   return BuildModel(model.zoo(), args, batch);

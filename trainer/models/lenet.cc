@@ -11,10 +11,9 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
   const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
   // conv pad 2, pool 2, conv 5x5 without padding, pool 2: at least one pixel must remain.
   if (dims[1] < 12 || dims[2] < 12) {
-    args.Fail(
-        InvalidArgument("model \"lenet\": images of %dx%d are too small, at least 12x12 are "
-                        "needed",
-                        dims[1], dims[2]));
+    args.Fail(InvalidArgument(
+        "model \"lenet\": the images have %dx%d pixels, expected at least 12x12 [TD1202]", dims[1],
+        dims[2]));
     return "";
   }
   std::string x = builder.Conv2d(

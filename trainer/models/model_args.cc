@@ -26,7 +26,7 @@ bool ModelArgs::Parse(const std::string& name, const std::string& text, int64_t 
   const std::string& all = values_.at(name);
   Fail(InvalidArgument(
       "model \"%s\": argument \"%s\" is \"%s\": %sexpected whole numbers from %d to %d [TD1202]",
-      model_, name, all, text == all ? "" : "\"" + text + "\" is wrong, ", min, max));
+      model_, name, all, text == all ? "" : "\"" + text + "\" is invalid, ", min, max));
   return false;
 }
 
@@ -50,7 +50,7 @@ double ModelArgs::Real(const std::string& name, double min, double max) {
   double value = 0;
   if (absl::SimpleAtod(it->second, &value) && value >= min && value <= max) return value;
   Fail(InvalidArgument(
-      "model \"%s\": argument \"%s\" is \"%s\": expected a number from %g to %g [TD1202]", model_,
+      "model \"%s\": argument \"%s\" is \"%s\", expected a number from %g to %g [TD1202]", model_,
       name, it->second, min, max));
   return min;
 }
@@ -68,10 +68,10 @@ std::vector<int64_t> ModelArgs::Ints(const std::string& name, size_t count_min, 
     }
   }
   if (values.size() < count_min || values.size() > count_max) {
-    Fail(InvalidArgument(
-        "model \"%s\": argument \"%s\" is \"%s\", expected %d to %d numbers between "
-        "commas [TD1202]",
-        model_, name, it->second, count_min, count_max));
+    Fail(
+        InvalidArgument("model \"%s\": argument \"%s\" is \"%s\", expected %d to %d numbers "
+                        "separated by commas [TD1202]",
+                        model_, name, it->second, count_min, count_max));
     values.resize(std::min(std::max(values.size(), count_min), count_max), min);
   }
   return values;

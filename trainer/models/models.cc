@@ -37,9 +37,8 @@ const std::vector<ArgRow>& ImageArgs() {
 }
 
 const ArgRow kDistributed = {"distributed", "0",
-                             "1: in pserver mode tables lie on the servers alone, which make a row "
-                             "when it is first touched; "
-                             "implies sparse=1"};
+                             "1: in pserver mode only the servers store tables, and a server "
+                             "creates a row on its first use; implies sparse=1"};
 const ArgRow kTableRules = {
     "table_rules", "",
     "with distributed=1: when servers make and remove rows, as \"admit_count=5 ttl=1000 "
@@ -48,11 +47,11 @@ const ArgRow kTableRules = {
 
 // Arguments of the networks on categorical columns.
 std::vector<ArgRow> ClickArgs() {
-  return {{"fields", "14", "columns, one id each"},
-          {"rows", "1000", "ids of all columns together: the sum of data.csv.column.ids"},
-          {"dim", "16", "elements of an id's vector"},
+  return {{"fields", "14", "number of columns, with one id each"},
+          {"rows", "1000", "number of ids of all columns: the sum of data.csv.column.ids"},
+          {"dim", "16", "elements of the vector of an id"},
           {"hidden", "128,64", "units of the hidden layers"},
-          {"dense", "0", "numbers beside the ids: 13 with data.criteo.numbers: DENSE"},
+          {"dense", "0", "dense numbers per sample: 13 with data.criteo.numbers: DENSE"},
           {"values", "0", "1: every id has a value, as in format \"libsvm\""},
           {"sparse", "0", "1: gradients of the tables are sparse rows"},
           kDistributed,
@@ -74,7 +73,8 @@ std::vector<ArgRow> WordArgs() {
 std::vector<ArgRow> ResnetArgs() {
   return {{"image", "3,224,224", "channels, height and width of an image"},
           {"stem", "7",
-           "first convolution: 7 (stride 2 and a pooling behind it, for ImageNet) or 3 (CIFAR)"}};
+           "kernel size of the first convolution: 7 (with stride 2, followed by a pooling, for "
+           "ImageNet) or 3 (for CIFAR)"}};
 }
 
 // One row per model; docs/contributing/recipes.md.
@@ -98,7 +98,7 @@ const std::vector<ModelRow>& Zoo() {
       {"vgg16",
        "VGG-16 (Simonyan 2015)",
        {{"image", "3,224,224", "channels, height and width of an image, from 32x32 on"},
-        {"batch_norm", "1", "1: batch normalisation behind each convolution"},
+        {"batch_norm", "1", "1: batch normalisation after each convolution"},
         {"hidden", "4096,4096", "units of the fully connected layers before the last"}},
        BuildVgg16},
       {"resnet18", "ResNet-18 (He 2016)", ResnetArgs(), BuildResnet18},
@@ -117,26 +117,26 @@ const std::vector<ModelRow>& Zoo() {
        nullptr, BuildWord2Vec},
       {"bert_base",
        "masked language model: layers of self-attention (BERT, Devlin 2019)",
-       {{"layers", "12", "each attention and a multi-layer perceptron"},
-        {"width", "768", "elements of a position's vector"},
-        {"heads", "12", "of an attention; width is a multiple"},
+       {{"layers", "12", "number of layers, each with attention and a multi-layer perceptron"},
+        {"width", "768", "elements of the vector of a position"},
+        {"heads", "12", "attention heads; width is a multiple of it"},
         {"vocabulary", "257",
          "tokens and the mask; format \"text\" has 257 with data.text.predicted"},
         {"sequence", "128", "tokens of a sample: data.text.sequence"},
         {"predicted", "19", "tokens of a sample that are predicted: data.text.predicted"},
         {"dropout", "0.1",
-         "probability of dropout behind embedding, softmax and each layer's parts"}},
+         "probability of dropout after the embedding, the softmax and the parts of each layer"}},
        nullptr,
        BuildBert},
       {"transformer_lm",
        "language model: layers of causal self-attention (GPT-2, Radford 2019)",
-       {{"layers", "4", "each attention and a multi-layer perceptron"},
-        {"width", "256", "elements of a position's vector"},
-        {"heads", "8", "of an attention; width is a multiple"},
+       {{"layers", "4", "number of layers, each with attention and a multi-layer perceptron"},
+        {"width", "256", "elements of the vector of a position"},
+        {"heads", "8", "attention heads; width is a multiple of it"},
         {"vocabulary", "256", "tokens; format \"text\" has 256"},
         {"sequence", "128", "tokens of a sample: data.text.sequence"},
         {"dropout", "0",
-         "probability of dropout behind embedding, softmax and each layer's parts"}},
+         "probability of dropout after the embedding, the softmax and the parts of each layer"}},
        nullptr,
        BuildTransformerLm},
   };
@@ -167,7 +167,7 @@ StatusOr<const ModelRow*> FindModel(const std::string& name) {
     if (name == model.name) return &model;
     names.push_back(model.name);
   }
-  return NotFound("the zoo has no model \"%s\" [TD1201]%s (models: %s)", name,
+  return NotFound("there is no model \"%s\" in the model zoo [TD1201]%s (models: %s)", name,
                   OrDidYouMean(name, names), Joined(names));
 }
 
@@ -238,7 +238,9 @@ StatusOr<Program> BuildModel(const std::string& name,
   TD_ASSIGN_OR_RETURN(const ModelRow* model, FindModel(name));
   TD_ASSIGN_OR_RETURN(auto merged, Merge(*model, args));
   ModelArgs values(model->name, std::move(merged));
-  if (batch < 1) return InvalidArgument("model \"%s\": batch %d, expected at least 1", name, batch);
+  if (batch < 1)
+    return InvalidArgument("model \"%s\": the batch size is %d, expected at least 1 [TD1104]", name,
+                           batch);
 
   ProgramBuilder builder(model->name, batch);
   if (model->logits != nullptr) {

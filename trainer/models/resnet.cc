@@ -36,7 +36,7 @@ std::string Block(ProgramBuilder& builder, const std::string& x, const std::vect
 std::string Stem(ProgramBuilder& builder, ModelArgs& args, const std::string& images) {
   const int64_t kernel = args.Int("stem", 3, 7);
   if (kernel != 3 && kernel != 7) {
-    args.Fail(InvalidArgument("argument \"stem\" must be 3 or 7, not %d", kernel));
+    args.Fail(InvalidArgument("model argument \"stem\" is %d, expected 3 or 7 [TD1202]", kernel));
   }
   const bool large = kernel == 7;
   const std::string x = ConvNorm(builder, images, {64, kernel, large ? 2 : 1}, Act::kRelu);

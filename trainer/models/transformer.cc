@@ -27,7 +27,8 @@ TransformerArgs ReadArgs(ModelArgs& args) {
   t.sequence = args.Int("sequence", 1, 65536);
   t.dropout = args.Real("dropout", 0.0, 0.99);
   if (t.width % t.heads != 0) {
-    args.Fail(InvalidArgument("width=%d does not divide into heads=%d", t.width, t.heads));
+    args.Fail(InvalidArgument("model argument width=%d is not a multiple of heads=%d [TD1202]",
+                              t.width, t.heads));
     t.heads = 1;
   }
   return t;

@@ -14,8 +14,9 @@ std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::stri
   const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
   const bool norm = args.Int("batch_norm", 0, 1) == 1;
   if (dims[1] < 32 || dims[2] < 32) {
-    args.Fail(InvalidArgument("model \"vgg16\" halves images five times: %dx%d is below 32x32",
-                              dims[1], dims[2]));
+    args.Fail(InvalidArgument(
+        "model \"vgg16\": the images have %dx%d pixels, expected at least 32x32 [TD1202]", dims[1],
+        dims[2]));
     return "";
   }
   std::string x = images;

@@ -50,7 +50,7 @@ StatusOr<std::vector<collective::AllReduceChoice>> ChooseByModel(
   if (shares || sizes.empty()) {
     if (world.rank == 0) {
       LOG(INFO) << "allreduce_choice: "
-                << (shares ? "the ranks share memory, which needs no algorithm"
+                << (shares ? "allreduces through shared memory have only one algorithm"
                            : "no step has an allreduce");
     }
     return std::vector<collective::AllReduceChoice>();

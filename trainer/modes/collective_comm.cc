@@ -15,7 +15,8 @@ namespace tandem::trainer {
 // until none does.
 void CollectiveComm::EndFlights() {
   MutexLock lock(mu_);
-  if (busy_) communicators_.Abort(Cancelled("the mode was closed with communications pending"));
+  if (busy_)
+    communicators_.Abort(Cancelled("the training mode was closed with pending communication"));
   while (busy_) idle_.WaitUntil(mu_, Time::max());
   DCHECK(waiting_.empty());
 }

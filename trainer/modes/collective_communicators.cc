@@ -39,13 +39,12 @@ Status CollectiveCommunicators::Connect(Device& device, Duration timeout,
   if (options_.group > 1 && options_.common.leader() && !options_.tree_order) {
     LOG(INFO) << "hierarchical allreduce: "
               << collective::DescribeGroups(options_.common.ranks, options_.group)
-              << (options_.common.ranks > options_.group ? ""
-                                                         : " (one group alone: the flat ring)");
+              << (options_.common.ranks > options_.group ? "" : " (only one group: the flat ring)");
   }
   const bool devices = device.place().kind != PlaceKind::kCpu;
   TD_RETURN_IF_ERROR(devices ? ConnectDevices(device, world) : ConnectHosts(world, reduced));
   DCHECK(!communicators_.empty());
-  if (options_.common.leader()) LOG(INFO) << "collectives go over " << communicators_[0]->name();
+  if (options_.common.leader()) LOG(INFO) << "collectives use " << communicators_[0]->name();
   if (!options_.common.launcher.empty())
     TellHere(options_.common.launcher, Process(options_.common.rank));
   return OkStatus();
@@ -115,12 +114,12 @@ Status CollectiveCommunicators::AgreeOnWorld() {
   std::vector<int64_t> versions(static_cast<size_t>(options_.common.ranks));
   TD_RETURN_IF_ERROR(hosts()
                          .AllGather(&options_.returns.world_version, versions.data(), 1,
-                                    DType::kI64, {.what = "versions of the world"})
+                                    DType::kI64, {.what = "rendezvous rounds"})
                          ->Wait(Time::max()));
   for (const int64_t version : versions) {
     if (version == options_.returns.world_version) continue;
-    return Aborted("ranks of world %d met those of world %d", options_.returns.world_version,
-                   version);
+    return Aborted("this rank is in rendezvous round %d, but another rank is in round %d [TD3007]",
+                   options_.returns.world_version, version);
   }
   return OkStatus();
 }

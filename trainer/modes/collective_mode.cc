@@ -162,7 +162,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
         options_.returns.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
     const bool again = MayReturn(status) || of_other_world;
     if (!again || stop() || SteadyNow() >= deadline) return status;
-    LOG(INFO) << "the ranks meet once more: " << ToString(status);
+    LOG(INFO) << "the ranks meet again after a failure: " << ToString(status);
     const Time next = SteadyNow() + kMeetPause;
     MutexLock lock(pause_mu_);
     while (SteadyNow() < next) pause_.WaitUntil(pause_mu_, next);
@@ -198,7 +198,7 @@ StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope,
   TD_RETURN_IF_ERROR(
       AsLostPeer(program_.params().Gather(communicators_.hosts(), scope, host, &params, deadline)));
   TD_RETURN_IF_ERROR(AsLostPeer(communicators_.hosts()
-                                    .Barrier({.what = "all parameters are there"})
+                                    .Barrier({.what = "all parameters are complete"})
                                     ->Wait(SteadyNow() + comm_.timeout())));
   return params;
 }
@@ -207,7 +207,7 @@ StatusOr<int64_t> CollectiveMode::ValueOfRank0(int64_t value) {
   if (!params_are_spread()) return value;
   TD_RETURN_IF_ERROR(
       AsLostPeer(communicators_.hosts()
-                     .Broadcast(&value, 1, DType::kI64, 0, {.what = "what rank 0 tells"})
+                     .Broadcast(&value, 1, DType::kI64, 0, {.what = "the decision of rank 0"})
                      ->Wait(SteadyNow() + comm_.timeout())));
   return value;
 }
@@ -229,7 +229,7 @@ std::string CollectiveMode::TakeMessage(int64_t step) {
   if (dgc()) return dgc()->TakeMessage();
   const int now = AverageSteps(), before = std::exchange(reported_steps_, now);
   if (now == before) return "";
-  return absl::StrFormat("adaptive_localsgd: k_steps=%d behind step %d", now, DisplayStep(step));
+  return absl::StrFormat("adaptive_localsgd: k_steps is %d after step %d", now, DisplayStep(step));
 }
 
 Status CollectiveMode::Finish() {

@@ -62,11 +62,15 @@ Status CollectiveProgram::DistributeCompressed(Program& program,
 Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
   if (reach == UpdateScope::kAll) {
-    return Unimplemented("%s with clip_global_norm is not built yet: no rank has all gradients",
-                         options_.shard ? "sharding" : "reduce_strategy Reduce");
+    return Unimplemented(
+        "%s with clip_global_norm is not implemented, because no rank has all gradients [TD1109]; "
+        "hint: clip_norm",
+        options_.shard ? "sharding" : "reduce_strategy Reduce");
   }
   if (options_.shard && options_.shard->group > 0 && options_.between_devices) {
-    return Unimplemented("sharding with hybrid_dp is not built yet between CUDA places");
+    return Unimplemented(
+        "sharding with hybrid_dp is not implemented between CUDA places [TD1109]; hint: "
+        "--place=cpu");
   }
   std::vector<int> owners = OwnersOf(program, grads, options_.common.ranks);
   if (options_.shard) {

@@ -12,7 +12,7 @@ StatusOr<collective::CollectiveOp> CollectiveOpOf(const std::string& type) {
     return collective::CollectiveOp::kBroadcast;
   if (type == "c_allgather_selected") return collective::CollectiveOp::kAllGather;
   if (type == "send_v2" || type == "recv_v2") return collective::CollectiveOp::kSendRecv;
-  return Unimplemented("%s is not built yet in collective mode", type);
+  return Unimplemented("operator %s is not implemented in collective mode [TD1109]", type);
 }
 
 }  // namespace
@@ -42,7 +42,9 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   bucket->sources = gathers ? node.in : node.out;
   for (const CommTensor& t : gathers && !on_host ? node.in : node.out) {
     if (t.desc.dtype != dtype)
-      return InvalidArgument("one %s of several element types", node.op->type);
+      return InvalidArgument(
+          "%s: the gradients of one bucket have different element types, expected one",
+          node.op->type);
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
   if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);

@@ -12,7 +12,9 @@ StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
   const auto sparse = std::count_if(grads.begin(), grads.end(),
                                     [](const ParamGrad& pair) { return !pair.rows.empty(); });
   LOG_IF(INFO, sparse > 0 && options.leader())
-      << sparse << " sparse gradients are sent whole: this mode carries dense ones alone, with the "
+      << sparse
+      << " sparse gradients are sent as dense gradients, because this mode sends only dense ones, "
+         "with the "
       << "same result";
   TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> dense, DensifyAll(program, grads));
   DCHECK_EQ(dense.size(), grads.size());

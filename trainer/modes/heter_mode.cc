@@ -48,9 +48,8 @@ Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& gra
   const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty()) {
     return InvalidArgument(
-        "mode hybrid is for networks with sparse gradients, and this one has none: without tables "
-        "there is nothing for pservers to do [TD1113]; hint: model argument sparse=1 or "
-        "distributed=1");
+        "mode hybrid needs a network with sparse gradients, but this network has none [TD1113]; "
+        "hint: set model argument sparse=1 or distributed=1");
   }
   TD_RETURN_IF_ERROR(joined_.dense().programs->Distribute(program, dense));
   return trains() ? joined_.tables().programs->Distribute(program, sparse) : OkStatus();

@@ -40,8 +40,8 @@ Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& gr
   const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(
-        "mode hybrid is for networks with sparse and dense gradients, and this "
-        "one has %d and %d [TD1113]; hint: --mode=%s",
+        "mode hybrid needs a network with sparse and dense gradients, but this network has %d "
+        "sparse and %d dense ones [TD1113]; hint: --mode=%s",
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
   TD_RETURN_IF_ERROR(joined_.tables().programs->Distribute(program, sparse));
@@ -59,13 +59,14 @@ HybridOptions HybridOptionsOf(const JobConfig& config, const RankInfo& rank,
 Status CheckHybrid(const JobConfig& config, const RankInfo& rank) {
   const DistributedStrategy& strategy = config.strategy();
   if (strategy.a_sync() && strategy.a_sync_configs().k_steps() > 0) {
-    return Unimplemented("geo (a_sync_configs.k_steps) is not built yet in hybrid mode");
+    return Unimplemented("geo (a_sync_configs.k_steps) is not implemented in hybrid mode [TD1109]");
   }
   if (strategy.localsgd() || strategy.adaptive_localsgd()) {
-    return Unimplemented("localsgd and adaptive_localsgd are not built yet in hybrid mode");
+    return Unimplemented(
+        "localsgd and adaptive_localsgd are not implemented in hybrid mode [TD1109]");
   }
   if (rank.heter_workers > 0 && rank.peers_return) {
-    return Unimplemented("tandemrun --max_restarts is not built yet with heter workers [TD1109]");
+    return Unimplemented("tandemrun --max_restarts is not implemented with heter workers [TD1109]");
   }
   return OkStatus();
 }

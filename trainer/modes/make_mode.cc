@@ -15,21 +15,22 @@ Status CheckAddresses(const JobConfig& config, const RankInfo& rank, const Commo
   const bool servers = config.mode() == PSERVER || config.mode() == HYBRID;
   if (servers && rank.pservers.empty()) {
     return InvalidArgument(
-        "mode %s needs servers [TD3003]: start the job with tandemrun "
-        "--servers=N, or give --pservers=host:port,...",
+        "mode %s needs pservers, but none are given [TD3003]; hint: start the job with tandemrun "
+        "--servers=N, or set --pservers=HOST:PORT,...",
         Mode_Name(config.mode()));
   }
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (meets && common.ranks > 1 && rank.rendezvous.empty()) {
     return InvalidArgument(
-        "mode %s needs a rendezvous [TD3003]: start the job with tandemrun "
-        "%s, or give --rendezvous=host:port of rank 0, file:///folder or etcd://host:port/prefix",
+        "mode %s needs a rendezvous, but none is given [TD3003]; hint: start the job with "
+        "tandemrun %s, or set --rendezvous=HOST:PORT of rank 0, file:///DIR or "
+        "etcd://HOST:PORT/PREFIX",
         Mode_Name(config.mode()), servers ? "--mode=hybrid" : "--nproc=N");
   }
   if (config.mode() == LOCAL && common.ranks != 1) {
     return InvalidArgument(
-        "mode LOCAL is one process, but this is one of %d [TD3003]: say "
-        "--mode=collective or --mode=pserver",
+        "mode LOCAL has one process, but the job has %d [TD3003]; hint: --mode=collective or "
+        "--mode=pserver",
         common.ranks);
   }
   return OkStatus();
@@ -55,7 +56,7 @@ StatusOr<TrainingMode> MakeMode(const JobConfig& config, const RankInfo& rank,
       if (rank.heter_workers > 0) return MakeHeterMode(HeterOptionsOf(config, rank, common));
       return MakeHybridMode(HybridOptionsOf(config, rank, common));
   }
-  return InvalidArgument("mode %d is unknown", static_cast<int>(config.mode()));
+  return InvalidArgument("training mode %d is unknown", static_cast<int>(config.mode()));
 }
 
 }  // namespace tandem::trainer

@@ -143,8 +143,8 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
   if (reach == UpdateScope::kAll) {
     return Unimplemented(
-        "clip_global_norm is not built yet with pipeline or heter workers: no rank has all "
-        "gradients; hint: clip each gradient by its own norm (clip_norm)");
+        "clip_global_norm is not implemented with pipeline or heter workers, because no rank has "
+        "all gradients [TD1109]; hint: clip_norm");
   }
   TD_RETURN_IF_ERROR(KeepSpread(program, grads));
   TD_ASSIGN_OR_RETURN(SectionProgram made, UnrollSection(program, grads, rank_));
@@ -214,14 +214,13 @@ Status PipelineMode::ConnectAll(const Stop& stop) {
   }
   for (const auto& bucket : buckets_) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   LOG_IF(INFO, leader() && kinds()) << absl::StrFormat(
-      "heter workers: %d, each for %d trainers; they run what is under device guard \"%s\"; over "
-      "%s",
+      "heter workers: %d, each for %d trainers; they run the operators under device guard \"%s\"; "
+      "over %s",
       options_.heter_workers, trainers() / std::max(1, options_.heter_workers),
       options_.device_guard, world_->name());
   LOG_IF(INFO, leader() && !kinds()) << absl::StrFormat(
-      "pipeline: %d sections, %d replicas, %d micro batches; over %s; the share of a step that a "
-      "rank waits is (sections - 1) / (micro batches + sections - 1) = %.2f where all sections "
-      "take equally long",
+      "pipeline: %d sections, %d replicas, %d micro batches; over %s; a rank waits (sections - 1) "
+      "/ (micro batches + sections - 1) = %.2f of a step if all sections take equal time",
       options_.sections, options_.common.ranks / options_.sections, options_.micro_batches,
       world_->name(), BubbleShare(options_.sections, options_.micro_batches));
   return OkStatus();
@@ -239,7 +238,8 @@ StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const
                                      int64_t step, const Stop& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
-    return Unimplemented("pipeline between CUDA places is not built yet; hint: --place=cpu");
+    return Unimplemented(
+        "pipeline between CUDA places is not implemented [TD1109]; hint: --place=cpu");
   }
   scope_ = &scope;
   TD_RETURN_IF_ERROR(ConnectAll(stop));

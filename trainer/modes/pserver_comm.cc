@@ -67,7 +67,7 @@ StatusOr<int> PserverComm::Register(const CommNode& node) {
     return index;
   }
   if (node.op->type != "push_pull" && node.op->type != "geo_exchange") {
-    return Unimplemented("%s is not built yet in pserver mode", node.op->type);
+    return Unimplemented("operator %s is not implemented in pserver mode [TD1109]", node.op->type);
   }
   nodes_.push_back(Node::kExchange);
   CHECK_EQ(node.in.size(), node.out.size());
@@ -75,7 +75,9 @@ StatusOr<int> PserverComm::Register(const CommNode& node) {
   for (size_t i = 0; i < node.out.size(); ++i) {
     const CommTensor& param = node.out[i];
     if (param.desc.dtype != DType::kF32) {
-      return Unimplemented("\"%s\" is %s; pservers keep f32", param.var, Name(param.desc.dtype));
+      return Unimplemented(
+          "parameter \"%s\" has element type %s, but pservers support only f32 [TD1207]", param.var,
+          Name(param.desc.dtype));
     }
     const int64_t numel = param.desc.shape.numel();
     gradients_.push_back({param.var, static_cast<const float*>(node.in[i].data), numel});

@@ -123,7 +123,7 @@ ps::PsOptions PserverMode::ClientOptions() {
   const bool whole = program_.whole_params();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.common.leader())
       << "slice_var_up has no effect: the update by " << options_.common.optimizer.type
-      << " needs norms of whole parameters";
+      << " needs norms of complete parameters";
   ps.partition.slice_var_up = options_.slice_var_up && !whole;
   ps.partition.min_block_size = options_.min_block_size;
   ps.partition.dispatcher = options_.dispatcher;
@@ -180,8 +180,8 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
                                     options_.sync() ? ps::PsMode::kSync : ps::PsMode::kASync,
                                     optimizer, program_.tables().Definitions(options_.common.seed))
                          .status());
-  LOG_IF(INFO, options_.common.leader()) << client.lanes() << " of " << options_.servers.size()
-                                         << " pservers are reached through shared memory";
+  LOG_IF(INFO, options_.common.leader())
+      << client.lanes() << " of " << options_.servers.size() << " pservers use shared memory";
   std::vector<ps::PsTableRows> rows;
   if (options_.common.leader() && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, program_.tables().Rows(scope, state, options_.common.seed));
@@ -215,8 +215,8 @@ Status PserverMode::ReadFrom(const std::string& path) {
   if (path.empty() == table.empty()) return OkStatus();
   if (path.empty()) {
     return FailedPrecondition(
-        "the checkpoint has no rows of \"%s\", which is_distributed [TD4021]; hint: go "
-        "on without is_distributed, or begin again with another checkpoint.dir",
+        "the checkpoint has no rows of table \"%s\", which is_distributed [TD4021]; hint: resume "
+        "without is_distributed, or start with another checkpoint.dir",
         table);
   }
   return RefuseTableFile(path);

@@ -11,8 +11,8 @@ Status PserverProgram::Distribute(Program& program, const std::vector<ParamGrad>
   TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.common.optimizer));
   if (reach_ == UpdateScope::kAll && !options_.geo()) {
     return Unimplemented(
-        "optimizer.clip_global_norm needs all gradients in one place; in pserver mode they lie "
-        "apart: use clip_norm, or mode collective");
+        "optimizer.clip_global_norm is not supported in pserver mode, because each server has only "
+        "its own gradients [TD1108]; hint: use clip_norm, or mode collective");
   }
   std::vector<ParamGrad> dense = given;
   if (!options_.geo()) {

@@ -13,7 +13,8 @@ StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::str
   if (k >= 0 && static_cast<size_t>(SelectionWords(k)) <= room) {
     return static_cast<size_t>(SelectionWords(k));
   }
-  return InvalidArgument("%s: a selection of %d elements has room for %d", what, k, room / 2);
+  return InvalidArgument("%s: %d elements were selected, but there is room for %d", what, k,
+                         room / 2);
 }
 
 size_t WordsOf(const CommTensor& selection) {
@@ -54,14 +55,15 @@ Status SelectionGather::Unpack(const int32_t* all, size_t words) const {
       if (at == end) return InvalidArgument("rank %d sent too few selections", rank);
       TD_ASSIGN_OR_RETURN(const size_t used, UsedWords(at, room, gathered_[i].var));
       if (used > static_cast<size_t>(end - at)) {
-        return InvalidArgument("rank %d sent a part of \"%s\" alone", rank, selections_[i].var);
+        return InvalidArgument("rank %d sent an incomplete selection of \"%s\"", rank,
+                               selections_[i].var);
       }
       std::memcpy(static_cast<int32_t*>(gathered_[i].data) + rank * room, at,
                   used * sizeof(int32_t));
       at += used;
     }
     if (at != end) {
-      return InvalidArgument("rank %d sent %d words behind its selections", rank, end - at);
+      return InvalidArgument("rank %d sent %d words after its last selection", rank, end - at);
     }
   }
   return OkStatus();

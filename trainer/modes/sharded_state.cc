@@ -54,7 +54,7 @@ Status ShardedState::Scatter(collective::Communicator& communicator, const Tenso
   for (size_t i = 0; i < slots_.size(); ++i) {
     there.span<uint8_t>()[i] = state.contains(slots_[i].name) ? 1 : 0;
   }
-  TD_RETURN_IF_ERROR(Broadcast(communicator, there, 0, "which optimizer state there is", deadline));
+  TD_RETURN_IF_ERROR(Broadcast(communicator, there, 0, "the existing optimizer state", deadline));
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (there.span<uint8_t>()[i] == 0) continue;
@@ -62,15 +62,17 @@ Status ShardedState::Scatter(collective::Communicator& communicator, const Tenso
     if (communicator.rank() == 0) {
       const Tensor& given = state.at(slot.name);
       if (given.desc() != slot.desc) {
-        return FailedPrecondition("the checkpoint's \"%s\" is %s, the program wants %s [TD2105]",
-                                  slot.name, ToString(given.desc()), ToString(slot.desc));
+        return FailedPrecondition(
+            "the checkpoint's \"%s\" is %s, but the program needs %s [TD2105]", slot.name,
+            ToString(given.desc()), ToString(slot.desc));
       }
       TD_RETURN_IF_ERROR(host.CopyFromHost(copy.data(), given.data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, 0, slot.name, deadline));
     if (OwnerFor(communicator.rank()) != slot.owner) continue;
     const Tensor* own = scope.Find(slot.name);
-    if (own == nullptr) return Internal("the owner of \"%s\" has none", slot.name);
+    if (own == nullptr)
+      return Internal("the rank that owns \"%s\" does not have its value", slot.name);
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(own->data(), copy.data(), copy.bytes()));
   }
   return OkStatus();
@@ -82,7 +84,8 @@ Status ShardedState::Gather(collective::Communicator& communicator, const Scope&
     TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(slot.desc, host));
     if (communicator.rank() == slot.owner) {
       const Tensor* own = scope.Find(slot.name);
-      if (own == nullptr) return Internal("the owner of \"%s\" has none", slot.name);
+      if (own == nullptr)
+        return Internal("the rank that owns \"%s\" does not have its value", slot.name);
       TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), own->data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, slot.owner, slot.name, deadline));

@@ -13,7 +13,7 @@ StatusOr<StepRollback> StepRollback::Make(const Program& program, Scope& scope, 
   if (runs > 1) keep.insert(commit.late.begin(), commit.late.end());
   for (const std::string& name : keep) {
     const Tensor* tensor = scope.Find(name);
-    if (tensor == nullptr) return Internal("\"%s\" is in no scope", name);
+    if (tensor == nullptr) return Internal("variable \"%s\" is in no scope", name);
     TD_ASSIGN_OR_RETURN(point.kept_[name], Tensor::Make(tensor->desc(), host));
   }
   return point;

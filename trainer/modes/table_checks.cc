@@ -9,8 +9,8 @@ Status RefuseTableRules(const Program& program) {
     const auto rules = op.attrs.find("table_rules");
     if (op.type != "lookup_table" || rules == op.attrs.end()) continue;
     return Unimplemented(
-        "\"%s\" has table_rules (%s): rows come and go on pservers alone, in mode pserver without "
-        "geo",
+        "table \"%s\" has table_rules (%s), which are supported only in mode pserver without geo "
+        "[TD1107]",
         op.inputs[1].front(), std::get<std::string>(rules->second));
   }
   return OkStatus();
@@ -19,9 +19,8 @@ Status RefuseTableRules(const Program& program) {
 Status RefuseTableFile(const std::string& path) {
   if (path.empty()) return OkStatus();
   return FailedPrecondition(
-      "%s: tables that lie on pservers alone cannot go on in this mode [TD4021]; hint: go on "
-      "with "
-      "--servers=N, or begin again with another checkpoint.dir",
+      "%s: the checkpoint has tables that only pservers store, which this mode does not support "
+      "[TD4021]; hint: resume with --servers=N, or start with another checkpoint.dir",
       path);
 }
 

@@ -9,17 +9,22 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
   constexpr char kLibrary[] = "libprofiler.so.0";
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    return Unavailable("pe_profile_fname needs gperftools (Debian's libgoogle-perftools4): %s",
-                       dlerror());
+    return Unavailable(
+        "pe_profile_fname needs gperftools, which cannot be loaded: %s [TD5006]; hint: apt-get "
+        "install libgoogle-perftools4",
+        dlerror());
   }
   // The types are those of gperftools/profiler.h.
   const auto start = reinterpret_cast<int (*)(const char*)>(dlsym(library, "ProfilerStart"));
   const auto stop = reinterpret_cast<Stop>(dlsym(library, "ProfilerStop"));
   if (start == nullptr || stop == nullptr) {
-    return Unavailable("pe_profile_fname: %s lacks ProfilerStart or ProfilerStop", kLibrary);
+    return Unavailable(
+        "pe_profile_fname: library %s has no function ProfilerStart or ProfilerStop [TD5006]; "
+        "hint: apt-get install libgoogle-perftools4",
+        kLibrary);
   }
   if (start(path.c_str()) == 0) {
-    return PermissionDenied("pe_profile_fname: %s cannot be written", path);
+    return PermissionDenied("pe_profile_fname: cannot write %s [TD2106]", path);
   }
   return std::unique_ptr<CpuSamples>(new CpuSamples(stop));
 }

@@ -93,7 +93,8 @@ void EventFile::Write(const std::string& event) {
   if (!status_.ok()) return;
   status_ = file_->Add(event);
   if (status_.ok()) status_ = file_->Flush();
-  LOG_IF(ERROR, !status_.ok()) << "no more events for TensorBoard: " << ToString(status_);
+  LOG_IF(ERROR, !status_.ok()) << "events for TensorBoard are no longer written: "
+                               << ToString(status_);
 }
 
 void EventFile::AddGraph(const Program& program) {

@@ -34,7 +34,7 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
 constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share of time spent waiting, and its
                                                          // minimum duration
 constexpr char kStarvingHint[] =
-    "; hint: more data.reader_threads, a longer data.queue_capacity, or data as records "
+    "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
     "(tandem data convert)";
 constexpr double kSlowestMin = 0.05;  // smaller differences are noise
 
@@ -196,8 +196,9 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
     if (name == row.name) return row.format;
     names.push_back(row.name);
   }
-  return InvalidArgument("log_format \"%s\" is none of auto, bar, plain, fleet, json [TD1006]%s",
-                         std::string(name), OrDidYouMean(name, names));
+  return InvalidArgument(
+      "unknown log_format \"%s\", expected auto, bar, plain, fleet or json [TD1006]%s",
+      std::string(name), OrDidYouMean(name, names));
 }
 
 struct Progress::Impl {
@@ -285,8 +286,8 @@ struct Progress::Impl {
     starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;
     if (told_of_starving || before == 0 || starved_s < kStarvingSeconds) return;
     told_of_starving = true;
-    Tell(absl::StrFormat("steps wait for data %.0f %% of the time%s", 100 * line.wait_share,
-                         kStarvingHint));
+    Tell(absl::StrFormat("training steps wait for data %.0f %% of the time%s",
+                         100 * line.wait_share, kStarvingHint));
   }
 
   ProgressOptions options;

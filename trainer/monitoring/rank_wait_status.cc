@@ -16,7 +16,7 @@ void RankWaitStatus::Update(std::vector<double> waited_by_rank) {
     recent_[r].Add(clock_.Now(), more);
     metrics_
         .GetCounter("tandem_rank_wait_seconds_total",
-                    "Time that a rank waited for the others in its steps",
+                    "Time that a rank waited for other ranks in its steps",
                     {{"rank", std::to_string(r)}})
         .Add(more);
   }

@@ -272,8 +272,10 @@ StepProfile::~StepProfile() = default;
 StatusOr<std::unique_ptr<StepProfile>> StepProfile::Make(const ProfileConfig& config,
                                                          ProfilePlace place, const Plan& plan) {
   if (config.first_step() < 0 || config.steps() < 1) {
-    return InvalidArgument("profile: %d steps from step %d on: at least one, from 0 on",
-                           config.steps(), config.first_step());
+    return InvalidArgument(
+        "profile: %d steps from step %d on, expected at least 1 step and a first step of at least "
+        "0 [TD1104]",
+        config.steps(), config.first_step());
   }
   return std::unique_ptr<StepProfile>(new StepProfile(config, std::move(place), plan));
 }
@@ -309,7 +311,8 @@ StatusOr<std::string> StepProfile::Write() {
       if (span.lane == TraceTrack::kCompute) total += Seconds(span.end - span.begin);
     }
     table += absl::StrFormat(
-        "pipeline: %.0f %% of a step is waiting; %.0f %% where all sections take equally long\n",
+        "pipeline: a rank waits %.0f %% of a step; the ideal, with sections of equal length, is "
+        "%.0f %%\n",
         100 * overlap.exposed / std::max(total, 1e-9), 100 * place_.bubble);
   }
   std::vector<ps::PsCall> calls;
@@ -330,8 +333,9 @@ StatusOr<std::string> StepProfile::Write() {
   }
   std::string text =
       absl::StrFormat("profile of %d steps, timeline in %s:\n%s", steps, timeline, table);
-  if (!traced_.ok()) text += "no times of the device: " + ToString(traced_) + "\n";
-  if (profiler_.full()) text += "more happened than there was room for; profile fewer steps\n";
+  if (!traced_.ok()) text += "the profile has no times of the device: " + ToString(traced_) + "\n";
+  if (profiler_.full())
+    text += "the profile buffer was full and the profile is incomplete; profile fewer steps\n";
   return text;
 }
 

@@ -18,17 +18,16 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
     : steps_total(metrics.GetCounter("tandem_steps_total", "Training steps run")),
       repeated_total(
           metrics.GetCounter("tandem_repeated_steps_total",
-                             "Of these, steps that the job had done before all of its ranks died")),
+                             "Training steps that were repeated after a loss of all ranks")),
       samples_total(metrics.GetCounter("tandem_samples_total", "Samples trained, all ranks")),
       data_wait_total(
           metrics.GetCounter("tandem_data_wait_seconds_total", "Time spent waiting for data")),
       comm_total(metrics.GetCounter("tandem_comm_seconds_total",
-                                    "Time with communication of a step under way")),
-      comm_exposed_total(
-          metrics.GetCounter("tandem_comm_exposed_seconds_total",
-                             "Of it, the time in which the step did nothing but wait for it")),
-      ranks(metrics.GetGauge("tandem_ranks", "Ranks that take part")),
-      step(metrics.GetGauge("tandem_step", "Steps of the job that are done")),
+                                    "Time in which communication of a step was in progress")),
+      comm_exposed_total(metrics.GetCounter("tandem_comm_exposed_seconds_total",
+                                            "Time in which a step waited for communication")),
+      ranks(metrics.GetGauge("tandem_ranks", "Ranks in the job")),
+      step(metrics.GetGauge("tandem_step", "Completed steps of the job")),
       steps_wanted(metrics.GetGauge({"tandem_steps_target", "tandem_steps_wanted"},
                                     "Steps of the whole job")),
       loss(metrics.GetGauge("tandem_loss",
@@ -40,7 +39,7 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
                                        "When the last checkpoint was written, in Unix time; 0: "
                                        "never")),
       batches_ready(
-          metrics.GetGauge("tandem_reader_batches_ready", "Batches that the reader has ready")),
+          metrics.GetGauge("tandem_reader_batches_ready", "Batches in the reader's queue")),
       step_seconds(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
 
 }  // namespace tandem::trainer

@@ -35,12 +35,14 @@ std::vector<int64_t> Attributes::Ints(const char* name, std::vector<int64_t> fal
 
 Status Attributes::Only(const char* name, int64_t value) const {
   const int64_t given = Int(name, value);
-  return given == value ? OkStatus() : Unimplemented("%s = %d", name, given);
+  return given == value ? OkStatus()
+                        : Unimplemented("attribute %s = %d is not supported [TD7015]", name, given);
 }
 
 Status Attributes::AllRead() const {
   for (const auto& attr : node_.attribute()) {
-    if (!read_.contains(attr.name())) return Unimplemented("attribute \"%s\"", attr.name());
+    if (!read_.contains(attr.name()))
+      return Unimplemented("attribute \"%s\" is not supported [TD7015]", attr.name());
   }
   return OkStatus();
 }

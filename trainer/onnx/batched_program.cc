@@ -67,16 +67,16 @@ Status BatchedProgram::Append(Op op) {
   const Status here = AppendOp(program_, op);
   if (!here.ok() && ReadsFixedBatch(op)) {
     return Unimplemented(
-        "it holds numbers for a batch of %d alone: %s [TD7016]; hint: export the model with a "
-        "dynamic batch",
+        "the model contains numbers that fit only batch size %d: %s [TD7016]; hint: export the "
+        "model with a dynamic batch",
         fixed_batch_, std::string(here.message()));
   }
   TD_RETURN_IF_ERROR(here);
   const Status other = AppendOp(other_, op);
   if (!other.ok()) {
     return Unimplemented(
-        "it fits a batch of %d alone, not one of %d: %s [TD1214]; hint: export the model with a "
-        "dynamic batch",
+        "the operator accepts batch size %d, but not %d: %s [TD1214]; hint: export the model with "
+        "a dynamic batch",
         kBuildBatch, kOtherBuildBatch, std::string(other.message()));
   }
   CarryPieces(op);
@@ -116,14 +116,16 @@ StatusOr<std::optional<BatchAxis>> BatchedProgram::BatchOf(const std::string& va
     if (here[axis] == there[axis]) continue;
     if (batch) {
       return Unimplemented(
-          "dimensions %d and %d of \"%s\" depend on the batch; only one may [TD1214]", batch->axis,
-          axis, var);
+          "dimensions %d and %d of \"%s\" both depend on the batch, but only one dimension may "
+          "[TD1214]",
+          batch->axis, axis, var);
     }
     if (here[axis] * kOtherBuildBatch != there[axis] * kBuildBatch ||
         here[axis] / kBuildBatch > kBatchesMax) {
       return Unimplemented(
-          "dimension %d of \"%s\" depends on the batch, and is no multiple of it [TD1214]", axis,
-          var);
+          "dimension %d of \"%s\" depends on the batch, but is not a multiple of the batch size "
+          "[TD1214]",
+          axis, var);
     }
     const auto pieces = pieces_.find(var);
     batch = {.axis = axis,
@@ -156,25 +158,25 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
       inner = 1;
     } else if (sizes[i] < 1 || __builtin_mul_overflow(inner, sizes[i], &inner)) {
       return Unimplemented(
-          "dimension %d of the result: only one may depend on the batch, and none "
-          "may be empty [TD1214]",
+          "dimension %d of the result is empty or is a second dimension that depends on the batch "
+          "[TD1214]",
           i);
     }
   }
   if (batch.has_value() != (at >= 0)) {
     return Unimplemented(
-        "the batch of \"%s\" and that of the result do not agree [TD1214]; hint: export the model "
-        "with a dynamic batch",
+        "\"%s\" and the reshaped result must both depend on the batch, or neither [TD1214]; hint: "
+        "export the model with a dynamic batch",
         var);
   }
   const int64_t times = batch ? sizes[static_cast<size_t>(at)] - kBatch : 0;
   if (batch && (batch->stride % inner != 0 || times % (batch->stride / inner) != 0)) {
-    return Unimplemented("numbers of two samples would share a row [TD1214]");
+    return Unimplemented("the reshape would put numbers of two samples into one row [TD1214]");
   }
   TD_RETURN_IF_ERROR(Append("reshape", {{var}}, {{"shape", dims}}, out));
   if (!batch) return OkStatus();
   if (Desc(out).shape[at] != times * kBuildBatch) {
-    return InvalidArgument("the result has other sizes than it should: %s",
+    return InvalidArgument("the reshaped result has the wrong shape %s [TD2108]",
                            ToString(Desc(out).shape));
   }
   pieces_[out] = batch->stride / inner;

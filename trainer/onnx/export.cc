@@ -70,12 +70,13 @@ std::vector<std::string> DefaultOutputs(const Program& program) {
 Status CheckOutputs(const Program& program, const std::vector<std::string>& outputs) {
   if (outputs.empty())
     return InvalidArgument(
-        "nothing is computed without the labels; hint: name what to export, --outputs=VARIABLE");
+        "all operators of the program read the labels, so no output can be exported; hint: name "
+        "the variables to export with --outputs=VARIABLE");
   for (const std::string& name : outputs) {
     if (program.FindVar(name) != nullptr) continue;
     std::vector<std::string> known;
     for (const Var& var : program.vars()) known.push_back(var.name);
-    return NotFound("output \"%s\": the program has no such variable%s", name,
+    return NotFound("the program has no variable \"%s\", which --outputs names%s", name,
                     OrDidYouMean(name, known));
   }
   return OkStatus();
@@ -132,8 +133,11 @@ class ValueInfo {
 
 Status WriteOps(const Program& program, const std::vector<const Op*>& ops, GraphWriter& graph) {
   for (const Op* op : ops) {
-    Status status = op->run_if.empty() ? WriteOp(program, *op, graph)
-                                       : Unimplemented("an operator with a condition");
+    Status status =
+        op->run_if.empty()
+            ? WriteOp(program, *op, graph)
+            : Unimplemented(
+                  "operators with a condition (run_if) cannot be exported to ONNX [TD1217]");
     if (status.ok()) continue;
     return Annotate(
         status, absl::StrFormat("operator %d, %s of \"%s\"%s", op - program.ops.data(), op->type,
@@ -189,8 +193,10 @@ StatusOr<ExportedModel> ExportModel(const Program& training, const trainer::Tens
   }
   result.outputs = std::move(outputs);
   if (model.ByteSizeLong() > INT_MAX) {
-    return ResourceExhausted("the model is %d bytes long; ONNX holds less than 2 GiB",
-                             model.ByteSizeLong());
+    return ResourceExhausted(
+        "the ONNX model has %d bytes, but an ONNX file is limited to 2 GiB; hint: export to "
+        ".safetensors",
+        model.ByteSizeLong());
   }
   result.bytes = model.SerializeAsString();
   return result;

@@ -51,8 +51,9 @@ Status CheckName(const std::string& name) {
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (plain) return OkStatus();
   return InvalidArgument(
-      "external data: location is \"%s\", expected the plain name of a file in the model's folder "
-      "[TD1211]; hint: save the model again, with its numbers in a file beside it",
+      "external data: location is \"%s\", expected the plain name of a file in the model's "
+      "directory [TD1211]; hint: export the model again with its numbers in a file in the same "
+      "directory",
       name.substr(0, kNameBytesMax));
 }
 
@@ -68,9 +69,8 @@ StatusOr<ExternalData::File*> ExternalData::Open(const std::string& name) {
   if (!file.fd.valid()) {
     if (errno == ELOOP) {
       return InvalidArgument(
-          "external data: %s is a link, expected a regular file [TD1211]; hint: put the file "
-          "itself "
-          "beside the model",
+          "external data: %s is a link, expected a regular file [TD1211]; hint: copy the file into "
+          "the directory of the model",
           path);
     }
     return Annotate(FileError(path, "cannot be opened", errno), "external data");
@@ -78,7 +78,7 @@ StatusOr<ExternalData::File*> ExternalData::Open(const std::string& name) {
   struct stat st;
   if (fstat(file.fd.get(), &st) != 0) return FileError(path, "cannot be examined", errno);
   if (!S_ISREG(st.st_mode)) {
-    return InvalidArgument("external data: %s is no regular file [TD1211]", path);
+    return InvalidArgument("external data: %s is not a regular file [TD1211]", path);
   }
   file.bytes = file.bytes_left = static_cast<uint64_t>(st.st_size);
   return &files_.emplace(name, std::move(file)).first->second;
@@ -89,24 +89,26 @@ StatusOr<ExternalData::Range> ExternalData::Find(const ::onnx::TensorProto& tens
   TD_ASSIGN_OR_RETURN(const Place place, PlaceOf(tensor));
   TD_RETURN_IF_ERROR(CheckName(place.name));
   if (dir_.empty()) {
-    return Unimplemented("its numbers are in the file \"%s\", and the model has no folder",
-                         place.name);
+    return Unimplemented(
+        "the numbers are in file \"%s\", but the model was read from memory and has no directory",
+        place.name);
   }
   if (place.length.value_or(bytes) != bytes) {
-    return DataLoss("external data: length is %d bytes, the tensor needs %d [TD1212]",
+    return DataLoss("external data: length is %d bytes, but the tensor needs %d bytes [TD1212]",
                     *place.length, bytes);
   }
   TD_ASSIGN_OR_RETURN(File* const file, Open(place.name));
   const std::string path = dir_ + "/" + place.name;
   if (place.offset > file->bytes || bytes > file->bytes - place.offset) {
     return DataLoss(
-        "external data: %s has %d bytes, the tensor needs %d from byte %d on [TD1212]; hint: copy "
-        "the file again, whole, beside the model",
+        "external data: %s has %d bytes, but the tensor needs %d bytes from byte %d on [TD1212]; "
+        "hint: copy the complete file again into the directory of the model",
         path, file->bytes, bytes, place.offset);
   }
   if (bytes > file->bytes_left) {
-    return DataLoss("external data: the tensors of %s need more than its %d bytes [TD1212]", path,
-                    file->bytes);
+    return DataLoss(
+        "external data: the tensors in %s need more than the %d bytes of the file [TD1212]", path,
+        file->bytes);
   }
   TD_REQUIRE(file->bytes_left <= file->bytes);
   file->bytes_left -= bytes;
@@ -121,7 +123,8 @@ Status ExternalData::Range::ReadTo(std::span<char> bytes) const {
         pread(fd_, bytes.data(), std::min(bytes.size(), kReadBytesMax), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(path_, "cannot be read", errno);
-    if (n == 0) return DataLoss("external data: %s became shorter [TD1212]", path_);
+    if (n == 0)
+      return DataLoss("external data: %s was truncated while the model was read [TD1212]", path_);
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
   }

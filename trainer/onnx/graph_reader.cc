@@ -29,7 +29,7 @@ StatusOr<Tensor> Transposed(const Tensor& from, Device& host) {
 
 Status GraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::string& var) {
   const std::string where = "input \"" + input.name() + "\"";
-  if (!input.type().has_tensor_type()) return Unimplemented("%s is no tensor", where);
+  if (!input.type().has_tensor_type()) return Unimplemented("%s is not a tensor [TD7015]", where);
   const auto& type = input.type().tensor_type();
   const auto dtype = ElementTypeOf(type.elem_type());
   if (!dtype.ok()) return Annotate(dtype.status(), where);
@@ -37,13 +37,16 @@ Status GraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::str
   for (int i = 1; i < type.shape().dim_size(); ++i) {
     const int64_t size = type.shape().dim(i).dim_value();
     if (size <= 0) {
-      return Unimplemented("%s: dimension %d has no size; only the first one, the batch, may",
-                           where, i);
+      return Unimplemented(
+          "%s: dimension %d has no size, which is allowed only for dimension 0, the batch "
+          "[TD1214]; hint: export the model with a fixed size for this dimension",
+          where, i);
     }
     dims.push_back(size);
   }
   if (type.shape().dim_size() == 0) {
-    return Unimplemented("%s has no dimension for the batch", where);
+    return Unimplemented("%s is a scalar, expected a first dimension for the batch [TD1214]",
+                         where);
   }
   const int64_t batch = std::max<int64_t>(0, type.shape().dim(0).dim_value());
   TD_RETURN_IF_ERROR(Annotate(program_.AddInput(var, *dtype, dims, batch), where));
@@ -59,7 +62,10 @@ void GraphReader::Bind(const std::string& value, const std::string& var) {
 
 StatusOr<std::string> GraphReader::Declare(const std::string& value, VarKind kind, Tensor tensor) {
   if (tensor.dtype() != DType::kF32) {
-    return Unimplemented("\"%s\" holds whole numbers, which an operator cannot take here", value);
+    return Unimplemented(
+        "input \"%s\" contains integers, but this operator accepts only floating-point numbers "
+        "[TD7015]",
+        value);
   }
   TD_REQUIRE(kind == VarKind::kParam || kind == VarKind::kState);
   const std::string name = program_.NewVar(value);
@@ -87,15 +93,19 @@ StatusOr<std::string> GraphReader::Var(const std::string& value) {
   if (transposed_.contains(value)) return Transpose(value, vars_[value]);
   if (const auto it = vars_.find(value); it != vars_.end()) return it->second;
   const KnownValue* const known = known_.Get(value);
-  if (known == nullptr) return InvalidArgument("nothing before it gives \"%s\"", value);
+  if (known == nullptr)
+    return InvalidArgument(
+        "input \"%s\" is not the output of an earlier node and not an initializer [TD2108]", value);
   return Declare(value, known->trained ? VarKind::kParam : VarKind::kState, known->tensor);
 }
 
 StatusOr<std::string> GraphReader::State(const std::string& value) {
   const KnownValue* const known = known_.Get(value);
   if (known == nullptr || vars_.contains(value)) {
-    return Unimplemented("\"%s\" is computed or used twice, and must be kept from step to step",
-                         value);
+    return Unimplemented(
+        "\"%s\" is a running statistic, but another node computes or reads it [TD7015]; hint: "
+        "export the model after model.eval()",
+        value);
   }
   return Declare(value, VarKind::kState, known->tensor);
 }
@@ -119,7 +129,8 @@ StatusOr<std::string> GraphReader::Matrix(const std::string& value, bool transpo
 
 StatusOr<std::string> GraphReader::Ones() {
   if (!ones_.empty()) return ones_;
-  if (first_input_.empty()) return Unimplemented("the model has no input to know the batch by");
+  if (first_input_.empty())
+    return Unimplemented("the model has no input, so its batch size is unknown [TD1214]");
   std::string x = first_input_;
   const auto append = [&](const char* type, AttrMap attrs) {
     const std::string out = program_.NewVar(std::string("batch.") + type);

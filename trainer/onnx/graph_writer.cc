@@ -80,13 +80,13 @@ StatusOr<const Tensor*> GraphWriter::Weight(const std::string& var) const {
   const auto it = tensors_.find(var);
   if (it == tensors_.end()) {
     return NotFound(
-        "the checkpoint has no \"%s\"; tables that pservers keep alone have no form in "
-        "ONNX",
+        "the checkpoint has no variable \"%s\"; rows of tables that exist only on pservers cannot "
+        "be exported to ONNX",
         var);
   }
   const TensorDesc& want = program_.FindVar(var)->desc;
   if (it->second.desc() != want) {
-    return FailedPrecondition("\"%s\" is %s in the checkpoint, %s in the program", var,
+    return FailedPrecondition("\"%s\" is %s in the checkpoint, but %s in the program [TD2105]", var,
                               ToString(it->second.desc()), ToString(want));
   }
   return &it->second;

@@ -22,10 +22,12 @@ StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   for (const auto& set : model.opset_import()) {
     if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
     if (set.version() >= kOpsetMin && set.version() <= kOpsetMax) return set.version();
-    return Unimplemented("opset %d; those from %d to %d are read", set.version(), kOpsetMin,
-                         kOpsetMax);
+    return Unimplemented(
+        "the model uses opset %d, but this program reads only opsets %d to %d [TD1218]; hint: "
+        "export the model with opset_version=20",
+        set.version(), kOpsetMin, kOpsetMax);
   }
-  return DataLoss("this is no ONNX model: it names no opset");
+  return DataLoss("the file names no opset, so it is not an ONNX model [TD2108]");
 }
 
 // Returns the inputs that are data. Older models list initializers as inputs too.
@@ -85,9 +87,8 @@ void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) 
   const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
   if (folded == 0) return;
   notes->push_back(absl::StrFormat(
-      "the exporter has folded %d batch normalisations into the layers before them: they are "
-      "trained as weights of these, without statistics; hint: torch.onnx.export(..., "
-      "optimize=False) keeps them",
+      "the exporter merged %d batch normalisations into the preceding layers, which are trained "
+      "without their statistics; hint: export with torch.onnx.export(..., optimize=False)",
       folded));
 }
 
@@ -120,7 +121,7 @@ StatusOr<std::string> OutputOf(const ::onnx::GraphProto& graph, const std::strin
   if (wanted.empty() && names.size() == 1) return names[0];
   const std::string all = absl::StrJoin(names, ", ");
   if (wanted.empty()) {
-    return InvalidArgument("the model has %d outputs: %s; hint: choose one, --loss_of=NAME",
+    return InvalidArgument("the model has %d outputs: %s; hint: choose one with --loss_of=NAME",
                            names.size(), all);
   }
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
@@ -149,9 +150,9 @@ bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
 // `last`: the node is LastActivation.
 Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
                 GraphReader* reader) {
-  if (proto.output_size() == 0) return InvalidArgument("it has no output");
+  if (proto.output_size() == 0) return InvalidArgument("the node has no output [TD2108]");
   if (!proto.domain().empty() && proto.domain() != "ai.onnx") {
-    return Unimplemented("domain \"%s\"", proto.domain());
+    return Unimplemented("the operator domain \"%s\" is not supported [TD1215]", proto.domain());
   }
   const Node node(proto, *reader);
   if (last && proto.op_type() != "Sigmoid") TD_RETURN_IF_ERROR(CheckSoftmax(node));
@@ -180,7 +181,7 @@ Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* read
   TD_RETURN_IF_ERROR(reader->program().BatchOf(logits).status());
   if (!reader->program().HasBatch(logits)) {
     return InvalidArgument(
-        "the output is %s, of which the first dimension is not the batch; hint: --loss=none",
+        "the output has shape %s, and its first dimension is not the batch; hint: --loss=none",
         ToString(reader->program().Desc(logits).shape));
   }
   return reader->program().AddVar({.name = "label",
@@ -198,8 +199,9 @@ Status MeanLoss(const std::string& rows, Program* program, GraphReader* reader) 
 Status SoftmaxLoss(std::string logits, GraphReader* reader, Program* program) {
   const Shape shape = reader->program().Desc(logits).shape;
   if (shape.rank() < 2) {
-    return InvalidArgument("the output is %s, no row of logits for each sample; hint: --loss=none",
-                           ToString(shape));
+    return InvalidArgument(
+        "the output has shape %s, expected one row of logits for each sample; hint: --loss=none",
+        ToString(shape));
   }
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
   if (dims.size() == 1) dims.push_back(1);
@@ -238,7 +240,9 @@ Status SigmoidLoss(const std::string& logits, GraphReader* reader, Program* prog
 Status AddLoss(const std::string& output, Loss loss, GraphReader* reader, Program* program) {
   TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
   if (reader->program().Desc(var).dtype != DType::kF32) {
-    return InvalidArgument("output \"%s\" holds whole numbers", output);
+    return InvalidArgument(
+        "output \"%s\" contains integers, expected floating-point numbers; hint: --loss=none",
+        output);
   }
   switch (loss) {
     case Loss::kSoftmax:
@@ -260,14 +264,15 @@ Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& hos
   ExternalData external(options.dir);
   GraphReader reader(opset, external, host, out);
   TD_RETURN_IF_ERROR(AddInitializers(graph, &reader));
-  if (graph.sparse_initializer_size() > 0) return Unimplemented("sparse initializers");
+  if (graph.sparse_initializer_size() > 0)
+    return Unimplemented("sparse initializers are not supported [TD7015]");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));
   TD_ASSIGN_OR_RETURN(std::string output, OutputOf(graph, options.output));
   const ::onnx::NodeProto* last = LastActivation(graph, output, options.loss);
   TD_RETURN_IF_ERROR(ReadNodes(graph, gone, last, &reader));
   if (last != nullptr) {
-    out->notes.push_back(
-        absl::StrFormat("%s at the end is left out: the loss has it", last->op_type()));
+    out->notes.push_back(absl::StrFormat(
+        "the last node, %s, is omitted, because the loss contains it", last->op_type()));
     output = last->input(0);
   }
   AddNotes(graph, &out->notes);
@@ -282,7 +287,7 @@ StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& n
   ::onnx::ModelProto model;
   if (bytes.size() > INT_MAX ||
       !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return DataLoss("%s: this is no ONNX model, or it is damaged [TD2108]", name);
+    return DataLoss("%s is not an ONNX model, or the file is damaged [TD2108]", name);
   }
   ImportedModel out;
   TD_RETURN_IF_ERROR(Annotate(Read(model, options, host, &out), name));

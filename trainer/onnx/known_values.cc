@@ -48,7 +48,10 @@ void KnownValues::Add(const std::string& value, Tensor tensor) {
 }
 
 Status KnownValues::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
-  if (ints.size() > kListMax) return Unimplemented("a list of %d sizes", ints.size());
+  if (ints.size() > kListMax)
+    return Unimplemented(
+        "the list of sizes has %d entries, which is more than this program supports [TD7015]",
+        ints.size());
   const Shape shape = {static_cast<int64_t>(ints.size())};
   TD_ASSIGN_OR_RETURN(Tensor tensor, NewTensor(DType::kI64, shape));
   std::copy(ints.begin(), ints.end(), tensor.span<int64_t>().begin());
@@ -84,7 +87,7 @@ const Tensor* KnownValues::Untrained(const std::string& value) const {
 StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t index) {
   const KnownValue* const known = Get(value);
   if (known == nullptr || known->tensor.dtype() != DType::kF32) {
-    return Unimplemented("\"%s\" is computed; it must be known beforehand", value);
+    return Unimplemented("\"%s\" is computed by a node, but must be a constant [TD7015]", value);
   }
   const std::string part = absl::StrFormat("%s.%d", value, index);
   if (values_.contains(part)) return part;

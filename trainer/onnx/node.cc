@@ -18,25 +18,28 @@ const std::string& Node::value(size_t input) const {
 }
 
 StatusOr<std::string> Node::in(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
+  if (!has(input)) return InvalidArgument("input %d is missing [TD2108]", input);
   return graph_.Var(value(input));
 }
 
 StatusOr<std::vector<int64_t>> Node::ConstantInts(size_t input) const {
   TD_ASSIGN_OR_RETURN(std::vector<int64_t> ints, ConstantSizes(input));
   const bool batch = std::any_of(ints.begin(), ints.end(), IsBatch);
-  if (batch) return Unimplemented("\"%s\" depends on the batch [TD1214]", value(input));
+  if (batch)
+    return Unimplemented("input \"%s\" depends on the batch, but must be a constant [TD1214]",
+                         value(input));
   return ints;
 }
 
 StatusOr<std::vector<int64_t>> Node::ConstantSizes(size_t input) const {
-  if (!has(input)) return InvalidArgument("input %d is missing", input);
+  if (!has(input)) return InvalidArgument("input %d is missing [TD2108]", input);
   const Tensor* tensor = graph_.known().Find(value(input));
   if (tensor == nullptr) {
-    return Unimplemented("\"%s\" is computed; it must be known beforehand", value(input));
+    return Unimplemented("input \"%s\" is computed by a node, but must be a constant [TD7015]",
+                         value(input));
   }
   if (tensor->dtype() == DType::kF32) {
-    return InvalidArgument("\"%s\" must be whole numbers", value(input));
+    return InvalidArgument("input \"%s\" must contain integers [TD2108]", value(input));
   }
   if (tensor->dtype() == DType::kI64) {
     return std::vector<int64_t>(tensor->span<int64_t>().begin(), tensor->span<int64_t>().end());
@@ -116,7 +119,8 @@ void Node::Know(Tensor value) const { graph_.known().Add(out(), std::move(value)
 StatusOr<int64_t> NonNegativeAxis(int64_t axis, int rank) {
   TD_REQUIRE(rank >= 0 && rank <= Shape::kRankMax);
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  return InvalidArgument("there is no dimension %d of %d", axis, rank);
+  return InvalidArgument("dimension %d does not exist: the input has %d dimensions [TD2108]", axis,
+                         rank);
 }
 
 }  // namespace tandem::onnx

@@ -35,21 +35,25 @@ Status Pow(const Node& n) {
   const float* exponent = n.Scalar(1);
   const auto whole = n.Known(1);
   const bool one = whole && whole->size() == 1;
-  if (exponent == nullptr && !one) return Unimplemented("an exponent that is no known number");
+  if (exponent == nullptr && !one)
+    return Unimplemented(
+        "the exponent is computed by a node, but must be a constant number [TD7015]");
   const double power = exponent != nullptr ? *exponent : static_cast<double>((*whole)[0]);
   if (power == 2) return n.Done("elementwise_mul", {{x}, {x}});
-  if (power != 3) return Unimplemented("exponent %g; squares and cubes alone", power);
+  if (power != 3)
+    return Unimplemented("exponent %g is not supported, expected 2 or 3 [TD7015]", power);
   TD_ASSIGN_OR_RETURN(const std::string square, n.Temp("elementwise_mul", {{x}, {x}}));
   return n.Done("elementwise_mul", {{square}, {x}});
 }
 
 // An Erf that FusePatterns has not replaced.
 Status Erf(const Node&) {
-  return Unimplemented("other than in a gelu, x * 0.5 * (1 + Erf(x / sqrt 2))");
+  return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
 Status Sqrt(const Node&) {
   return Unimplemented(
-      "other than in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + epsilon)");
+      "Sqrt is supported only in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
+      "epsilon) [TD7015]");
 }
 
 Status Sum(const Node& n) {
@@ -63,10 +67,10 @@ Status Sum(const Node& n) {
 Status Gemm(const Node& n) {
   if (n.attributes().Float("alpha", 1) != 1 || n.attributes().Float("beta", 1) != 1 ||
       n.attributes().Int("transA", 0) != 0) {
-    return Unimplemented("alpha, beta or transA other than 1, 1, 0");
+    return Unimplemented("Gemm is supported only with alpha = 1, beta = 1 and transA = 0 [TD7015]");
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  if (!n.has(1)) return InvalidArgument("input 1 is missing");
+  if (!n.has(1)) return InvalidArgument("input 1 is missing [TD2108]");
   TD_ASSIGN_OR_RETURN(const std::string w,
                       n.graph().Matrix(n.value(1), n.attributes().Int("transB", 0) != 0));
   Slots inputs = {{x}, {w}, {}};
@@ -125,12 +129,15 @@ Status Split(const Node& n) {
 
 Status Dropout(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  if (n.outputs() > 1) return Unimplemented("a mask as a second output");
+  if (n.outputs() > 1)
+    return Unimplemented("the second output, the mask, is not supported [TD7015]");
   n.attributes().Int("seed", 0);
   double ratio = n.attributes().Float("ratio", 0.5);
   if (n.has(1)) {
     const float* given = n.Scalar(1);
-    if (given == nullptr) return Unimplemented("a ratio that is computed");
+    if (given == nullptr)
+      return Unimplemented(
+          "the dropout ratio is computed by a node, but must be a constant [TD7015]");
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);
@@ -198,7 +205,10 @@ Status CheckLastAxis(const Node& n, const std::string& x, int64_t fallback) {
   TD_ASSIGN_OR_RETURN(const int64_t axis,
                       NonNegativeAxis(n.attributes().Int("axis", fallback), rank));
   return axis == rank - 1 ? OkStatus()
-                          : Unimplemented("axis = %d of %d: the last one alone", axis, rank);
+                          : Unimplemented(
+                                "axis = %d is not supported for an input with %d dimensions, "
+                                "expected the last one [TD7015]",
+                                axis, rank);
 }
 
 Status CheckSoftmax(const Node& n) {
@@ -216,13 +226,13 @@ Status ConvertNode(const std::string& type, const Node& node) {
   }
   if (IsControl(type)) {
     return Unimplemented(
-        "it decides while the model runs what is computed [TD7014]; hint: write the loop in Python "
-        "over a known size, and nn.EmbeddingBag as nn.Embedding and a mean or sum");
+        "the node makes the computation depend on data, which is not supported [TD7014]; hint: "
+        "replace the loop by a Python loop of constant length, and nn.EmbeddingBag by nn.Embedding "
+        "and a mean or sum");
   }
   return Unimplemented(
-      "there is no operator for it [TD1215]; hint: docs/guides/export-and-import.md lists the "
-      "nodes that are "
-      "read");
+      "this operator is not supported [TD1215]; hint: rewrite the layer with the nodes that "
+      "docs/guides/export-and-import.md lists");
 }
 
 }  // namespace tandem::onnx

@@ -25,7 +25,8 @@ Status GiveSum(const Node& n, const std::string& x, double scale, const std::str
 
 Status LeakyRelu(const Node& n) {
   const double slope = n.attributes().Float("alpha", 0.01);
-  if (slope < 0 || slope >= 1) return Unimplemented("alpha = %g: from 0 to 1 alone", slope);
+  if (slope < 0 || slope >= 1)
+    return Unimplemented("alpha = %g is not supported, expected 0 to 1 [TD7015]", slope);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, n.Temp("scale", {{x}}, {{"scale", slope}}));
   return n.Done("elementwise_max", {{x}, {low}});
@@ -62,7 +63,7 @@ Status Selu(const Node& n) {
 
 Status Celu(const Node& n) {
   const double alpha = n.attributes().Float("alpha", 1);
-  if (!(alpha > 0)) return InvalidArgument("alpha = %g, expected a number above 0", alpha);
+  if (!(alpha > 0)) return InvalidArgument("alpha = %g, expected a number above 0 [TD2108]", alpha);
   return Exponential(n, 1, alpha, 1 / alpha);
 }
 

@@ -90,8 +90,10 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
       product && axis < 0 && of_y.rank() == 1 && of_x.rank() > 0 && of_x[of_x.rank() - 1] == 1;
   if (one || outer) return AsProduct(n, type, x, y);
   if (axis < 0) {
-    return Unimplemented("%s and %s: one must be a run of the other's dimensions", ToString(of_x),
-                         ToString(of_y));
+    return Unimplemented(
+        "shapes %s and %s: the dimensions of one must be consecutive dimensions of the other "
+        "[TD7015]",
+        ToString(of_x), ToString(of_y));
   }
   if (static_cast<int>(middle.size()) != of_y.rank()) {
     TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(y));
@@ -123,12 +125,14 @@ bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, d
 Status KnownSizes(const Node& n, char op, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
-    return InvalidArgument("lists of %d and %d numbers", a.size(), b.size());
+    return InvalidArgument("the lists have different lengths: %d and %d numbers [TD2108]", a.size(),
+                           b.size());
   }
   Ints results;
   for (size_t i = 0; i < count; ++i) {
     const auto size = ComputeSize(op, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-    if (!size) return Unimplemented("a size that is no multiple of the batch [TD1214]");
+    if (!size)
+      return Unimplemented("the computed size is not a multiple of the batch size [TD1214]");
     results.push_back(*size);
   }
   return n.Know(results);
@@ -145,7 +149,8 @@ float Binary(std::span<const float> v) {
 
 template <const char* kType, char kOp>
 Status Arithmetic(const Node& n) {
-  if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
+  if (n.inputs() != 2)
+    return Unimplemented("the node has %d inputs, expected 2 [TD7015]", n.inputs());
   const auto a = n.Known(0), b = n.Known(1);
   if (a && b) return KnownSizes(n, kOp, *a, *b);
   TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, Binary<kOp>));
@@ -166,7 +171,8 @@ constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = 
 
 // Computes the maximum or minimum of numbers, one of which is known.
 Status Bound(const Node& n, bool max) {
-  if (n.inputs() != 2) return Unimplemented("%d inputs instead of 2", n.inputs());
+  if (n.inputs() != 2)
+    return Unimplemented("the node has %d inputs, expected 2 [TD7015]", n.inputs());
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const float* limit = n.Scalar(i);
     if (limit == nullptr) continue;
@@ -176,7 +182,7 @@ Status Bound(const Node& n, bool max) {
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
-  if (!max) return Unimplemented("two computed inputs");
+  if (!max) return Unimplemented("both inputs are computed, but one must be a constant [TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_max", x, y));
   return n.Is(out);
 }
@@ -189,7 +195,9 @@ Status Clip(const Node& n) {
   for (const size_t i : {size_t{0}, size_t{1}}) {
     if (!n.has(i + 1)) continue;
     const float* limit = n.Scalar(i + 1);
-    if (limit == nullptr) return Unimplemented("a limit that is computed");
+    if (limit == nullptr)
+      return Unimplemented(
+          "the limit of Clip is computed by a node, but must be a constant [TD7015]");
     limits[i] = *limit;
   }
   return n.Done("clip", {{x}}, {{"min", limits[0]}, {"max", limits[1]}});
@@ -212,7 +220,9 @@ StatusOr<std::optional<double>> KnownNumber(const Node& n, size_t i) {
   if (const float* number = n.Scalar(i)) return *number;
   const auto known = n.Known(i);
   if (!known) return std::nullopt;
-  if (known->size() != 1) return Unimplemented("a list of numbers to compare with");
+  if (known->size() != 1)
+    return Unimplemented(
+        "an input to compare is a list of constants, expected one number [TD7015]");
   return static_cast<double>((*known)[0]);
 }
 
@@ -365,7 +375,8 @@ bool KnownWhere(const Node& n, Ints* chosen) {
 // Adds the chosen values of both sides. A mask number is added by itself, because 0 times infinity
 // is not a number.
 Status Where(const Node& n) {
-  if (!n.has(0) || !n.has(1) || !n.has(2)) return InvalidArgument("it needs three inputs");
+  if (!n.has(0) || !n.has(1) || !n.has(2))
+    return InvalidArgument("the node has fewer than 3 inputs [TD2108]");
   if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
   TD_ASSIGN_OR_RETURN(const bool folded,
                       Fold(n, [](std::span<const float> v) { return v[0] != 0 ? v[1] : v[2]; }));

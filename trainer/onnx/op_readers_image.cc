@@ -29,13 +29,15 @@ StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
   *row = rank == 3;
   if (rank != 3 && rank != 4) {
     return Unimplemented(
-        "X has %d dimensions, expected [n, c, w] or [n, c, h, w] [TD7015]; hint: build the layer "
-        "of one or two dimensions",
+        "X has %d dimensions, expected [n, c, w] or [n, c, h, w] [TD7015]; hint: use the layer for "
+        "one or two dimensions",
         rank);
   }
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   if (batch && batch->axis >= 2) {
-    return Unimplemented("a window over the batch, dimension %d of X [TD1214]", batch->axis);
+    return Unimplemented(
+        "the window would cover several samples of the batch (dimension %d of X) [TD1214]",
+        batch->axis);
   }
   if (rank == 4) return x;
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
@@ -57,11 +59,13 @@ Status Give(const Node& n, bool row, const std::string& type, Slots inputs, Attr
 StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback, size_t sides = 1) {
   Ints given = n.attributes().Ints(name, Ints((row ? 1 : 2) * sides, fallback));
   if (given.size() != (row ? 1 : 2) * sides) {
-    return InvalidArgument("%s has %d numbers, expected %d", name, given.size(),
+    return InvalidArgument("attribute %s has %d numbers, expected %d [TD2108]", name, given.size(),
                            (row ? 1 : 2) * sides);
   }
   for (const int64_t number : given) {
-    if (number < 0 || number > kWindowMax) return InvalidArgument("%s has %d", name, number);
+    if (number < 0 || number > kWindowMax)
+      return InvalidArgument("attribute %s contains %d, which is out of range [TD2108]", name,
+                             number);
   }
   if (row && sides == 1) given.insert(given.begin(), fallback);
   if (row && sides == 2) given = {fallback, given[0], fallback, given[1]};
@@ -78,11 +82,12 @@ StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   if (automatic == "VALID") {
     pads = Ints(4, 0);
   } else if (automatic != "NOTSET") {
-    return Unimplemented("auto_pad = %s [TD7015]; hint: export the model with numbers as its pads",
-                         automatic);
+    return Unimplemented(
+        "auto_pad = %s is not supported [TD7015]; hint: export the model with explicit pads",
+        automatic);
   }
   if (*std::min_element(w.strides.begin(), w.strides.end()) < 1) {
-    return InvalidArgument("strides has 0");
+    return InvalidArgument("attribute strides contains 0, expected at least 1 [TD2108]");
   }
   w.begins = {pads[0], pads[1]};
   w.ends = {pads[2], pads[3]};
@@ -94,16 +99,22 @@ StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   TD_ASSIGN_OR_RETURN(*filter, n.in(1));
   if (row) {
     const Shape shape = n.graph().program().Desc(*filter).shape;
-    if (shape.rank() != 3) return InvalidArgument("the filter is %s", ToString(shape));
+    if (shape.rank() != 3)
+      return InvalidArgument("the filter has shape %s, expected 3 dimensions [TD2108]",
+                             ToString(shape));
     TD_ASSIGN_OR_RETURN(*filter, n.TempReshape(*filter, {shape[0], shape[1], 1, shape[2]}));
   }
   const Shape shape = n.graph().program().Desc(*filter).shape;
-  if (shape.rank() != 4) return InvalidArgument("the filter is %s", ToString(shape));
+  if (shape.rank() != 4)
+    return InvalidArgument("the filter has shape %s, expected 4 dimensions [TD2108]",
+                           ToString(shape));
   const Ints kernel = {shape[2], shape[3]};
   if (n.attributes().Find("kernel_shape") != nullptr) {
     TD_ASSIGN_OR_RETURN(const Ints given, Pair(n, row, "kernel_shape", 1));
     if (given != kernel) {
-      return InvalidArgument("kernel_shape is not that of the filter %s", ToString(shape));
+      return InvalidArgument(
+          "attribute kernel_shape contradicts the shape %s of the filter [TD2108]",
+          ToString(shape));
     }
   }
   return WindowOf(n, row, kernel);
@@ -114,7 +125,7 @@ StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
   if (count > n.graph().program().Desc(x).shape[static_cast<int>(axis)]) {
-    return Unimplemented("pads of %d, more than the image has lines [TD7015]; hint: pad less",
+    return Unimplemented("pads = %d is larger than the image [TD7015]; hint: use a smaller padding",
                          count);
   }
   TD_ASSIGN_OR_RETURN(
@@ -170,7 +181,7 @@ Status ConvTranspose(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints more, Pair(n, row, "output_padding", 0));
   if (!w.even() || !n.attributes().Ints("output_shape", {}).empty()) {
     return Unimplemented(
-        "output_shape, or pads that differ from side to side [TD7015]; hint: give padding and "
+        "output_shape and asymmetric pads are not supported [TD7015]; hint: use padding and "
         "output_padding");
   }
   AttrMap attrs = {{"strides", w.strides},
@@ -219,8 +230,10 @@ Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool
   const Shape shape = n.graph().program().Desc(x).shape;
   const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);
   if (heights > kNumbersMax || widths > kNumbersMax / heights) {
-    return Unimplemented("means of %d by %d windows [TD7015]; hint: pool with ceil_mode=False",
-                         heights, widths);
+    return Unimplemented(
+        "average pooling with %d x %d windows of unequal size needs too much memory [TD7015]; "
+        "hint: pool with ceil_mode=False",
+        heights, widths);
   }
   std::vector<float> shares[2];
   for (const size_t d : {size_t{0}, size_t{1}}) {
@@ -250,10 +263,13 @@ Status Pool(const Node& n, bool max) {
   TD_ASSIGN_OR_RETURN(const Ints kernel, Pair(n, row, "kernel_shape", 1));
   TD_ASSIGN_OR_RETURN(Window w, WindowOf(n, row, kernel));
   if (w.dilations != Ints{1, 1}) {
-    return Unimplemented("dilations other than 1 [TD7015]; hint: pool with dilation=1");
+    return Unimplemented(
+        "dilations other than 1 are not supported [TD7015]; hint: pool with dilation=1");
   }
   if (n.outputs() > 1) {
-    return Unimplemented("indices as a second output [TD7015]; hint: use the pooled values alone");
+    return Unimplemented(
+        "the second output, the indices, is not supported [TD7015]; hint: use only the pooled "
+        "values");
   }
   TD_RETURN_IF_ERROR(n.attributes().Only("storage_order", 0));
   const bool with_pads = n.attributes().Int("count_include_pad", 0) != 0;
@@ -262,7 +278,9 @@ Status Pool(const Node& n, bool max) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     const bool fits = kernel[d] > std::max(w.begins[d], w.ends[d]) &&
                       kernel[d] <= sizes[d] + w.begins[d] + w.ends[d];
-    if (!fits) return InvalidArgument("a window of %d does not fit", kernel[d]);
+    if (!fits)
+      return InvalidArgument("a window of %d elements does not fit the padded input [TD2108]",
+                             kernel[d]);
   }
   if (n.attributes().Int("ceil_mode", 0) != 0) RoundUp(&w, sizes);
   if (!w.even() && !max) return UnevenMean(n, x, w, ends, with_pads);

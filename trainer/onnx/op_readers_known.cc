@@ -18,7 +18,9 @@ constexpr int64_t kElementsMax = int64_t{1} << 24;  // limit for the numbers com
 
 StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   if (shape.numel() > kElementsMax) {
-    return Unimplemented("%d elements, which are computed while the model is read", shape.numel());
+    return Unimplemented(
+        "the constant would have %d elements, which is more than this program supports [TD7015]",
+        shape.numel());
   }
   return n.graph().known().NewTensor(DType::kF32, shape);
 }
@@ -31,7 +33,8 @@ StatusOr<Shape> Joint(const Shape& a, const Shape& b) {
   for (int d = 0; d < shorter.rank(); ++d) {
     int64_t& size = joint[longer.rank() - shorter.rank() + d];
     if (size != shorter[d] && size != 1 && shorter[d] != 1) {
-      return InvalidArgument("%s and %s do not fit together", ToString(a), ToString(b));
+      return InvalidArgument("shapes %s and %s cannot be broadcast together [TD2108]", ToString(a),
+                             ToString(b));
     }
     if (size == 1) size = shorter[d];
   }
@@ -75,7 +78,9 @@ Status Constant(const Node& n) {
     return n.Know(Ints(value->ints().begin(), value->ints().end()));
   }
   const auto *one = n.attributes().Find("value_float"), *list = n.attributes().Find("value_floats");
-  if (one == nullptr && list == nullptr) return Unimplemented("other than numbers");
+  if (one == nullptr && list == nullptr)
+    return Unimplemented(
+        "only numbers are supported as a constant, not strings or sparse tensors [TD7015]");
   std::vector<float> numbers;
   if (one != nullptr) numbers.push_back(one->f());
   if (one == nullptr) numbers.assign(list->floats().begin(), list->floats().end());
@@ -97,7 +102,10 @@ Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
       rest.push_back(sizes[i]);
     }
   }
-  if (sizes[at] != kBatch + 1) return Unimplemented("several times the batch [TD1214]");
+  if (sizes[at] != kBatch + 1)
+    return Unimplemented(
+        "the result would repeat its input several times per sample, which is not supported "
+        "[TD1214]");
   const int64_t width = n.graph().program().Desc(x).shape.numel();
   TD_ASSIGN_OR_RETURN(const std::string row, n.TempReshape(x, {1, width}));
   TD_ASSIGN_OR_RETURN(const std::string ones, n.graph().Ones());
@@ -119,7 +127,9 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
     batches += IsBatch(size) ? 1 : 0;
     dims.push_back(IsBatch(size) ? 1 : size);
   }
-  if (batches > 1) return Unimplemented("two dimensions of the batch [TD1214]");
+  if (batches > 1)
+    return Unimplemented(
+        "two dimensions of the result depend on the batch, but only one may [TD1214]");
   return ParseShape(dims);
 }
 
@@ -136,7 +146,10 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
     n.Know(std::move(tensor));
     return OkStatus();
   }
-  if (shape != wanted) return Unimplemented("more dimensions than the sizes");
+  if (shape != wanted)
+    return Unimplemented(
+        "the constant has more dimensions than the requested shape, which is not supported with a "
+        "batch [TD7015]");
   const std::string name = n.out() + ".one";
   n.graph().known().Add(name, std::move(tensor));
   TD_ASSIGN_OR_RETURN(const std::string x, n.graph().Var(name));
@@ -150,12 +163,13 @@ Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
     list.resize(static_cast<size_t>(wanted), list[0]);
   }
   if (static_cast<int64_t>(list.size()) == wanted || wanted == 1) return n.Know(list);
-  return InvalidArgument("a list of %d numbers to %d", list.size(), wanted);
+  return InvalidArgument("a list of %d numbers cannot be expanded to %d numbers [TD2108]",
+                         list.size(), wanted);
 }
 
 Status Expand(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints wanted, n.ConstantSizes(1));
-  if (!n.has(0)) return InvalidArgument("input 0 is missing");
+  if (!n.has(0)) return InvalidArgument("input 0 is missing [TD2108]");
   if (const auto list = n.Known(0); list && wanted.size() == 1) {
     return KnownListExpand(n, *list, wanted[0]);
   }
@@ -170,11 +184,16 @@ Status Expand(const Node& n) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     int64_t& size = sizes[sizes.size() - wanted.size() + i];
     if (wanted[i] == 1 || wanted[i] == size) continue;
-    if (size != 1) return InvalidArgument("size %d cannot be repeated", i);
+    if (size != 1)
+      return InvalidArgument("dimension %d cannot be expanded, because its size is not 1 [TD2108]",
+                             i);
     (IsBatch(wanted[i]) ? repeats_batch : repeats) = true;
     size = wanted[i];
   }
-  if (repeats) return Unimplemented("computed numbers, repeated other than for each sample");
+  if (repeats)
+    return Unimplemented(
+        "the node repeats computed numbers along a dimension other than the batch, which is not "
+        "supported [TD7015]");
   return repeats_batch ? Repeat(n, x, sizes) : n.Reshape(x, sizes);
 }
 
@@ -185,7 +204,7 @@ Status ConstantOfShape(const Node& n) {
     TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
     const Tensor number = *n.graph().known().Find(n.out());
     if (sizes.size() != 1 || number.numel() != 1 || sizes[0] < 0 || sizes[0] > Shape::kRankMax) {
-      return Unimplemented("whole numbers other than a short list");
+      return Unimplemented("a constant of integers must be a short list [TD7015]");
     }
     return n.Know(Ints(static_cast<size_t>(sizes[0]), number.span<int64_t>()[0]));
   }
@@ -195,7 +214,8 @@ Status ConstantOfShape(const Node& n) {
     TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
     number = *n.graph().known().Find(n.out());
   }
-  if (number.numel() != 1) return InvalidArgument("value has %d numbers", number.numel());
+  if (number.numel() != 1)
+    return InvalidArgument("attribute value has %d numbers, expected 1 [TD2108]", number.numel());
   return KnownExpand(n, number, sizes);
 }
 
@@ -204,18 +224,19 @@ Status Trilu(const Node& n) {
   int64_t shift = 0;
   if (n.has(1)) {
     TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
-    if (given.size() != 1) return InvalidArgument("k has %d numbers", given.size());
+    if (given.size() != 1)
+      return InvalidArgument("input k has %d numbers, expected 1 [TD2108]", given.size());
     shift = std::clamp<int64_t>(given[0], -kElementsMax, kElementsMax);
   }
   const bool upper = n.attributes().Int("upper", 1) != 0;
-  if (!n.has(0)) return InvalidArgument("input 0 is missing");
+  if (!n.has(0)) return InvalidArgument("input 0 is missing [TD2108]");
   const Tensor* known = n.graph().known().Untrained(n.value(0));
   std::string x;
   if (known == nullptr) {
     TD_ASSIGN_OR_RETURN(x, n.in(0));
   }
   const Shape whole = known != nullptr ? known->shape() : n.graph().program().Desc(x).shape;
-  if (whole.rank() < 2) return InvalidArgument("it needs two dimensions");
+  if (whole.rank() < 2) return InvalidArgument("the input has fewer than 2 dimensions [TD2108]");
   const int64_t rows = whole[whole.rank() - 2], columns = whole[whole.rank() - 1];
   TD_ASSIGN_OR_RETURN(Tensor to, NewFloats(n, known != nullptr ? whole : Shape({rows, columns})));
   for (int64_t i = 0; i < to.numel(); ++i) {
@@ -238,10 +259,14 @@ Status Trilu(const Node& n) {
 Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
   if (to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     Ints numbers;
-    if (from.numel() > Shape::kRankMax) return Unimplemented("a list of %d numbers", from.numel());
+    if (from.numel() > Shape::kRankMax)
+      return Unimplemented(
+          "a cast of %d constants to integers is not supported, only of a short list [TD7015]",
+          from.numel());
     for (int64_t i = 0; i < from.numel(); ++i) {
       const float number = NumberAt(from, i);
-      if (!(std::abs(number) < 1e9f)) return Unimplemented("%g as a whole number", number);
+      if (!(std::abs(number) < 1e9f))
+        return Unimplemented("the constant %g cannot be converted to an integer [TD7015]", number);
       numbers.push_back(static_cast<int64_t>(number));
     }
     return n.Know(numbers);
@@ -259,7 +284,7 @@ Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
 Status CastTo(const Node& n, int64_t to) {
   const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
   if (!whole && to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
-    return Unimplemented("to = %d", to);
+    return Unimplemented("a cast to ONNX element type %d is not supported [TD7015]", to);
   }
   const auto list = n.Known(0);
   if (list && whole) return n.Know(*list);
@@ -267,7 +292,8 @@ Status CastTo(const Node& n, int64_t to) {
   if (known != nullptr && !HasBatch(*known)) return KnownCast(n, *known, to);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const bool floats = n.graph().program().Desc(x).dtype == DType::kF32;
-  if (to == ::onnx::TensorProto::BOOL) return Unimplemented("computed numbers as truth values");
+  if (to == ::onnx::TensorProto::BOOL)
+    return Unimplemented("a cast of computed numbers to BOOL is not supported [TD7015]");
   if (to == ::onnx::TensorProto::FLOAT && floats) return n.Is(x);
   const char* name = to == ::onnx::TensorProto::FLOAT   ? "f32"
                      : to == ::onnx::TensorProto::INT64 ? "i64"
@@ -282,7 +308,7 @@ Status Cast(const Node& n) {
 
 Status CastLike(const Node& n) {
   n.attributes().Int("saturate", 1);
-  if (!n.has(1)) return InvalidArgument("input 1 is missing");
+  if (!n.has(1)) return InvalidArgument("input 1 is missing [TD2108]");
   const Tensor* like = n.graph().known().Find(n.value(1));
   DType dtype = like != nullptr ? like->dtype() : DType::kF32;
   if (like == nullptr) {

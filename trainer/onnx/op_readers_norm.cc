@@ -10,7 +10,9 @@ using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
 Status TrainingForm() {
-  return Unimplemented("the form of training [TD1216]; hint: export it after model.eval()");
+  return Unimplemented(
+      "the node is in training form, which is not supported [TD1216]; hint: export the model after "
+      "model.eval()");
 }
 
 Status BatchNorm(const Node& n) {
@@ -19,7 +21,7 @@ Status BatchNorm(const Node& n) {
   TD_RETURN_IF_ERROR(n.attributes().Only("spatial", 1));
   std::vector<std::vector<std::string>> inputs(5);
   for (size_t i = 0; i < 5; ++i) {
-    if (!n.has(i)) return InvalidArgument("input %d is missing", i);
+    if (!n.has(i)) return InvalidArgument("input %d is missing [TD2108]", i);
     TD_ASSIGN_OR_RETURN(inputs[i].emplace_back(), i < 3 ? n.in(i) : n.graph().State(n.value(i)));
   }
   const std::string y = n.graph().program().NewVar(n.out());
@@ -37,7 +39,8 @@ Status BatchNorm(const Node& n) {
 }
 
 Status LayerNorm(const Node& n) {
-  if (n.outputs() > 1) return Unimplemented("statistics as further outputs");
+  if (n.outputs() > 1)
+    return Unimplemented("the mean and deviation as further outputs are not supported [TD7015]");
   TD_RETURN_IF_ERROR(n.attributes().Only("stash_type", 1));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));
@@ -81,13 +84,14 @@ StatusOr<std::string> NormalRows(const Node& n, const std::string& x) {
 
 // Checks that X is [n, channels, ...] and inputs 1 and 2 have one number per channel.
 Status CheckChannels(const Node& n, const Shape& x) {
-  if (x.rank() < 3) return InvalidArgument("X is %s, expected [n, channels, ...]", ToString(x));
+  if (x.rank() < 3)
+    return InvalidArgument("X has shape %s, expected [n, channels, ...] [TD2108]", ToString(x));
   for (const size_t i : {size_t{1}, size_t{2}}) {
     const Tensor* known = n.has(i) ? n.graph().known().Find(n.value(i)) : nullptr;
     if (known != nullptr && known->shape() == Shape({x[1]})) continue;
     return Unimplemented(
-        "input %d: expected %d known numbers, one for each channel [TD7015]; hint: export the "
-        "model with opset_version=20 or 21",
+        "input %d: expected %d constants, one for each channel [TD7015]; hint: export the model "
+        "with opset_version=20 or 21",
         i, x[1]);
   }
   return OkStatus();
@@ -107,7 +111,8 @@ Status GroupNorm(const Node& n) {
   TD_RETURN_IF_ERROR(CheckChannels(n, shape));
   const int64_t groups = n.attributes().Int("num_groups", 0);
   if (groups < 1 || shape[1] % groups != 0) {
-    return InvalidArgument("num_groups = %d of %d channels", groups, shape[1]);
+    return InvalidArgument("num_groups = %d does not divide the %d channels [TD2108]", groups,
+                           shape[1]);
   }
   TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(x));
   Ints grouped = {sizes[0], groups, shape[1] / groups};
@@ -126,7 +131,9 @@ Status RmsNorm(const Node& n) {
   const Shape shape = n.graph().program().Desc(x).shape;
   const auto axis = int64_t{shape.rank() - 1};
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
-  if (batch && batch->axis == axis) return Unimplemented("the mean square of a batch [TD1214]");
+  if (batch && batch->axis == axis)
+    return Unimplemented(
+        "the node computes a mean square over the batch, which is not supported [TD1214]");
   TD_ASSIGN_OR_RETURN(const std::string negative, n.Temp("scale", {{x}}, {{"scale", -1.0}}));
   TD_ASSIGN_OR_RETURN(const std::string both, n.Temp("concat", {{x, negative}}, {{"axis", axis}}));
   TD_ASSIGN_OR_RETURN(

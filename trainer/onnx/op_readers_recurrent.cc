@@ -28,7 +28,7 @@ struct Layer {
 // Checks the attributes and inputs that must have the values of the standard layer.
 Status CheckStandard(const Node& n, const Layer& layer) {
   TD_RETURN_IF_ERROR(n.attributes().Only("layout", 0));
-  if (n.has(4)) return Unimplemented("lengths of the sequences (input 4)");
+  if (n.has(4)) return Unimplemented("input 4, the sequence lengths, is not supported [TD7015]");
   const ::onnx::AttributeProto* given = n.attributes().Find("activations");
   if (given == nullptr) return OkStatus();
   static constexpr const char* kTypes[] = {"Sigmoid", "Tanh", "Tanh"};
@@ -38,7 +38,8 @@ Status CheckStandard(const Node& n, const Layer& layer) {
   for (int i = 0; standard && i < given->strings_size(); ++i) {
     standard = given->strings(i) == kTypes[static_cast<size_t>(i) % count];
   }
-  return standard ? OkStatus() : Unimplemented("activations other than Sigmoid and Tanh");
+  return standard ? OkStatus()
+                  : Unimplemented("only the activations Sigmoid and Tanh are supported [TD7015]");
 }
 
 StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
@@ -47,7 +48,8 @@ StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
   const Shape shape = n.graph().program().Desc(layer.x).shape;
   const Tensor* recurrence = n.has(2) ? n.graph().known().Find(n.value(2)) : nullptr;
   if (shape.rank() != 3 || recurrence == nullptr || recurrence->shape().rank() != 3) {
-    return Unimplemented("other than X of three dimensions and a known R of three");
+    return Unimplemented(
+        "X and R must have three dimensions each, and R must be a constant [TD7015]");
   }
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(layer.x));
   if (!batch || batch->axis != 1 || batch->times != 1) {
@@ -57,17 +59,18 @@ StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
   layer.width = shape[2];
   layer.hidden = recurrence->shape()[2];
   if (layer.steps < 1 || layer.steps > kStepsMax) {
-    return Unimplemented("%d steps; from 1 to %d are read", layer.steps, kStepsMax);
+    return Unimplemented("X has %d time steps, expected 1 to %d [TD7015]", layer.steps, kStepsMax);
   }
   const std::string direction = n.attributes().Text("direction", "forward");
   layer.both = direction == "bidirectional";
   layer.reverse = direction == "reverse";
   if (!layer.both && !layer.reverse && direction != "forward") {
-    return InvalidArgument("direction = %s", direction);
+    return InvalidArgument("direction = %s is unknown [TD2108]", direction);
   }
   const int64_t hidden = n.attributes().Int("hidden_size", layer.hidden);
   if (hidden != layer.hidden) {
-    return InvalidArgument("hidden_size = %d, R has %d", hidden, layer.hidden);
+    return InvalidArgument("hidden_size = %d contradicts the size %d of R [TD2108]", hidden,
+                           layer.hidden);
   }
   TD_RETURN_IF_ERROR(CheckStandard(n, layer));
   return layer;
@@ -158,8 +161,8 @@ std::string Unrolled::Part(size_t input, int direction, const Ints& dims) {
   Ints wanted = {layer_.directions()};
   wanted.insert(wanted.end(), dims.begin(), dims.end());
   if (whole == nullptr || whole->shape() != Shape(wanted)) {
-    return Keep(
-        Unimplemented("input %d: expected known numbers %s", input, ToString(Shape(wanted))));
+    return Keep(Unimplemented("input %d: expected constants of shape %s [TD7015]", input,
+                              ToString(Shape(wanted))));
   }
   return Keep(graph_.known().AddPart(n_.value(input), direction));
 }
@@ -211,8 +214,10 @@ std::string Unrolled::FirstState(size_t input, int direction) {
     const bool same = !numbers.empty() && std::all_of(numbers.begin(), numbers.end(),
                                                       [&](float v) { return v == numbers[0]; });
     if (same) return Filled(numbers[0]);
-    return Keep(Unimplemented("input %d: a first state that is known and no single number [TD1214]",
-                              input));
+    return Keep(
+        Unimplemented("input %d: the initial state is a constant with different numbers, which is "
+                      "not supported [TD1214]",
+                      input));
   }
   std::string state = Keep(n_.in(input));
   if (!status_.ok()) return "";
@@ -293,7 +298,7 @@ Status Unrolled::Run() {
 
 Status Lstm(const Node& n) {
   TD_RETURN_IF_ERROR(n.attributes().Only("input_forget", 0));
-  if (n.has(7)) return Unimplemented("peepholes (input 7)");
+  if (n.has(7)) return Unimplemented("input 7, the peepholes, is not supported [TD7015]");
   TD_ASSIGN_OR_RETURN(Layer layer, LayerOf(n, 4));
   return Unrolled(n, std::move(layer)).Run();
 }

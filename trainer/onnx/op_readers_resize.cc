@@ -14,7 +14,8 @@ constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit per matrix
 
 Status Form(const char* what) {
   return Unimplemented(
-      "%s [TD7015]; hint: nn.Upsample by a whole factor, or with mode=\"linear\" or \"bilinear\"",
+      "%s is not supported [TD7015]; hint: use nn.Upsample with an integer factor, or with "
+      "mode=\"linear\" or \"bilinear\"",
       what);
 }
 
@@ -60,7 +61,8 @@ StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
   const Tensor* known = sized && n.has(3) ? n.graph().known().Find(n.value(3)) : factors;
   const bool fits = known != nullptr && known->shape() == Shape({int64_t{x.rank()}}) &&
                     known->dtype() == (sized ? DType::kI64 : DType::kF32);
-  if (!fits || x.rank() < 3) return Form("sizes that are computed, or not of every dimension");
+  if (!fits || x.rank() < 3)
+    return Form("a resize with computed sizes, or without a size for each dimension,");
   std::vector<Change> changes;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto at = static_cast<size_t>(axis);
@@ -71,11 +73,12 @@ StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
     } else if (!sized) {
       c.factor = known->span<float>()[at];
       const double to = std::floor(c.factor * static_cast<double>(c.from));
-      if (!(to >= 1 && to <= static_cast<double>(kNumbersMax))) return Form("a size out of range");
+      if (!(to >= 1 && to <= static_cast<double>(kNumbersMax)))
+        return Form("a resize to a size out of range");
       c.to = static_cast<int64_t>(to);
     }
-    if (axis < 2 && c.to != c.from) return Form("another number of samples or channels");
-    if (c.to < 1 || c.to > kNumbersMax / c.from) return Form("a size out of range");
+    if (axis < 2 && c.to != c.from) return Form("a resize of the number of samples or channels");
+    if (c.to < 1 || c.to > kNumbersMax / c.from) return Form("a resize to a size out of range");
     changes.push_back(c);
   }
   return changes;
@@ -111,14 +114,14 @@ Status CheckNearest(const Node& n, const std::string& mode, const Change& c) {
   const bool agrees = mode == "asymmetric" ? rounding == "floor"
                                            : mode == "half_pixel" && rounding.starts_with("round");
   if (agrees && c.to % c.from == 0) return OkStatus();
-  return Form("nearest lines by other than a whole factor");
+  return Form("a resize with mode nearest and a fractional factor");
 }
 
 Status Resize(const Node& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   const Shape shape = n.graph().program().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
-  if (batch && batch->axis >= 2) return Form("a batch that is no sample or channel");
+  if (batch && batch->axis >= 2) return Form("a resize along the batch");
   TD_ASSIGN_OR_RETURN(const std::vector<Change> changes, ChangesOf(n, shape));
   const std::string mode = n.attributes().Text("coordinate_transformation_mode", "half_pixel");
   const std::string kind = n.attributes().Text("mode", "nearest");
@@ -126,7 +129,7 @@ Status Resize(const Node& n) {
   const bool known = mode == "half_pixel" || mode == "pytorch_half_pixel" || mode == "asymmetric" ||
                      mode == "align_corners";
   if ((!linear && kind != "nearest") || !known || n.attributes().Find("axes") != nullptr) {
-    return Form("a mode other than nearest and linear, or axes");
+    return Form("a resize with axes, or with a mode other than nearest and linear,");
   }
   for (const char* name : {"antialias", "exclude_outside"})
     TD_RETURN_IF_ERROR(n.attributes().Only(name, 0));

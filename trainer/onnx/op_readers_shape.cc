@@ -44,7 +44,9 @@ Status SizeOf(const Node& n) {
   std::optional<int64_t> product = 1;
   for (const int64_t size : sizes) {
     product = ComputeSize('*', *product, size);
-    if (!product) return Unimplemented("a product of two batches");
+    if (!product)
+      return Unimplemented(
+          "the result depends on the square of the batch size, which is not supported [TD1214]");
   }
   return n.Know(Ints{*product});
 }
@@ -54,7 +56,9 @@ Status Flatten(const Node& n) {
   const Shape shape = n.graph().program().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const int64_t axis,
                       NonNegativeAxis(n.attributes().Int("axis", 1), shape.rank()));
-  if (axis == 0) return Unimplemented("axis = 0: samples would become one");
+  if (axis == 0)
+    return Unimplemented(
+        "axis = 0 would flatten all samples into one row, which is not supported [TD1214]");
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   const bool after = batch && batch->axis >= axis;
   const int64_t columns = shape.numel(static_cast<int>(axis), shape.rank());
@@ -85,7 +89,7 @@ Status Squeeze(const Node& n) {
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
     if (axes.empty() ? size != 1 : !named) left.push_back(size);
     if (named && size != 1) {
-      return InvalidArgument("dimension %d of %s is not 1", axis, ToString(shape));
+      return InvalidArgument("dimension %d of shape %s must be 1 [TD2108]", axis, ToString(shape));
     }
   }
   return n.Reshape(x, left);
@@ -99,12 +103,15 @@ Status Unsqueeze(const Node& n) {
     TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
     more = given.size();
   }
-  if (more > Shape::kRankMax) return InvalidArgument("%d axes", more);
+  if (more > Shape::kRankMax)
+    return InvalidArgument("the node has %d axes, which is more than a tensor can have [TD2108]",
+                           more);
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   TD_ASSIGN_OR_RETURN(Ints axes, n.Axes(12, static_cast<int>(sizes.size() + more)));
   std::sort(axes.begin(), axes.end());
   for (const int64_t axis : axes) {
-    if (axis > static_cast<int64_t>(sizes.size())) return InvalidArgument("axis %d", axis);
+    if (axis > static_cast<int64_t>(sizes.size()))
+      return InvalidArgument("axis %d does not exist [TD2108]", axis);
     sizes.insert(sizes.begin() + axis, 1);
   }
   return n.Reshape(x, sizes);
@@ -145,20 +152,21 @@ StatusOr<Cuts> CutsOf(const Node& n) {
     if (n.has(4)) {
       TD_ASSIGN_OR_RETURN(const Ints steps, n.ConstantInts(4));
       const bool ones = std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
-      if (!ones) return Unimplemented("steps other than 1");
+      if (!ones) return Unimplemented("slices with a step other than 1 are not supported [TD7015]");
     }
   }
   for (size_t i = 0; cuts.axes.size() < cuts.starts.size(); ++i) {
     cuts.axes.push_back(static_cast<int64_t>(i));
   }
   if (cuts.axes.size() == cuts.starts.size() && cuts.axes.size() == cuts.ends.size()) return cuts;
-  return InvalidArgument("axes, starts and ends are not of the same length");
+  return InvalidArgument("axes, starts and ends must have the same length [TD2108]");
 }
 
 // Slices a known list.
 Status KnownSlice(const Node& n, const Ints& list, const Cuts& cuts) {
   if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
-    return InvalidArgument("a list has one dimension");
+    return InvalidArgument(
+        "the sliced list has one dimension, but axes names another one [TD2108]");
   }
   const auto size = static_cast<int64_t>(list.size());
   const auto place = [size](int64_t at) {
@@ -179,7 +187,7 @@ Status Slice(const Node& n) {
     TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(cuts.axes[i], shape.rank()));
     if (batch && axis == batch->axis) {
       if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // the whole dimension
-      return Unimplemented("a window of the batch [TD1214]");
+      return Unimplemented("a slice of the batch is not supported [TD1214]");
     }
     left.axes.push_back(axis);
     // The operator counts negative values from the end. Here ONNX means the beginning.
@@ -209,20 +217,26 @@ Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
   TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(n.attributes().Int("axis", 0),
                                                           static_cast<int>(sizes.size())));
   int64_t& size = sizes[static_cast<size_t>(axis)];
-  if (IsBatch(size)) return Unimplemented("samples of the batch that are chosen [TD1214]");
+  if (IsBatch(size))
+    return Unimplemented("samples of the batch cannot be selected by index [TD1214]");
   Slots parts(1);
   for (size_t i = 0; i < at.size();) {
     const int64_t begin = at[i] < 0 ? at[i] + size : at[i];
     int64_t end = begin;
     for (; i < at.size() && (at[i] < 0 ? at[i] + size : at[i]) == end; ++i) ++end;
-    if (begin < 0 || end > size) return InvalidArgument("element %d of %d", at[i - 1], size);
-    if (parts[0].size() == kPartsMax) return Unimplemented("more than %d parts", kPartsMax);
+    if (begin < 0 || end > size)
+      return InvalidArgument("element %d does not exist: the dimension has %d elements [TD2108]",
+                             at[i - 1], size);
+    if (parts[0].size() == kPartsMax)
+      return Unimplemented(
+          "the selected elements form more than %d ranges, which is not supported [TD7015]",
+          kPartsMax);
     TD_ASSIGN_OR_RETURN(
         parts[0].emplace_back(),
         n.Temp("slice", {{x}},
                {{"axes", Ints{axis}}, {"starts", Ints{begin}}, {"ends", Ints{end}}}));
   }
-  if (parts[0].empty()) return Unimplemented("no elements");
+  if (parts[0].empty()) return Unimplemented("the node selects no elements [TD7015]");
   if (one) {
     sizes.erase(sizes.begin() + axis);
     return n.Reshape(parts[0][0], sizes);
@@ -231,12 +245,15 @@ Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
 }
 
 Status Gather(const Node& n) {
-  if (!n.has(0) || !n.has(1)) return InvalidArgument("it needs two inputs");
+  if (!n.has(0) || !n.has(1)) return InvalidArgument("the node has fewer than 2 inputs [TD2108]");
   const auto list = n.Known(0), at = n.Known(1);
   if (list && at) return KnownElements(n, *list, *at);
   if (at) {
     const int rank = n.graph().known().Find(n.value(1))->shape().rank();
-    if (rank > 1) return Unimplemented("indices of %d dimensions that are known", rank);
+    if (rank > 1)
+      return Unimplemented(
+          "constant indices with %d dimensions are not supported, expected at most 1 [TD7015]",
+          rank);
     TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
     return Choose(n, x, *at, rank == 0);
   }
@@ -244,7 +261,9 @@ Status Gather(const Node& n) {
   const bool lookup = table != nullptr && table->shape().rank() == 2 &&
                       n.attributes().Int("axis", 0) == 0 &&
                       n.graph().known().Find(n.value(1)) == nullptr;
-  if (!lookup) return Unimplemented("other than rows of a known table by ids that are data");
+  if (!lookup)
+    return Unimplemented(
+        "the node selects by computed ids from a tensor that is not a constant table [TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
   if (n.graph().program().Desc(ids).dtype != DType::kI64) {

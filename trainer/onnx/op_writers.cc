@@ -69,7 +69,10 @@ Ints Pads(const Ints& p) {
 // Only the layout n,c,h,w is supported; programs have another one only after passes.
 Status NeedPlain(const OpNode& n, const char* attr) {
   const auto layout = n.attr<std::string>(attr);
-  return layout == "NCHW" ? OkStatus() : Unimplemented("images with the layout %s", layout);
+  return layout == "NCHW"
+             ? OkStatus()
+             : Unimplemented("image layout %s cannot be exported to ONNX, expected NCHW [TD1217]",
+                             layout);
 }
 
 template <const char* kType>
@@ -118,7 +121,9 @@ StatusOr<std::string> CausalMask(const OpNode& n) {
   const Shape& x = n.shape(0);
   TD_REQUIRE(x.rank() >= 2);
   const int64_t t = x[x.rank() - 2], s = x[x.rank() - 1];
-  if (s < t) return Unimplemented("causal with rows that keep nothing");
+  if (s < t)
+    return Unimplemented(
+        "causal attention with fewer keys than queries cannot be exported to ONNX [TD1217]");
   std::vector<float> mask(static_cast<size_t>(t * s), 0.0f);
   for (int64_t i = 0; i < t; ++i) {
     std::fill(mask.begin() + i * s + i + 1 + s - t, mask.begin() + (i + 1) * s,
@@ -291,7 +296,7 @@ Status Lookup(const OpNode& n) {
   const Shape& shape = n.shape(0);
   const int64_t padding = n.attr<int64_t>("padding_idx");
   if (padding >= 0 && !n.graph().IsWeight(n.var(1))) {
-    return Unimplemented("padding_idx in a table that is computed");
+    return Unimplemented("padding_idx of a computed table cannot be exported to ONNX [TD1217]");
   }
   TD_ASSIGN_OR_RETURN(const std::string table,
                       padding < 0 ? n.in(1) : n.graph().WithZeroRow(n.var(1), padding));
@@ -326,11 +331,13 @@ Status Sum(const OpNode& n) {
 }
 
 Status SequencePool(const OpNode& n) {
-  if (n.has(1)) return Unimplemented("sequences with Lengths");
+  if (n.has(1))
+    return Unimplemented("sequences with input Lengths cannot be exported to ONNX [TD1217]");
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const auto type = n.attr<std::string>("pooltype");
   const int64_t steps = n.shape(0)[1];
-  if (steps == 0) return Unimplemented("sequences without steps");
+  if (steps == 0)
+    return Unimplemented("sequences without time steps cannot be exported to ONNX [TD1217]");
   if (type == "first" || type == "last") {
     const int64_t at = type == "first" ? 0 : steps - 1;
     const std::string index = n.Temp("Squeeze", {n.graph().Ints({at})}, {{"axes", Ints{0}}});
@@ -398,7 +405,9 @@ Status WriteOp(const Program& program, const Op& op, GraphWriter& graph) {
   for (const Row& row : kRows) {
     if (op.type == row.type) return row.write(OpNode(op, view, graph));
   }
-  return Unimplemented("it has no form in ONNX");
+  return Unimplemented(
+      "the operator cannot be exported to ONNX [TD1217]; hint: export to .safetensors, or name "
+      "earlier variables with --outputs=VARIABLE");
 }
 
 }  // namespace tandem::onnx

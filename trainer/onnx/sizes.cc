@@ -34,7 +34,8 @@ StatusOr<Product> ProductOf(const BatchedProgram& program, const std::string& va
   TD_ASSIGN_OR_RETURN(const Ints sizes, program.Sizes(var));
   Product whole;
   for (const int64_t size : sizes) {
-    if (!whole.Multiply(size)) return InvalidArgument("\"%s\" has no elements", var);
+    if (!whole.Multiply(size))
+      return InvalidArgument("tensor \"%s\" has no elements [TD1213]", var);
   }
   return whole;
 }
@@ -56,17 +57,19 @@ Status FillOpen(const Product& whole, Ints& dims) {
   Product rest;
   for (auto it = dims.begin(); it != dims.end(); ++it) {
     if (it != open && !rest.Multiply(*it)) {
-      return InvalidArgument("the shape %s has a size that cannot be", TextOf(dims));
+      return InvalidArgument("the shape %s contains an invalid size [TD2108]", TextOf(dims));
     }
   }
   const int batches = whole.batches - rest.batches;
   if (whole.number % rest.number != 0 || batches < 0 || batches > 1) {
-    return Unimplemented("the -1 of %s is no whole number, or no multiple of the batch [TD1214]",
-                         TextOf(dims));
+    return Unimplemented(
+        "the -1 in shape %s stands for a fraction, or for a size that is not a multiple of the "
+        "batch size [TD1214]",
+        TextOf(dims));
   }
   const int64_t size = whole.number / rest.number;
   const auto filled = batches == 1 ? Batches(size) : std::optional(size);
-  if (!filled) return InvalidArgument("the shape %s is too large", TextOf(dims));
+  if (!filled) return InvalidArgument("the shape %s is too large [TD2108]", TextOf(dims));
   *open = *filled;
   return OkStatus();
 }
@@ -88,11 +91,11 @@ Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
   }
   if (places.size() != 1 && exact.size() != 1) {
     return Unimplemented(
-        "%s, of a model for a batch of %d alone: %s [TD1214]; hint: export the model with a "
-        "dynamic "
-        "batch",
+        "shape %s was exported for batch size %d: %s [TD1214]; hint: export the model with a "
+        "dynamic batch",
         TextOf(dims), fixed,
-        places.empty() ? "no size of it holds the batch" : "which size holds the batch is open");
+        places.empty() ? "no dimension is a multiple of the batch size"
+                       : "several dimensions could be the batch");
   }
   int64_t& size = dims[static_cast<size_t>(exact.size() == 1 ? exact[0] : places[0])];
   size = kBatch + size / fixed;
@@ -140,11 +143,12 @@ StatusOr<Ints> ReshapeSizes(const BatchedProgram& program, const std::string& va
     if (dims[i] != 0) continue;
     if (allow_zero) {
       return Unimplemented(
-          "allowzero = 1 with the shape %s, a tensor without elements [TD1213]; hint: export the "
-          "model with sizes of at least 1",
+          "allowzero = 1 with the shape %s makes a tensor without elements [TD1213]; hint: export "
+          "the model with sizes of at least 1",
           TextOf(dims));
     }
-    if (i >= from.size()) return InvalidArgument("size %d copies a dimension that is not there", i);
+    if (i >= from.size())
+      return InvalidArgument("size %d copies a dimension that the input does not have [TD2108]", i);
     dims[i] = from[i];
   }
   const bool sized = std::any_of(dims.begin(), dims.end(), IsBatch);
@@ -152,7 +156,8 @@ StatusOr<Ints> ReshapeSizes(const BatchedProgram& program, const std::string& va
   if (!batch || fixed == 0 || sized) return FillSizes(program, var, std::move(dims));
   TD_ASSIGN_OR_RETURN(Product here, ProductOf(program, var));
   here.batches = 0;
-  if (!here.Multiply(fixed)) return InvalidArgument("\"%s\" is too large", var);
+  if (!here.Multiply(fixed))
+    return InvalidArgument("tensor \"%s\" has too many elements [TD2108]", var);
   TD_RETURN_IF_ERROR(FillOpen(here, dims));
   TD_RETURN_IF_ERROR(PutBatch(batch->stride, fixed, dims));
   return dims;

@@ -59,8 +59,9 @@ StatusOr<DType> ElementTypeOf(int type) {
   }
   const bool named = ::onnx::TensorProto::DataType_IsValid(type);
   const auto value = static_cast<::onnx::TensorProto::DataType>(type);
-  return Unimplemented("elements of type %s (FLOAT, INT64, INT32 and BOOL are read)",
-                       named ? ::onnx::TensorProto::DataType_Name(value) : std::to_string(type));
+  return Unimplemented(
+      "element type %s is not supported, expected FLOAT, INT64, INT32 or BOOL [TD7015]",
+      named ? ::onnx::TensorProto::DataType_Name(value) : std::to_string(type));
 }
 
 StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& external,
@@ -76,7 +77,8 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& exte
   if (beside) {
     TD_ASSIGN_OR_RETURN(range, external.Find(proto, bytes));
   } else if (bytes > proto.ByteSizeLong() * 8) {
-    return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
+    return DataLoss("a tensor of shape %s needs %d bytes, but the file has fewer [TD2108]",
+                    ToString(shape), bytes);
   }
   TD_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Make({dtype, shape}, host));
   bool whole = true;
@@ -89,7 +91,9 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& exte
   } else {
     whole = CopyNumbers(proto, tensor);
   }
-  if (!whole) return DataLoss("%s needs %d bytes, which are not there", ToString(shape), bytes);
+  if (!whole)
+    return DataLoss("a tensor of shape %s needs %d bytes, but the file has fewer [TD2108]",
+                    ToString(shape), bytes);
   return tensor;
 }
 

@@ -112,14 +112,15 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
     case PushResult::kOk:
       return OkStatus();
     case PushResult::kFull:
-      return DeadlineExceeded("step %d: %d steps wait to be sent (send_queue_size), for %s",
-                              DisplayStep(step), options_.queue_max,
-                              FormatDuration(options_.timeout));
+      return DeadlineExceeded(
+          "step %d: %d steps still wait to be sent (send_queue_size) after %s [TD4025]; hint: look "
+          "for a slow or stopped pserver with tandem status LOG_DIR",
+          DisplayStep(step), options_.queue_max, FormatDuration(options_.timeout));
     case PushResult::kClosed:
       break;
   }
   MutexLock lock(mu_);
-  return status_.ok() ? Cancelled("nothing is sent any more") : status_;
+  return status_.ok() ? Cancelled("the push was not sent, because sending has stopped") : status_;
 }
 
 bool AsyncCommunicator::Receive(std::span<float* const> params) {

@@ -18,10 +18,10 @@ namespace {
 // The reason why the optimizer does not fit a table; empty: it fits.
 StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
-  if (reach != UpdateScope::kElement) return std::string("needs norms of whole parameters");
+  if (reach != UpdateScope::kElement) return std::string("needs norms of complete parameters");
   TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, table));
   if (idle == UntouchedRowPolicy::kMove) {
-    return std::string("changes rows without a gradient (lazy_mode would not)");
+    return std::string("also changes rows without a gradient; hint: set optimizer.lazy_mode");
   }
   return std::string();
 }
@@ -64,7 +64,8 @@ StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
       return kFits;
     };
     if (std::visit(take, value)) continue;
-    return InvalidArgument("optimizer %s: attribute \"%s\" is no single value", spec.type, name);
+    return InvalidArgument("optimizer %s: attribute \"%s\" is a list, expected a single value",
+                           spec.type, name);
   }
   return optimizer;
 }
@@ -102,12 +103,14 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
     const Var* var = program.FindVar(pair.param);
     const bool remote = var->kind == VarKind::kRemote;
     if (remote && !why.empty()) {
-      return Unimplemented("\"%s\" is_distributed, but optimizer %s %s", pair.param, optimizer.type,
-                           why);
+      return Unimplemented(
+          "table \"%s\" is_distributed, but pservers do not support optimizer %s, because it %s "
+          "[TD1203]",
+          pair.param, optimizer.type, why);
     }
     if (!why.empty()) {
-      LOG_IF(INFO, log) << pair.param << " is no table on the servers: optimizer " << optimizer.type
-                        << " " << why;
+      LOG_IF(INFO, log) << pair.param << " is not a table on the servers: optimizer "
+                        << optimizer.type << " " << why;
       continue;
     }
     TD_ASSIGN_OR_RETURN(std::vector<Slot> slots, SlotsOf(optimizer, pair.param));
@@ -121,7 +124,7 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
   }
   for (const std::string& name : distributed) {
     if (all.Find(name).ok()) continue;
-    return Unimplemented("\"%s\" is_distributed, but has no gradient", name);
+    return Unimplemented("table \"%s\" is_distributed, but has no gradient [TD1209]", name);
   }
   std::erase_if(grads, [&](const ParamGrad& pair) {
     return std::any_of(taken.begin(), taken.end(),
@@ -129,8 +132,8 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
   });
   LOG_IF(INFO, log && !taken.empty())
       << taken.size() << (taken.size() == 1 ? " table" : " tables") << " on the servers"
-      << (distributed.empty() ? "" : absl::StrFormat(", %d of them alone", distributed.size()))
-      << ": of them the rows of a batch travel";
+      << (distributed.empty() ? "" : absl::StrFormat(", %d of them only there", distributed.size()))
+      << "; only the rows of a batch are transferred";
   TD_RETURN_IF_ERROR(InsertTables(program, taken));
   return all;
 }
@@ -139,7 +142,7 @@ StatusOr<PsTables::Table*> PsTables::Find(const std::string& name) {
   for (Table& table : tables_) {
     if (table.name == name) return &table;
   }
-  return Internal("\"%s\" is no table", name);
+  return Internal("variable \"%s\" is not a table", name);
 }
 
 Status PsTables::RegisterPull(const CommNode& node) {
@@ -312,8 +315,8 @@ Status PsTables::Gather(ps::PsClient& client, uint64_t version, Scope& scope) co
     float* const weights = scope.Find(t.name)->span<float>().data();
     for (size_t i = 0; i < rows.ids.size(); ++i) {
       if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) {
-        return DataLoss("table %s has %d rows, the servers have row %d", t.name, t.shape[0],
-                        rows.ids[i]);
+        return DataLoss("table %s has %d rows, but the servers have row %d [TD2105]", t.name,
+                        t.shape[0], rows.ids[i]);
       }
       std::copy_n(rows.content.data() + static_cast<int64_t>(i) * dim, dim,
                   weights + static_cast<int64_t>(rows.ids[i]) * dim);
@@ -361,7 +364,7 @@ void PsTables::Count(ps::PsClient& client) {
   if (empty()) return;
   const auto servers = client.ServerInfo();
   if (!servers.ok()) {
-    LOG(WARNING) << "the rows of tables are not counted: " << ToString(servers.status());
+    LOG(WARNING) << "cannot count the rows of the tables: " << ToString(servers.status());
     return;
   }
   if (servers->empty()) return;

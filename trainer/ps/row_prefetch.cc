@@ -95,7 +95,7 @@ std::vector<float> PrefetchNode::Counts(const CommTensor& click) const {
 
 StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
   if (node.op->type != "prefetch_rows" || node.place.kind != PlaceKind::kCpu) {
-    return Unimplemented("%s on %s is not built yet in evaluation", node.op->type,
+    return Unimplemented("%s on %s is not implemented in an evaluation [TD1109]", node.op->type,
                          ToString(node.place));
   }
   nodes_.emplace_back(node);

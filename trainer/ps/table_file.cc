@@ -82,7 +82,7 @@ Status ReadTableFile(const std::string& path, const TableSink& take) {
       TD_RETURN_IF_ERROR(file.Read(text.data(), bytes));
     }
     if (!fits || !record.ParseFromString(text) || !IsWhole(record)) {
-      return DataLoss("%s: record %d is damaged", path, number);
+      return DataLoss("%s: record %d is damaged [TD2111]", path, number);
     }
     at += sizeof(bytes) + bytes;
     ps::PsTableRows rows = ps::RowsFromProto(record.rows());

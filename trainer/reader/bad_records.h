@@ -18,7 +18,7 @@ class BadRecords {
   // `what` names file and location. DATA_LOSS: more than `max` bad records.
   Status Add(const std::string& what) {
     if (++count_ > max_) {
-      return DataLoss("%s; that is bad record %d of this file, and max_bad_records is %d [TD2003]",
+      return DataLoss("%s; this is bad record %d of the file, but max_bad_records is %d [TD2003]",
                       what, count_, max_);
     }
     if (count_ <= kNamed) warnings_->push_back(what);
@@ -27,7 +27,7 @@ class BadRecords {
   // Call it at the end of the file.
   void Finish() {
     if (count_ == 0) return;
-    warnings_->push_back(absl::StrFormat("%s: %d bad records left out", path_, count_));
+    warnings_->push_back(absl::StrFormat("%s: skipped %d bad records", path_, count_));
   }
 
  private:

@@ -31,7 +31,8 @@ class Cifar10 final : public Dataset {
     auto* image = static_cast<float*>(out[0]);
     auto* label = static_cast<int64_t*>(out[1]);
     for (const uint32_t id : ids) {
-      if (id >= size()) return OutOfRange("%s: sample %d of %d", dir_, id, size());
+      if (id >= size())
+        return OutOfRange("%s has no sample %d: there are %d samples", dir_, id, size());
       const uint8_t* record = records_.data() + id * kRecord;
       *label++ = record[0];
       for (size_t p = 0; p < kColours * kPlane; ++p) *image++ = scaled_[p / kPlane][record[1 + p]];
@@ -58,19 +59,21 @@ Status ReadRecords(const std::string& path, std::vector<uint8_t>& records) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return NotFound(
-        "%s cannot be opened [TD2001]; the binary version of CIFAR-10 is at "
-        "https://www.cs.toronto.edu/~kriz/cifar.html: name its folder with --data=DIR",
+        "%s cannot be opened [TD2001]; hint: download the binary version of CIFAR-10 from "
+        "https://www.cs.toronto.edu/~kriz/cifar.html and name its directory with --data=DIR",
         path);
   }
   const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.empty() || bytes.size() % kRecord != 0) {
-    return DataLoss("%s: offset %d: %d bytes are no whole number of records of %d [TD2002]", path,
-                    bytes.size() / kRecord * kRecord, bytes.size(), kRecord);
+    return DataLoss(
+        "%s: offset %d: the size of %d bytes is not a multiple of the record size of %d bytes "
+        "[TD2002]",
+        path, bytes.size() / kRecord * kRecord, bytes.size(), kRecord);
   }
   for (size_t at = 0; at < bytes.size(); at += kRecord) {
     if (bytes[at] < kClasses) continue;
-    return DataLoss("%s: offset %d: label %d, but there are %d classes [TD2004]", path, at,
-                    bytes[at], kClasses);
+    return DataLoss("%s: offset %d: the label is %d, but there are only %d classes [TD2004]", path,
+                    at, bytes[at], kClasses);
   }
   records.insert(records.end(), bytes.begin(), bytes.end());
   return OkStatus();

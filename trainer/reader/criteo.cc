@@ -93,12 +93,12 @@ Status CriteoSink::Add(std::string_view line) {
   std::string_view fields[kFields];
   const size_t count = SplitLine(line, separator_, fields, kFields);
   if (count != kFields) {
-    return DataLoss("%d fields, but a record has %d: a label, %d numbers, %d categories", count,
-                    kFields, kCriteoNumbers, kCriteoCategories);
+    return DataLoss("the record has %d fields, expected %d: a label, %d numbers and %d categories",
+                    count, kFields, kCriteoNumbers, kCriteoCategories);
   }
   const std::string_view label = fields[0];
   if (label.size() != 1 || (label[0] != '0' && label[0] != '1')) {
-    return DataLoss("label \"%s\" is neither 0 nor 1", std::string(label));
+    return DataLoss("the label is \"%s\", expected 0 or 1", std::string(label));
   }
   uint32_t ids[kFields - 1];
   float dense[kCriteoNumbers];
@@ -106,7 +106,7 @@ Status CriteoSink::Add(std::string_view line) {
     const std::string_view field = fields[1 + i];
     std::optional<double> number;
     if (!field.empty() && !(number = ParseNumber(field)).has_value()) {
-      return DataLoss("I%d: \"%s\" is no number", i + 1, std::string(field));
+      return DataLoss("column I%d: \"%s\" is not a number", i + 1, std::string(field));
     }
     if (dense_) {
       dense[i] = number.has_value() ? transform_.Log(*number) : 0.0f;
@@ -127,10 +127,12 @@ Status CriteoSink::Add(std::string_view line) {
 
 Status Check(const CriteoOptions& options) {
   if (options.category_ids < 2 || options.category_ids > kIdsMax) {
-    return InvalidArgument("category_ids is %d; it must be in [2, 2^32]", options.category_ids);
+    return InvalidArgument("data.criteo.category_ids is %d, expected 2 to 2^32 [TD1104]",
+                           options.category_ids);
   }
   if (options.number_ids < 7 || options.number_ids > kIdsMax) {
-    return InvalidArgument("number_ids is %d; it must be in [7, 2^32]", options.number_ids);
+    return InvalidArgument("data.criteo.number_ids is %d, expected 7 to 2^32 [TD1104]",
+                           options.number_ids);
   }
   return OkStatus();
 }

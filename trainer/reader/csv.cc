@@ -77,7 +77,8 @@ StatusOr<uint8_t> CsvSink::Label(std::string_view value) const {
     const auto& texts = label == 1 ? options_.positive_labels : options_.negative_labels;
     if (std::find(texts.begin(), texts.end(), value) != texts.end()) return label;
   }
-  return DataLoss("label \"%s\" is neither positive nor negative", std::string(value));
+  return DataLoss("the label is \"%s\", expected positive_label or negative_label",
+                  std::string(value));
 }
 
 Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_t& out) const {
@@ -95,7 +96,7 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
         number = static_cast<float>(*parsed);
       }
       if (!std::isfinite(number)) {
-        return DataLoss("column \"%s\": \"%s\" is no number", column.name, std::string(value));
+        return DataLoss("column \"%s\": \"%s\" is not a number", column.name, std::string(value));
       }
     }
     out = NumberBits(number);
@@ -129,7 +130,8 @@ StatusOr<size_t> CsvSink::Split(std::string_view line) {
 Status CsvSink::Add(std::string_view line) {
   TD_ASSIGN_OR_RETURN(const size_t count, Split(line));
   if (count != fields_.size()) {
-    return DataLoss("%d fields, but the first line names %d columns", count, fields_.size());
+    return DataLoss("the record has %d fields, but the first line names %d columns", count,
+                    fields_.size());
   }
   TD_ASSIGN_OR_RETURN(const uint8_t label, Label(fields_[places_.label]));
   if (labels_.empty()) Reserve(line.size());
@@ -152,7 +154,7 @@ Status CsvSink::Add(std::string_view line) {
 // The column names in the first line.
 StatusOr<std::vector<std::string>> ColumnNames(const std::string& path, char separator) {
   TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
-  if (line.empty()) return DataLoss("%s:1: the file is empty", path);
+  if (line.empty()) return DataLoss("%s:1: the file is empty [TD2006]", path);
   std::string text;
   std::vector<std::string_view> names(line.size() + 1);
   const StatusOr<size_t> count = SplitQuotedLine(line, separator, text, names.data(), names.size());
@@ -186,9 +188,10 @@ StatusOr<size_t> Opener::Position(const std::string& column) const {
 }
 
 Status Opener::Check() {
-  if (options_.columns.empty()) return InvalidArgument("a csv needs at least one column");
+  if (options_.columns.empty())
+    return InvalidArgument("data.csv names no column, expected at least one [TD1106]");
   if (options_.positive_labels.empty() || options_.negative_labels.empty()) {
-    return InvalidArgument("a csv needs positive_label and negative_label");
+    return InvalidArgument("data.csv lacks positive_label or negative_label [TD1106]");
   }
   TD_ASSIGN_OR_RETURN(names_, ColumnNames(options_.train_path, options_.separator));
   places_.fields = names_.size();
@@ -196,8 +199,8 @@ Status Opener::Check() {
   for (const CsvColumn& column : options_.columns) {
     TD_ASSIGN_OR_RETURN(places_.columns.emplace_back(), Position(column.name));
     if (column.ids < 2 || column.ids > int64_t{1} << 30) {
-      return InvalidArgument("column \"%s\": ids is %d; it must be in [2, 2^30]", column.name,
-                             column.ids);
+      return InvalidArgument("data.csv.column \"%s\": ids is %d, expected 2 to 2^30 [TD1104]",
+                             column.name, column.ids);
     }
     columns_.ids.push_back(column.ids);
   }
@@ -228,7 +231,7 @@ StatusOr<TrainAndTest> Opener::Run() {
   if (!options_.test_path.empty()) {
     TD_ASSIGN_OR_RETURN(const auto names, ColumnNames(options_.test_path, options_.separator));
     if (names != names_) {
-      return InvalidArgument("%s:1: the columns are other ones than those of %s [TD2007]",
+      return InvalidArgument("%s:1: the columns differ from those of %s [TD2007]",
                              options_.test_path, options_.train_path);
     }
     TD_ASSIGN_OR_RETURN(std::vector<CsvPiece> test, Read(options_.test_path));
@@ -239,7 +242,8 @@ StatusOr<TrainAndTest> Opener::Run() {
     records_->Add({std::move(piece.values), {}, std::move(piece.labels)});
   }
   if (records_->size() > std::numeric_limits<uint32_t>::max()) {
-    return InvalidArgument("%s: more than 2^32 records", options_.train_path);
+    return InvalidArgument("%s has more than 2^32 records, which is not supported",
+                           options_.train_path);
   }
   const uint64_t wanted = options_.samples_max > 0 ? options_.samples_max : train;
   TrainAndTest out;

@@ -45,7 +45,8 @@ Status NeedValues(const Field& field, int64_t got) {
 Status Decode(const pb::Example& example, const Field& field, void* out) {
   const auto& features = example.features().feature();
   const auto found = features.find(field.feature.name);
-  if (found == features.end()) return DataLoss("there is no feature \"%s\"", field.feature.name);
+  if (found == features.end())
+    return DataLoss("the record has no feature \"%s\"", field.feature.name);
   const pb::Feature& value = found->second;
   if (field.feature.kind == ExampleFeature::kFloat && value.has_float_list()) {
     const auto& list = value.float_list().value();
@@ -59,7 +60,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
     const int64_t limit = field.feature.limit;
     for (const int64_t id : list) {
       if (limit > 0 && (id < 0 || id >= limit)) {
-        return DataLoss("feature \"%s\": %d is not in [0, %d)", field.feature.name, id, limit);
+        return DataLoss("feature \"%s\": %d is out of range, expected 0 to %d", field.feature.name,
+                        id, limit - 1);
       }
     }
     if (out != nullptr) std::copy(list.begin(), list.end(), static_cast<int64_t*>(out));
@@ -67,8 +69,7 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
   }
   if (field.feature.kind == ExampleFeature::kBytes && value.has_bytes_list()) {
     if (const int texts = value.bytes_list().value_size(); texts != 1) {
-      return DataLoss("feature \"%s\" has %d texts of bytes, expected 1", field.feature.name,
-                      texts);
+      return DataLoss("feature \"%s\" has %d byte strings, expected 1", field.feature.name, texts);
     }
     const std::string& bytes = value.bytes_list().value(0);
     TD_RETURN_IF_ERROR(NeedValues(field, static_cast<int64_t>(bytes.size())));
@@ -79,7 +80,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
     }
     return OkStatus();
   }
-  return DataLoss("feature \"%s\" holds %s", field.feature.name, KindName(value));
+  return DataLoss("feature \"%s\" contains %s, which is not the configured kind",
+                  field.feature.name, KindName(value));
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
@@ -89,7 +91,7 @@ Status Parse(std::string_view record, pb::Example& example) {
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
     return OkStatus();
   }
-  return DataLoss("is no tf.train.Example");
+  return DataLoss("the record is not a tf.train.Example");
 }
 
 struct Place {
@@ -126,7 +128,8 @@ class Examples final : public Dataset {
     std::string record;
     pb::Example example;
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] >= size_) return OutOfRange("%s: sample %d of %d", name_, ids[i], size_);
+      if (ids[i] >= size_)
+        return OutOfRange("%s has no sample %d: there are %d samples", name_, ids[i], size_);
       const Place& place = store_->places[begin_ + ids[i]];
       const InputFile& file = store_->files[place.file];
       const auto where = [&] {
@@ -134,7 +137,8 @@ class Examples final : public Dataset {
       };
       record.resize(place.bytes);
       TD_ASSIGN_OR_RETURN(const size_t got, file.Read(place.offset, record.data(), place.bytes));
-      if (got < place.bytes) return DataLoss("%s: the file became shorter", where());
+      if (got < place.bytes)
+        return DataLoss("%s: the file was truncated while it was read [TD2002]", where());
       Status status = Parse(record, example);
       for (size_t f = 0; status.ok() && f < fields_.size(); ++f) {
         const size_t bytes = fields_[f].desc.bytes();
@@ -157,15 +161,18 @@ class Examples final : public Dataset {
 };
 
 StatusOr<std::vector<Field>> Check(const std::vector<ExampleFeature>& features) {
-  if (features.empty()) return InvalidArgument("no feature is named");
+  if (features.empty())
+    return InvalidArgument("data.records names no feature, expected at least one [TD1106]");
   std::vector<Field> fields;
   for (const ExampleFeature& feature : features) {
-    if (feature.name.empty()) return InvalidArgument("a feature has no name");
+    if (feature.name.empty())
+      return InvalidArgument("data.records has a feature without a name [TD1106]");
     const auto shape = ParseShape(feature.dims);
     if (!shape.ok()) return Annotate(shape.status(), "feature \"" + feature.name + "\"");
     if (shape->numel() < 1 || shape->numel() > kValuesMax) {
-      return InvalidArgument("feature \"%s\": %d values; 1 to %d are read", feature.name,
-                             shape->numel(), kValuesMax);
+      return InvalidArgument(
+          "data.records: feature \"%s\" has %d values, expected 1 to %d [TD1104]", feature.name,
+          shape->numel(), kValuesMax);
     }
     fields.push_back({feature, *shape, static_cast<size_t>(shape->numel())});
   }
@@ -203,7 +210,7 @@ StatusOr<uint64_t> Index(const std::string& path, uint64_t records_max, int64_t 
     ++records;
   }
   bad.Finish();
-  if (records == 0) return DataLoss("%s: holds no record", path);
+  if (records == 0) return DataLoss("%s contains no record [TD2006]", path);
   store.files.push_back(std::move(file));
   return records;
 }
@@ -268,8 +275,8 @@ StatusOr<std::string> ExampleOf(const Dataset& data, uint32_t id) {
         AddValues(static_cast<const uint8_t*>(out[f]), values, feature);
         break;
       default:
-        return Unimplemented("field \"%s\" is %s, which a record cannot hold", field.name,
-                             Name(field.desc.dtype));
+        return Unimplemented("field \"%s\" is %s, but a record can store only f32, i64 and bytes",
+                             field.name, Name(field.desc.dtype));
     }
   }
   return example.SerializeAsString();

@@ -28,12 +28,13 @@ size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
 
 // The most likely cause of a wrong magic.
 std::string MagicHint(uint32_t magic, uint32_t expected) {
-  if (magic >> 16 == 0x1f8b) return "the file was compressed twice: gunzip it once";
-  if (__builtin_bswap32(magic) == expected) return "its bytes are swapped; idx is big-endian";
-  if (magic == 0x00000801) return "this is a file of labels; images are expected here";
-  if (magic == 0x00000803) return "this is a file of images; labels are expected here";
-  if (magic >> 8 != 0 || (magic & 0xff) > 8) return "this is not an idx file";
-  return "fetch the file again";
+  if (magic >> 16 == 0x1f8b) return "the file was compressed twice; hint: gunzip it once";
+  if (__builtin_bswap32(magic) == expected)
+    return "the byte order is wrong, because idx files are big-endian";
+  if (magic == 0x00000801) return "the file contains labels, expected images";
+  if (magic == 0x00000803) return "the file contains images, expected labels";
+  if (magic >> 8 != 0 || (magic & 0xff) > 8) return "the file is not an idx file";
+  return "hint: download the file again";
 }
 
 Status CheckMagic(std::span<const uint8_t> head, const std::string& name, int rank) {
@@ -41,8 +42,10 @@ Status CheckMagic(std::span<const uint8_t> head, const std::string& name, int ra
   const uint32_t expected = (kTypeU8 << 8) | static_cast<uint32_t>(rank);
   if (magic == expected) return OkStatus();
   return DataLoss(
-      "%s: offset 0: begins with 0x%08x, expected 0x%08x (idx, unsigned byte, %d %s); %s", name,
-      magic, expected, rank, rank == 1 ? "dimension" : "dimensions", MagicHint(magic, expected));
+      "%s: offset 0: the file begins with 0x%08x, expected 0x%08x (idx, unsigned byte, %d %s) "
+      "[TD2002]; %s",
+      name, magic, expected, rank, rank == 1 ? "dimension" : "dimensions",
+      MagicHint(magic, expected));
 }
 
 // The dimensions after the magic. `head` has HeaderBytes(rank) bytes.
@@ -55,8 +58,8 @@ StatusOr<std::vector<uint32_t>> ParseDims(std::span<const uint8_t> head, const s
     dims.push_back(BigEndian(&head[offset]));
     if (dims.back() != 0 && bytes > kIdxBytesMax / dims.back()) {
       return DataLoss(
-          "%s: offset %d: dimension %d is %d; an array of more than %d bytes is taken for "
-          "a damaged header",
+          "%s: offset %d: dimension %d is %d, which would make the array larger than %d bytes; the "
+          "header is damaged [TD2002]",
           name, offset, axis, dims.back(), kIdxBytesMax);
     }
     bytes *= dims.back();
@@ -82,7 +85,7 @@ class Gunzip {
 
   Status Open() {
     if (inflateInit2(&z_, 15 + 16) != Z_OK)
-      return ResourceExhausted("%s: zlib has no memory", name_);
+      return ResourceExhausted("cannot decompress %s: not enough memory for zlib", name_);
     open_ = true;
     return OkStatus();
   }
@@ -117,13 +120,14 @@ class Gunzip {
     const int rc = inflate(&z_, Z_NO_FLUSH);
     if (rc == Z_STREAM_END) return EndOfMember();
     if (rc != Z_OK && rc != Z_BUF_ERROR) {
-      return DataLoss("%s: offset %d: damaged gzip data (%s) [TD2002]; fetch the file again", name_,
-                      fed_ - z_.avail_in, z_.msg != nullptr ? z_.msg : "zlib error");
+      return DataLoss(
+          "%s: offset %d: the gzip data are damaged (%s) [TD2002]; hint: download the file again",
+          name_, fed_ - z_.avail_in, z_.msg != nullptr ? z_.msg : "zlib error");
     }
     if (no_input && z_.avail_out == out_before) {
       return DataLoss(
-          "%s: offset %d: the file ends in the middle of its gzip data (truncated) [TD2002]; "
-          "fetch or copy it again",
+          "%s: offset %d: the gzip data are truncated [TD2002]; hint: download or copy the file "
+          "again",
           name_, file_.size());
     }
     return OkStatus();
@@ -137,7 +141,8 @@ class Gunzip {
     }
     if (!IsGzip(file_.subspan(at))) {
       return DataLoss(
-          "%s: offset %d: %d bytes follow the end of the gzip data [TD2002]; fetch the file again",
+          "%s: offset %d: %d bytes follow the end of the gzip data [TD2002]; hint: download the "
+          "file again",
           name_, at, file_.size() - at);
     }
     inflateReset(&z_);
@@ -153,8 +158,8 @@ class Gunzip {
 
 Status TooShort(const std::string& name, uint64_t got, uint64_t expected, const char* unpacked) {
   return DataLoss(
-      "%s: offset %d: the %sfile ends here, expected %d bytes (truncated) [TD2002]; fetch or copy "
-      "it again",
+      "%s: offset %d: the %sfile is truncated, expected %d bytes [TD2002]; hint: download or copy "
+      "the file again",
       name, got, unpacked, expected);
 }
 
@@ -176,8 +181,8 @@ StatusOr<IdxArray> ParseGzip(std::span<const uint8_t> file, const std::string& n
   }
   if (array.data.size() > bytes) {
     return DataLoss(
-        "%s: offset %d of the unpacked file: data go on after the %d bytes that the header "
-        "announces; fetch the file again",
+        "%s: offset %d of the unpacked file: data follow after the %d bytes that the header "
+        "announces [TD2002]; hint: download the file again",
         name, header + bytes, header + bytes);
   }
   return array;
@@ -197,8 +202,9 @@ StatusOr<IdxArray> ParseIdx(std::span<const uint8_t> file, const std::string& na
   if (file.size() - header < bytes) return TooShort(name, file.size(), header + bytes, "");
   if (file.size() - header > bytes) {
     return DataLoss(
-        "%s: offset %d: %d bytes follow the end of the array [TD2002]; fetch the file again", name,
-        header + bytes, file.size() - header - bytes);
+        "%s: offset %d: %d bytes follow the end of the array [TD2002]; hint: download the file "
+        "again",
+        name, header + bytes, file.size() - header - bytes);
   }
   array.data.assign(file.begin() + static_cast<ptrdiff_t>(header), file.end());
   return array;
@@ -208,22 +214,24 @@ StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) {
     const int error = errno;
-    if (error == ENOENT) return NotFound("%s: no such file [TD2001]", path);
+    if (error == ENOENT) return NotFound("data file %s does not exist [TD2001]", path);
     if (error == EACCES)
-      return PermissionDenied("%s: may not be read (%s)", path, ErrnoText(error));
-    return DataLoss("%s: cannot be opened (%s)", path, ErrnoText(error));
+      return PermissionDenied("cannot open %s: %s [TD2106]", path, ErrnoText(error));
+    return DataLoss("cannot open %s: %s [TD2106]", path, ErrnoText(error));
   }
   const absl::Cleanup close = [file] { std::fclose(file); };
   std::vector<uint8_t> bytes;
   for (size_t got = kChunkBytes; got == kChunkBytes;) {
     const size_t before = bytes.size();
-    if (before > kIdxBytesMax) return DataLoss("%s: larger than %d bytes", path, kIdxBytesMax);
+    if (before > kIdxBytesMax)
+      return DataLoss("%s is larger than %d bytes, which is not supported", path, kIdxBytesMax);
     bytes.resize(before + kChunkBytes);
     got = std::fread(bytes.data() + before, 1, kChunkBytes, file);
     bytes.resize(before + got);
   }
   if (std::ferror(file) != 0) {
-    return DataLoss("%s: offset %d: read failed (%s)", path, bytes.size(), ErrnoText(errno));
+    return DataLoss("cannot read %s at offset %d: %s [TD2106]", path, bytes.size(),
+                    ErrnoText(errno));
   }
   return ParseIdx(bytes, path, rank);
 }

@@ -38,12 +38,13 @@ class ListSink final : public LineSink {
     if (line.starts_with('#')) return OkStatus();
     line = Trimmed(line);
     const size_t blank = line.find_last_of(" \t");
-    if (blank == std::string_view::npos) return DataLoss("expected a path and a label");
+    if (blank == std::string_view::npos) return DataLoss("the line is not a path and a label");
     const std::string_view label = line.substr(blank + 1);
     const char* const end = label.data() + label.size();
     const ScannedIndex number = ScanIndex(label.data(), end);
     if (number.stop != end || number.value >= options_.classes) {
-      return DataLoss("label \"%s\" is not in [0, %d)", std::string(label), options_.classes);
+      return DataLoss("the label is \"%s\", expected 0 to %d", std::string(label),
+                      options_.classes - 1);
     }
     entries_.push_back(
         {std::string(Trimmed(line.substr(0, blank))), static_cast<int32_t>(number.value)});
@@ -191,7 +192,9 @@ Status ImageList::MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) con
   const std::string& name = entries_[id].path;
   const std::string path = name.starts_with('/') ? name : options_.root + "/" + name;
   TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  if (file.size() > kFileBytesMax) return DataLoss("%s: larger than %d bytes", path, kFileBytesMax);
+  if (file.size() > kFileBytesMax)
+    return DataLoss("image %s is larger than %d bytes, which is not supported", path,
+                    kFileBytesMax);
   bench.file.resize(file.size());
   TD_ASSIGN_OR_RETURN(const size_t bytes, file.Read(0, bench.file.data(), bench.file.size()));
   const auto opened = bench.decoder.Open({bench.file.data(), bytes});
@@ -221,10 +224,10 @@ Status ImageList::NoteBad(uint32_t id, const Status& status) const {
   const auto count = static_cast<int64_t>(bad_.size());
   if (count > options_.bad_records_max) {
     return DataLoss(
-        "%s (image %d of %s); that is bad record %d, and max_bad_records is %d [TD2003]",
+        "%s (image %d of %s); this is bad record %d, but max_bad_records is %d [TD2003]",
         std::string(status.message()), id + 1, options_.list, count, options_.bad_records_max);
   }
-  if (is_new) LOG(WARNING) << status.message() << ": the next image takes its place";
+  if (is_new) LOG(WARNING) << status.message() << ": the reader uses the next image instead";
   return OkStatus();
 }
 
@@ -238,7 +241,7 @@ Status ImageList::Make(Job& job, size_t i, Workbench& bench) const {
     }
     TD_RETURN_IF_ERROR(NoteBad(at, status));
   }
-  return DataLoss("%s: no image of the list can be read", options_.list);
+  return DataLoss("%s: none of the listed images can be read [TD2003]", options_.list);
 }
 
 std::unique_ptr<Workbench> ImageList::TakeBench() const {
@@ -266,7 +269,8 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
                             std::span<void* const> out) const {
   CHECK_EQ(out.size(), fields_.size());
   for (const uint32_t id : ids) {
-    if (id >= size()) return OutOfRange("%s: sample %d of %d", options_.list, id, size());
+    if (id >= size())
+      return OutOfRange("%s has no sample %d: there are %d samples", options_.list, id, size());
   }
   Job job{
       .key = StreamKey(options_.seed, "image:" + std::to_string(epoch)), .ids = ids, .out = out};
@@ -289,18 +293,20 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
 Status Check(const ImageListOptions& options) {
   const auto check = [](const char* name, int64_t value, int64_t min, int64_t max) {
     if (value >= min && value <= max) return OkStatus();
-    return InvalidArgument("%s is %d; it must be in [%d, %d]", name, value, min, max);
+    return InvalidArgument("%s is %d, expected %d to %d [TD1104]", name, value, min, max);
   };
   TD_RETURN_IF_ERROR(check("size", options.size, 1, 4096));
   TD_RETURN_IF_ERROR(check("resize", options.resize, options.size, 65536));
   TD_RETURN_IF_ERROR(check("classes", options.classes, 1, 1 << 30));
   TD_RETURN_IF_ERROR(check("threads", options.threads, 0, 1024));
   if (!(options.area_min > 0 && options.area_min <= options.area_max && options.area_max <= 1)) {
-    return InvalidArgument("area_min %g and area_max %g must ascend in (0, 1]", options.area_min,
-                           options.area_max);
+    return InvalidArgument(
+        "area_min is %g and area_max is %g, expected ascending values above 0 and at most 1 "
+        "[TD1104]",
+        options.area_min, options.area_max);
   }
   for (const float stddev : options.stddev) {
-    if (!(stddev > 0)) return InvalidArgument("stddev is %g, it must be above 0", stddev);
+    if (!(stddev > 0)) return InvalidArgument("stddev is %g, expected above 0 [TD1104]", stddev);
   }
   return OkStatus();
 }

@@ -14,12 +14,14 @@ StatusOr<InputFile> InputFile::Open(const std::string& path) {
   InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0) {
     const int error = errno;
-    if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
-    return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
+    if (error == EACCES)
+      return PermissionDenied("cannot open %s: %s [TD2106]", path, ErrnoText(error));
+    return NotFound("cannot open %s: %s [TD2001]", path, ErrnoText(error));
   }
   struct stat st;
-  if (fstat(file.descriptor_, &st) != 0) return DataLoss("%s: %s", path, ErrnoText(errno));
-  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s is no file of records [TD2009]", path);
+  if (fstat(file.descriptor_, &st) != 0)
+    return DataLoss("cannot open %s: %s [TD2106]", path, ErrnoText(errno));
+  if (!S_ISREG(st.st_mode)) return InvalidArgument("%s is not a regular file [TD2009]", path);
   file.size_ = static_cast<uint64_t>(st.st_size);
   return file;
 }
@@ -40,7 +42,8 @@ StatusOr<size_t> InputFile::Read(uint64_t offset, char* to, size_t bytes) const 
     if (n == 0) break;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      return DataLoss("%s: reading failed at offset %d: %s", path_, offset + got, ErrnoText(errno));
+      return DataLoss("cannot read %s at offset %d: %s [TD2106]", path_, offset + got,
+                      ErrnoText(errno));
     }
     got += static_cast<size_t>(n);
   }

@@ -128,11 +128,13 @@ JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
 StatusOr<ImageSize> JpegDecoder::Open(std::string_view file) {
   if (!state_->ReadHeader(file)) {
-    return DataLoss("is no JPEG image that can be read: %s", state_->errors.message);
+    return DataLoss("the file is not a JPEG image, or the format is not supported: %s",
+                    state_->errors.message);
   }
   const int64_t width = state_->info.image_width, height = state_->info.image_height;
   if (width * height > kPixelsMax) {
-    return DataLoss("an image of %dx%d pixels is not read; at most 2^27", width, height);
+    return DataLoss("the image has %dx%d pixels, but at most 2^27 pixels are supported", width,
+                    height);
   }
   return ImageSize{static_cast<int>(width), static_cast<int>(height)};
 }
@@ -144,7 +146,7 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
   while (scale > 1 && (rect.width / scale < wanted.width || rect.height / scale < wanted.height)) {
     scale /= 2;
   }
-  if (!state.Start(scale)) return DataLoss("a damaged JPEG image: %s", state.errors.message);
+  if (!state.Start(scale)) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
   const int width = static_cast<int>(state.info.output_width);
   const int height = static_cast<int>(state.info.output_height);
   // A margin of one pixel for interpolation.
@@ -152,7 +154,7 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
   state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
   state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);
   state.columns = std::min((rect.x + rect.width - 1) / scale + 2, width) - state.first_column;
-  if (!state.ReadRows()) return DataLoss("a damaged JPEG image: %s", state.errors.message);
+  if (!state.ReadRows()) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
   const double s = scale;
   return ImagePixels{
       state.pixels.data(),          state.columns,  state.rows,     rect.x / s - state.first_column,

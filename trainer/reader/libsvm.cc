@@ -78,7 +78,8 @@ StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
       if (static_cast<double>(whole) == label) return whole;
     }
   }
-  return DataLoss("label \"%s\" is none of %d classes", std::string(text), options_.classes);
+  return DataLoss("the label \"%s\" is not one of the %d classes", std::string(text),
+                  options_.classes);
 }
 
 // One "index:value"; `stop` points after it; nullptr: there is none.
@@ -119,14 +120,14 @@ Status LibSvmSink::AddFeatures(std::string_view text) {
     const Feature feature = ScanFeature(at, end);
     if (feature.stop == nullptr) {
       std::string_view rest(at, static_cast<size_t>(end - at));
-      return DataLoss("\"%s\" is no index:value", std::string(NextWord(rest)));
+      return DataLoss("\"%s\" is not a feature, expected INDEX:VALUE", std::string(NextWord(rest)));
     }
     if (feature.index <= last) {
-      return DataLoss("index %d follows %d; indices must ascend", feature.index, last);
+      return DataLoss("index %d follows index %d, but indices must ascend", feature.index, last);
     }
     last = feature.index;
     if (!options_.hash && feature.index >= options_.ids) {
-      return DataLoss("index %d is not below ids: %d", feature.index, options_.ids);
+      return DataLoss("index %d is out of range, because ids is %d", feature.index, options_.ids);
     }
     ids_.push_back(static_cast<uint32_t>(
         options_.hash ? 1 + HashToRange({at, feature.digits}, 0, buckets) : feature.index));
@@ -135,7 +136,8 @@ Status LibSvmSink::AddFeatures(std::string_view text) {
   }
   const size_t features = ids_.size() - before;
   if (std::cmp_less_equal(features, options_.features_max)) return OkStatus();
-  return DataLoss("%d features, but features_max is %d", features, options_.features_max);
+  return DataLoss("the record has %d features, but features_max is %d", features,
+                  options_.features_max);
 }
 
 Status LibSvmSink::Add(std::string_view line) {
@@ -146,7 +148,7 @@ Status LibSvmSink::Add(std::string_view line) {
     const std::string_view query = NextWord(text);
     const char* const end = query.data() + query.size();
     if (ScanIndex(query.data() + 4, end).stop != end || query.size() == 4) {
-      return DataLoss("\"%s\" is no query", std::string(query));
+      return DataLoss("\"%s\" is not a query id", std::string(query));
     }
   }
   const size_t before = ids_.size();
@@ -190,7 +192,8 @@ class LibSvm final : public Dataset {
     auto* values = static_cast<float*>(out[1]);
     auto* labels = static_cast<int64_t*>(out[2]);
     for (const uint32_t id : ids) {
-      if (id >= size_) return OutOfRange("%s: sample %d of %d", name_, id, size_);
+      if (id >= size_)
+        return OutOfRange("%s has no sample %d: there are %d samples", name_, id, size_);
       const auto [at, record] = records_->index.Find(begin_ + id);
       const LibSvmPiece& piece = records_->pieces[at];
       const size_t begin = record == 0 ? 0 : piece.ends[record - 1];
@@ -221,7 +224,7 @@ class LibSvm final : public Dataset {
 Status Check(const LibSvmOptions& options) {
   const auto check = [](const char* name, int64_t value, int64_t min, int64_t max) {
     if (value >= min && value <= max) return OkStatus();
-    return InvalidArgument("%s is %d; it must be in [%d, %d]", name, value, min, max);
+    return InvalidArgument("%s is %d, expected %d to %d [TD1104]", name, value, min, max);
   };
   TD_RETURN_IF_ERROR(check("ids", options.ids, 2, kFeatureIdsMax));
   TD_RETURN_IF_ERROR(check("features_max", options.features_max, 1, kFeaturesMax));

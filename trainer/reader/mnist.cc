@@ -20,10 +20,10 @@ std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
   if (folder == kFashionMnist) {
-    return "; hint: apt-get install dataset-fashion-mnist, or name your own folder with "
+    return "; hint: apt-get install dataset-fashion-mnist, or name another directory with "
            "--data.dir=DIR";
   }
-  return "; hint: name the folder that holds the four idx files with --data.dir=DIR";
+  return "; hint: name the directory with the four idx files with --data.dir=DIR";
 }
 
 class Mnist final : public Dataset {
@@ -49,7 +49,8 @@ class Mnist final : public Dataset {
     auto* labels = static_cast<int64_t*>(out[1]);
     for (size_t i = 0; i < ids.size(); ++i) {
       const size_t id = ids[i];
-      if (id >= samples_) return OutOfRange("%s: sample %d of %d", options_.dir, id, samples_);
+      if (id >= samples_)
+        return OutOfRange("%s has no sample %d: there are %d samples", options_.dir, id, samples_);
       const uint8_t* pixels = images_.data.data() + id * pixels_;
       if (options_.image_dtype == DType::kU8) {
         std::memcpy(static_cast<uint8_t*>(out[0]) + i * pixels_, pixels, pixels_);
@@ -87,27 +88,32 @@ StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) 
   for (const std::string& path : {plain, plain + ".gz"}) {
     if (Exists(path)) return path;
   }
-  return NotFound("%s: neither this file nor %s.gz is there [TD2001]%s", plain, base, HintFor(dir));
+  return NotFound("there is neither a file %s nor a file %s.gz [TD2001]%s", plain, base,
+                  HintFor(dir));
 }
 
 Status CheckOptions(const MnistOptions& options) {
   struct stat st;
   if (options.dir.empty())
-    return InvalidArgument("no data folder was named [TD2001]%s", HintFor(options.dir));
+    return InvalidArgument("the job names no data directory [TD2001]%s", HintFor(options.dir));
   if (stat(options.dir.c_str(), &st) != 0) {
     const int error = errno;
-    if (error == EACCES) return PermissionDenied("%s: %s", options.dir, ErrnoText(error));
-    return NotFound("%s: no such data folder [TD2001]%s", options.dir, HintFor(options.dir));
+    if (error == EACCES)
+      return PermissionDenied("cannot open data directory %s: %s [TD2106]", options.dir,
+                              ErrnoText(error));
+    return NotFound("data directory %s does not exist [TD2001]%s", options.dir,
+                    HintFor(options.dir));
   }
   if (!S_ISDIR(st.st_mode)) {
-    return NotFound("%s: is no folder [TD2001]%s", options.dir, HintFor(options.dir));
+    return NotFound("%s is not a directory [TD2001]%s", options.dir, HintFor(options.dir));
   }
   if (options.image_dtype != DType::kF32 && options.image_dtype != DType::kU8) {
-    return InvalidArgument("%s: images come as f32 or u8, not as %s", options.dir,
-                           Name(options.image_dtype));
+    return InvalidArgument("%s: images of element type %s are not supported, expected f32 or u8",
+                           options.dir, Name(options.image_dtype));
   }
   if (!(options.stddev > 0)) {
-    return InvalidArgument("%s: stddev is %g, it must be above 0", options.dir, options.stddev);
+    return InvalidArgument("%s: stddev is %g, expected above 0 [TD1104]", options.dir,
+                           options.stddev);
   }
   return OkStatus();
 }
@@ -127,18 +133,20 @@ StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
   const uint32_t count = images.dims[0];
   if (count != labels.dims[0]) {
     return DataLoss(
-        "%s: offset 4: holds %d images, but %s holds %d labels; the two files do not "
-        "belong together [TD2002]",
+        "%s: offset 4: there are %d images, but %s has %d labels; the two files do not belong "
+        "together [TD2002]",
         image_file, count, label_file, labels.dims[0]);
   }
-  if (count == 0) return DataLoss("%s: offset 4: holds no images", image_file);
+  if (count == 0) return DataLoss("%s: offset 4: the file contains no images [TD2006]", image_file);
   if (images.dims[1] == 0 || images.dims[2] == 0) {
-    return DataLoss("%s: offset 8: images are %dx%d", image_file, images.dims[1], images.dims[2]);
+    return DataLoss("%s: offset 8: images of %dx%d pixels are not supported", image_file,
+                    images.dims[1], images.dims[2]);
   }
   for (size_t i = 0; i < labels.data.size(); ++i) {
     if (labels.data[i] >= options.classes) {
       return DataLoss(
-          "%s: offset %d: label %d of sample %d, but there are %d classes (0..%d) [TD2004]",
+          "%s: offset %d: label %d of sample %d is out of range: the %d classes are 0 to %d "
+          "[TD2004]",
           label_file, 8 + i, labels.data[i], i, options.classes, options.classes - 1);
     }
   }

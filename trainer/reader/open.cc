@@ -47,7 +47,8 @@ CsvColumn::Kind KindOf(const CsvColumnConfig& column) {
 
 StatusOr<char> SeparatorOf(const char* field, const std::string& separator) {
   if (separator.size() == 1) return separator[0];
-  return InvalidArgument("%s.separator \"%s\" must be one character", field, separator);
+  return InvalidArgument("%s.separator is \"%s\", expected one character [TD1104]", field,
+                         separator);
 }
 
 LineReading ReadingOf(const DataConfig& config) {
@@ -71,7 +72,8 @@ RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::str
 
 Status NoTestData(const std::string& format, const char* fields) {
   return InvalidArgument(
-      "data.%s: there are no test data, on which a job evaluates at its end [TD1111]; hint: set %s",
+      "data.%s has no test data, which the evaluation at the end of the job needs [TD1111]; hint: "
+      "set %s",
       format, fields);
 }
 
@@ -132,7 +134,8 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
                 std::array<float, 3>& out) {
   if (values.empty()) return OkStatus();
   if (values.size() != 3) {
-    return InvalidArgument("data.images.%s has %d values, expected 3", field, values.size());
+    return InvalidArgument("data.images.%s has %d values, expected 3 [TD1104]", field,
+                           values.size());
   }
   std::copy(values.begin(), values.end(), out.begin());
   return OkStatus();

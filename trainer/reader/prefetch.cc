@@ -21,7 +21,8 @@ StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                                        const Sampler& sampler, int32_t capacity,
                                                        Device& device, ReadMode mode, int parts) {
   if (capacity < 1 || capacity > kCapacityMax) {
-    return InvalidArgument("queue_capacity is %d, expected 1..%d batches", capacity, kCapacityMax);
+    return InvalidArgument("queue_capacity is %d batches, expected 1 to %d [TD1104]", capacity,
+                           kCapacityMax);
   }
   CHECK_GE(parts, 1);
   const bool packed = std::any_of(dataset.fields().begin(), dataset.fields().end(),
@@ -57,8 +58,9 @@ void Prefetcher::Stop() {
 Status Prefetcher::Reset(const ReadRange& range) {
   if (range.step > sampler_.steps_per_epoch()) {
     return InvalidArgument(
-        "step %d of epoch %d: an epoch has %d steps; was the batch size changed?", range.step,
-        range.epoch, sampler_.steps_per_epoch());
+        "step %d of epoch %d does not exist: an epoch has only %d steps; hint: resume with the "
+        "batch size of the checkpoint",
+        range.step, range.epoch, sampler_.steps_per_epoch());
   }
   Stop();
   handed_out_ = nullptr;
@@ -156,8 +158,7 @@ StatusOr<const Batch*> Prefetcher::ReadNow() {
 }
 
 StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
-  if (ready_ == nullptr)
-    return FailedPrecondition("the reader was not started: call Reset() first");
+  if (ready_ == nullptr) return FailedPrecondition("the reader is not started; call Reset() first");
   if (mode_ == ReadMode::kRepeat && handed_out_ != nullptr) {
     ++taken_;
     ++ready_count_;
@@ -177,8 +178,8 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
   wait_nanos_ += waited.count();
   if (!item.has_value()) {
     return DeadlineExceeded(
-        "no batch within %s [TD2008]: the reader is slower than the job allows "
-        "(queue_capacity %d)",
+        "no batch arrived within %s, because the reader is too slow (queue_capacity %d) [TD2008]; "
+        "hint: raise data.reader_threads",
         FormatDuration(waited), capacity_);
   }
   if (item->batch == nullptr) {

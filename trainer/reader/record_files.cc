@@ -10,13 +10,14 @@ namespace tandem::reader {
 namespace {
 
 Status Check(const RecordFiles& files) {
-  if (files.train.empty()) return InvalidArgument("train_file is not set");
+  if (files.train.empty()) return InvalidArgument("train_file is not set [TD1106]");
   if (!(files.test_share >= 0 && files.test_share < 1)) {
-    return InvalidArgument("test_share is %g; it must be in [0, 1)", files.test_share);
+    return InvalidArgument("test_share is %g, expected at least 0 and below 1 [TD1104]",
+                           files.test_share);
   }
   if (files.test_share > 0 && !files.test.empty()) {
     return InvalidArgument(
-        "test_share and test_file are both set; test data come from one of them");
+        "test_share and test_file are both set [TD1108]; hint: keep one of the two");
   }
   return OkStatus();
 }
@@ -46,15 +47,16 @@ StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecord
   split.train = split.records - split.test;
   if (files.samples_max > 0) split.train = std::min<uint64_t>(split.train, files.samples_max);
   if (files.test_share > 0 && split.test == 0) {
-    return InvalidArgument("%s: test_share %g of %d records is none", files.train[0],
-                           files.test_share, split.records);
+    return InvalidArgument("%s: a test_share of %g of %d records selects no record [TD2006]",
+                           files.train[0], files.test_share, split.records);
   }
   if (!files.test.empty()) {
     TD_ASSIGN_OR_RETURN(split.test, ReadAll(files.test, 0, read));
     split.records += split.test;
   }
   if (split.records <= std::numeric_limits<uint32_t>::max()) return split;
-  return InvalidArgument("%s: the files hold more than 2^32 records", files.train[0]);
+  return InvalidArgument(
+      "%s and the other files have more than 2^32 records, which is not supported", files.train[0]);
 }
 
 StatusOr<LineRecords> ReadLineFiles(const RecordFiles& files, const MakeLineSink& make) {

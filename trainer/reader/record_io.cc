@@ -78,7 +78,7 @@ StatusOr<std::unique_ptr<RecordScanner>> RecordScanner::Open(const std::string& 
     format = RecordFormat::kRecordIo;
   }
   if (!format.has_value()) {
-    return DataLoss("%s: offset 0: begins neither as a tfrecord nor as a recordio file [TD2009]",
+    return DataLoss("%s: offset 0: the file is neither a tfrecord nor a recordio file [TD2009]",
                     path);
   }
   return std::unique_ptr<RecordScanner>(new RecordScanner(std::move(file), *format));
@@ -87,12 +87,13 @@ StatusOr<std::unique_ptr<RecordScanner>> RecordScanner::Open(const std::string& 
 Status RecordScanner::Damaged(const std::string& what, bool lost) {
   lost_ = lost;
   return DataLoss("%s: offset %d: %s%s", file_.path(), at_, what,
-                  lost ? "; what is behind it cannot be found" : "");
+                  lost ? "; the rest of the file cannot be read" : "");
 }
 
 Status RecordScanner::TooLarge(const char* what, uint64_t bytes) {
-  return Damaged(
-      absl::StrFormat("a %s of %d bytes; at most %d are read", what, bytes, kFrameBytesMax), false);
+  return Damaged(absl::StrFormat("a %s has %d bytes, but at most %d bytes are supported", what,
+                                 bytes, kFrameBytesMax),
+                 false);
 }
 
 StatusOr<std::string_view> RecordScanner::Peek(uint64_t bytes) {
@@ -123,7 +124,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   if (head.size() < kTfHeaderBytes) return Damaged("the file ends in the middle of a record", true);
   const auto size = Load<uint64_t>(head, 0);
   if (Load<uint32_t>(head, 8) != MaskedCrc(head.substr(0, 8))) {
-    return Damaged("the checksum of a record's length is wrong", true);
+    return Damaged("the checksum of the record length is wrong", true);
   }
   const uint64_t left = file_.size() - at_ - kTfHeaderBytes;
   if (size > left || left - size < kTfFooterBytes) {
@@ -137,7 +138,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   }
   TD_ASSIGN_OR_RETURN(const std::string_view frame, Peek(kTfHeaderBytes + size + kTfFooterBytes));
   if (frame.size() < kTfHeaderBytes + size + kTfFooterBytes) {
-    return Damaged("the file became shorter", true);
+    return Damaged("the file was truncated while it was read", true);
   }
   const std::string_view bytes = frame.substr(kTfHeaderBytes, size);
   if (Load<uint32_t>(frame, kTfHeaderBytes + size) != MaskedCrc(bytes)) {
@@ -169,16 +170,17 @@ Status RecordScanner::OpenChunk() {
   }
   TD_ASSIGN_OR_RETURN(const std::string_view chunk, Peek(kChunkHeaderBytes + uint64_t{bytes}));
   if (chunk.size() < kChunkHeaderBytes + uint64_t{bytes}) {
-    return Damaged("the file became shorter", true);
+    return Damaged("the file was truncated while it was read", true);
   }
   Status status;
   if (ZlibCrc(chunk.substr(kChunkHeaderBytes)) != crc) {
     status =
         Damaged(absl::StrFormat("the checksum of a chunk of %d records is wrong", records), false);
   } else if (compressor != 0) {
-    status = Damaged(absl::StrFormat("a chunk of %d records is compressed (%s), which is not built",
-                                     records, compressor == 1 ? "snappy" : "gzip"),
-                     false);
+    status =
+        Damaged(absl::StrFormat("a chunk of %d records is compressed (%s), which is not supported",
+                                records, compressor == 1 ? "snappy" : "gzip"),
+                false);
   } else {
     chunk_left_ = records;
     chunk_end_ = at_ + chunk.size();
@@ -224,7 +226,9 @@ class FrameFile {
  public:
   static StatusOr<FrameFile> Create(const std::string& path) {
     std::error_code error;
-    if (std::filesystem::exists(path, error)) return AlreadyExists("%s: is there already", path);
+    if (std::filesystem::exists(path, error))
+      return AlreadyExists("%s already exists [TD2109]; hint: remove it or choose another name",
+                           path);
     errno = 0;
     FrameFile file(path);
     if (file.out_.good()) return file;
@@ -235,11 +239,13 @@ class FrameFile {
   }
   Status Flush() {
     out_.flush();
-    return out_.good() ? OkStatus() : DataLoss("%s: writing failed (disk full?)", path_);
+    return out_.good() ? OkStatus()
+                       : DataLoss("cannot write %s (is the disk full?) [TD2106]", path_);
   }
   Status Finish() {
     out_.close();
-    return out_.good() ? OkStatus() : DataLoss("%s: writing failed (disk full?)", path_);
+    return out_.good() ? OkStatus()
+                       : DataLoss("cannot write %s (is the disk full?) [TD2106]", path_);
   }
 
  private:
@@ -277,7 +283,8 @@ class RecordIoWriter final : public RecordWriter {
 
   Status Add(std::string_view record) override {
     if (record.size() > UINT32_MAX - 4) {
-      return InvalidArgument("a record of %d bytes is too large for recordio", record.size());
+      return InvalidArgument("a record has %d bytes, which is too large for recordio",
+                             record.size());
     }
     if (payload_.size() + record.size() > kChunkBytesMax || records_ == kChunkRecordsMax)
       EndChunk();

@@ -17,16 +17,19 @@ BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks) {
 }
 
 StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
-  if (options.samples == 0) return InvalidArgument("the dataset has no samples [TD2006]");
+  if (options.samples == 0) return InvalidArgument("the data set has no samples [TD2006]");
   if (options.ranks == 0 || options.rank >= options.ranks) {
-    return InvalidArgument("rank %d of %d: ranks count from 0", options.rank, options.ranks);
+    return InvalidArgument("rank %d is out of range: the job has %d ranks, which count from 0",
+                           options.rank, options.ranks);
   }
   if (options.global_batch == 0) {
-    return InvalidArgument("the global batch is 0; set batch_size or global_batch_size");
+    return InvalidArgument(
+        "the global batch size is 0 [TD1106]; hint: set batch_size or global_batch_size");
   }
   if (options.global_batch < options.ranks) {
     return InvalidArgument(
-        "a global batch of %d samples leaves some of %d ranks without any [TD2006]",
+        "a global batch of %d samples is too small: each of the %d ranks needs at least one sample "
+        "[TD2006]",
         options.global_batch, options.ranks);
   }
   const uint64_t rounded_up =
@@ -34,8 +37,8 @@ StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
   const uint64_t steps = (options.samples + rounded_up) / options.global_batch;
   if (steps == 0) {
     return InvalidArgument(
-        "%d samples do not fill one global batch of %d, and remainder is DROP [TD2006]: no "
-        "step would be left; use a smaller batch or remainder: PAD",
+        "the data set has %d samples, fewer than one global batch of %d, and remainder: DROP "
+        "leaves no step [TD2006]; hint: use a smaller batch or remainder: PAD",
         options.samples, options.global_batch);
   }
   return Sampler(options, steps);

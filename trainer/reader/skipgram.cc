@@ -29,7 +29,7 @@ Status ForEachWord(const std::string& path, const Word& word) {
       text.clear();
     }
   }
-  if (file.bad()) return DataLoss("%s: reading failed: %s", path, ErrnoText(errno));
+  if (file.bad()) return DataLoss("cannot read %s: %s [TD2106]", path, ErrnoText(errno));
   if (!text.empty()) word(text);
   return OkStatus();
 }
@@ -65,8 +65,8 @@ StatusOr<Corpus> ReadCorpus(const SkipGramOptions& options) {
     if (it != numbers.end()) corpus.words.push_back(it->second);
   }));
   if (corpus.cumulated.size() < 3) {
-    return DataLoss("%s: holds %d words of the vocabulary; at least 3 are needed", options.path,
-                    corpus.cumulated.size());
+    return DataLoss("%s contains only %d words of the vocabulary, expected at least 3 [TD2006]",
+                    options.path, corpus.cumulated.size());
   }
   return corpus;
 }
@@ -94,7 +94,8 @@ class SkipGram final : public Dataset {
     auto* label = static_cast<int64_t*>(out[2]);
     const int64_t n = 1 + options_.negatives;
     for (const uint32_t id : ids) {
-      if (id >= size_) return OutOfRange("%s: pair %d of %d", options_.path, id, size_);
+      if (id >= size_)
+        return OutOfRange("%s has no pair %d: there are %d pairs", options_.path, id, size_);
       const auto [word, neighbour] = PairAt(id);
       std::fill_n(center, n, word);
       std::fill_n(label, n, 0);
@@ -146,14 +147,16 @@ class SkipGram final : public Dataset {
 Status Check(const SkipGramOptions& options) {
   const auto check = [](const char* name, int64_t value, int64_t min, int64_t max) {
     if (value >= min && value <= max) return OkStatus();
-    return InvalidArgument("data.skipgram.%s is %d; it must be in [%d, %d]", name, value, min, max);
+    return InvalidArgument("data.skipgram.%s is %d, expected %d to %d [TD1104]", name, value, min,
+                           max);
   };
   TD_RETURN_IF_ERROR(check("vocabulary", options.vocabulary, 3, int64_t{1} << 31));
   TD_RETURN_IF_ERROR(check("window", options.window, 1, 1000));
   TD_RETURN_IF_ERROR(check("negatives", options.negatives, 1, 1000));
   if (options.test_share > 0 && options.test_share < 1) return OkStatus();
-  return InvalidArgument("data.skipgram.test_share is %g; it must be between 0 and 1",
-                         options.test_share);
+  return InvalidArgument(
+      "data.skipgram.test_share is %g, expected a number between 0 and 1 [TD1104]",
+      options.test_share);
 }
 
 }  // namespace
@@ -165,8 +168,10 @@ StatusOr<TrainAndTest> OpenSkipGram(const SkipGramOptions& options) {
   const auto words = static_cast<int64_t>(corpus->words.size());
   const TextParts parts(words, options.test_share);
   if (parts.shorter() <= options.window) {
-    return DataLoss("%s: %d words are too few for a window of %d in both parts", options.path,
-                    words, options.window);
+    return DataLoss(
+        "%s has only %d words, which is too few for a window of %d words in both training and test "
+        "data [TD2006]",
+        options.path, words, options.window);
   }
   return parts.Open(options.samples_max, [&](int64_t begin, int64_t end, uint32_t samples_max) {
     return std::make_unique<SkipGram>(corpus, options, begin, end, samples_max);

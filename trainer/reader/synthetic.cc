@@ -34,7 +34,8 @@ class Synthetic final : public Dataset {
     auto* label = static_cast<int64_t*>(out[1]);
     const int64_t pixels = options_.image[0] * plane_;
     for (const uint32_t id : ids) {
-      if (id >= size()) return OutOfRange("synthetic: sample %d of %d", id, size());
+      if (id >= size())
+        return OutOfRange("synthetic data have no sample %d: there are %d samples", id, size());
       const auto draw = Philox(samples_key_, id);
       *label = draw[0] % options_.classes;
       const uint32_t from = class_at_[static_cast<size_t>(*label)];
@@ -79,14 +80,16 @@ StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const SyntheticOptions& options
                        return d >= 1 && d <= 1 << 14;
                      });
   if (!sizes) {
-    return InvalidArgument("data.synthetic.image must be channels, height and width, not %s",
-                           absl::StrJoin(image, ","));
+    return InvalidArgument(
+        "data.synthetic.image is %s, expected channels, height and width [TD1104]",
+        absl::StrJoin(image, ","));
   }
   if (options.classes < 2 || options.classes > kPool) {
-    return InvalidArgument("data.synthetic.classes is %d, it must be in [2, %d]", options.classes,
-                           kPool);
+    return InvalidArgument("data.synthetic.classes is %d, expected 2 to %d [TD1104]",
+                           options.classes, kPool);
   }
-  if (options.samples < 1) return InvalidArgument("data.synthetic: at least one sample is needed");
+  if (options.samples < 1)
+    return InvalidArgument("data.synthetic.samples is 0, expected at least 1 [TD1104]");
   return std::make_unique<Synthetic>(options);
 }
 

@@ -21,11 +21,11 @@ constexpr int64_t kSequenceMax = 1 << 20;
 StatusOr<std::string> ReadBytes(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    return InvalidArgument("%s is a folder; data.text.file names a file in it", path);
+    return InvalidArgument("%s is a directory, but data.text.file must name a file [TD2001]", path);
   }
   TD_ASSIGN_OR_RETURN(std::ifstream file, OpenTextFile(path));
   std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return DataLoss("%s: reading failed: %s", path, ErrnoText(errno));
+  if (file.bad()) return DataLoss("cannot read %s: %s [TD2106]", path, ErrnoText(errno));
   return text;
 }
 
@@ -49,7 +49,8 @@ class Windows final : public Dataset {
     auto* tokens = static_cast<int64_t*>(out[0]);
     auto* labels = static_cast<int64_t*>(out[1]);
     for (const uint32_t id : ids) {
-      if (id >= size_) return OutOfRange("%s: sample %d of %d", options_.path, id, size_);
+      if (id >= size_)
+        return OutOfRange("%s has no sample %d: there are %d samples", options_.path, id, size_);
       const char* text = text_->data() + begin_ + id * options_.stride;
       for (int64_t i = 0; i < options_.sequence; ++i) {
         *tokens++ = static_cast<unsigned char>(text[i]);
@@ -92,16 +93,18 @@ class Windows final : public Dataset {
 Status Check(const TextOptions& options) {
   const auto check = [](const char* name, int64_t value) {
     if (value >= 1 && value <= kSequenceMax) return OkStatus();
-    return InvalidArgument("data.text.%s is %d; it must be in [1, %d]", name, value, kSequenceMax);
+    return InvalidArgument("data.text.%s is %d, expected 1 to %d [TD1104]", name, value,
+                           kSequenceMax);
   };
   TD_RETURN_IF_ERROR(check("sequence", options.sequence));
   TD_RETURN_IF_ERROR(check("stride", options.stride));
   if (options.predicted < 0 || options.predicted > options.sequence) {
-    return InvalidArgument("data.text.predicted is %d; it must be in [0, %d], at most sequence",
-                           options.predicted, options.sequence);
+    return InvalidArgument(
+        "data.text.predicted is %d, expected 0 to %d (the value of sequence) [TD1104]",
+        options.predicted, options.sequence);
   }
   if (options.test_share > 0 && options.test_share < 1) return OkStatus();
-  return InvalidArgument("data.text.test_share is %g; it must be between 0 and 1",
+  return InvalidArgument("data.text.test_share is %g, expected a number between 0 and 1 [TD1104]",
                          options.test_share);
 }
 
@@ -116,8 +119,10 @@ StatusOr<TrainAndTest> OpenText(const TextOptions& given) {
   const auto bytes = static_cast<int64_t>(text->size());
   const TextParts parts(bytes, options.test_share);
   if (parts.shorter() <= options.sequence) {
-    return DataLoss("%s: %d bytes are too few for a sequence of %d in both parts", options.path,
-                    bytes, options.sequence);
+    return DataLoss(
+        "%s has only %d bytes, which is too few for a sequence of %d bytes in both training and "
+        "test data [TD2006]",
+        options.path, bytes, options.sequence);
   }
   return parts.Open(options.samples_max, [&](int64_t begin, int64_t end, uint32_t samples_max) {
     return std::make_unique<Windows>(text, options, begin, end, samples_max);

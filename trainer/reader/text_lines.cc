@@ -122,7 +122,9 @@ PieceResult PieceReader::Read(uint64_t index) {
   result.status = Load(begin, std::min(begin + kPieceBytes, file_.size()));
   if (!result.status.ok()) return result;
   if (offset_ == 0 && text_.starts_with("\x1f\x8b")) {
-    result.status = DataLoss("%s: is compressed by gzip; unpack it first", file_.path());
+    result.status =
+        DataLoss("%s is compressed by gzip, which is not supported here [TD2009]; hint: gunzip it",
+                 file_.path());
     return result;
   }
   // One bad record too many rejects the file, whatever follows.
@@ -231,7 +233,7 @@ StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineRe
     if (reading.records_max > 0 && records >= reading.records_max) break;
   }
   bad.Finish();
-  if (records == 0) return DataLoss("%s: holds no record", path);
+  if (records == 0) return DataLoss("%s contains no record [TD2006]", path);
   return pieces;
 }
 
@@ -315,10 +317,10 @@ StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::str
         at += line[at] == '"';  // two of them stand for one
         text[used++] = line[at];
       }
-      if (at >= line.size()) return DataLoss("the quotes of field %d do not end", count + 1);
+      if (at >= line.size()) return DataLoss("field %d has no closing quote", count + 1);
       at = skip_blanks(at + 1);
       if (at < line.size() && line[at] != separator) {
-        return DataLoss("the quotes of field %d end before it does", count + 1);
+        return DataLoss("field %d has text after its closing quote", count + 1);
       }
       field = std::string_view(text).substr(begin, used - begin);
     } else {

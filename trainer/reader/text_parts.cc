@@ -9,8 +9,9 @@ StatusOr<std::ifstream> OpenTextFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (file.good()) return file;
   const int error = errno;
-  if (error == EACCES) return PermissionDenied("%s: %s", path, ErrnoText(error));
-  return NotFound("%s: cannot be read (%s) [TD2001]", path, ErrnoText(error));
+  if (error == EACCES)
+    return PermissionDenied("cannot open %s: %s [TD2106]", path, ErrnoText(error));
+  return NotFound("cannot open %s: %s [TD2001]", path, ErrnoText(error));
 }
 
 }  // namespace tandem::reader

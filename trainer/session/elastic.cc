@@ -30,7 +30,7 @@ struct Division {
 // Divides the job among as many of the members as possible.
 StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
-  Status status = Internal("world %d has no members", world.version);
+  Status status = Internal("version %d of the world file names no rank", world.version);
   for (int ranks = most; ranks >= 1; --ranks) {
     StatusOr<EffectiveJob> job = LoadJob(sources, ranks);
     if (job.ok()) return Division{ranks, *std::move(job)};
@@ -71,13 +71,13 @@ std::string ChangeText(const std::vector<int>& before, const ElasticWorld& world
   const std::vector<int> train(world.members.begin(), world.members.begin() + ranks);
   std::string text;
   if (!lost.empty()) text += Named(lost) + (lost.size() == 1 ? " is lost; " : " are lost; ");
-  if (!came.empty()) text += Named(came) + (came.size() == 1 ? " has come; " : " have come; ");
+  if (!came.empty()) text += Named(came) + (came.size() == 1 ? " has joined; " : " have joined; ");
   text += absl::StrFormat("%d %s on (world %d: %s", ranks, ranks == 1 ? "rank goes" : "ranks go",
                           world.version, Named(train));
   const std::vector<int> wait = Without(world.members, train);
   if (!wait.empty()) {
-    text += absl::StrFormat("; %s %s, as the job does not divide among %d", Named(wait),
-                            wait.size() == 1 ? "waits" : "wait", world.members.size());
+    text += absl::StrFormat("; %s %s, because the job cannot be divided equally among %d ranks",
+                            Named(wait), wait.size() == 1 ? "waits" : "wait", world.members.size());
   }
   return text + ")";
 }
@@ -163,7 +163,8 @@ Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
   for (int look = 0; !Superseded(world.version); ++look) {
     if (!member && look % kLooksPerWord == 0) TellReady(process.launcher, process.rank);
-    if (stop_.WaitFor(kLookEvery)) return Cancelled("stopped on request while not needed");
+    if (stop_.WaitFor(kLookEvery))
+      return Cancelled("stopped on request while the rank was not in the job");
   }
   return OkStatus();
 }
@@ -199,26 +200,26 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
   }
   if (rank.world_file.empty()) {
     return InvalidArgument(
-        "elastic: nobody says who takes part [TD1007]; hint: tandemrun --nproc=MIN:MAX starts MAX "
-        "ranks, and goes on with MIN of them");
+        "elastic: the ranks of the job are unknown, because TANDEM_WORLD_FILE is not set [TD1007]; "
+        "hint: start the job with tandemrun --nproc=MIN:MAX");
   }
   TD_RETURN_IF_ERROR(CheckReturn(config, "elastic"));
   if (config.place() != "cpu") {
-    return Unimplemented("elastic is not built yet with place %s; hint: place: \"cpu\"",
+    return Unimplemented("elastic is not implemented with place %s [TD1109]; hint: place: \"cpu\"",
                          config.place());
   }
   if (config.strategy().use_hierarchical_allreduce()) {
-    return Unimplemented("elastic is not built yet with use_hierarchical_allreduce");
+    return Unimplemented("elastic is not implemented with use_hierarchical_allreduce [TD1109]");
   }
   if (config.has_batch_size()) {
     return InvalidArgument(
-        "elastic: batch_size is that of each rank, and their number may change; hint: "
-        "global_batch_size: %d in its place",
+        "elastic needs global_batch_size instead of batch_size, because the number of ranks may "
+        "change [TD1108]; hint: global_batch_size: %d",
         GlobalBatch(config, rank.size));
   }
   TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(rank.world_file));
   return Annotate(LoadJob(sources, world.least).status(),
-                  absl::StrFormat("elastic, with the least number of ranks (--nproc=%d:%d)",
+                  absl::StrFormat("elastic, with the minimum number of ranks (--nproc=%d:%d)",
                                   world.least, rank.size));
 }
 

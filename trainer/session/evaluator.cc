@@ -46,8 +46,8 @@ Status CheckTables(const Program& program, const reader::SampleField& field) {
     const int64_t rows = program.FindVar(table)->desc.shape[0];
     if (field.limit <= rows) continue;
     return InvalidArgument(
-        "field \"%s\" of the data holds ids below %d, but the table \"%s\" has %d rows [TD2004]: "
-        "give model argument rows=%d",
+        "field \"%s\" of the data contains ids below %d, but table \"%s\" has only %d rows "
+        "[TD2004]; hint: set model argument rows=%d",
         field.name, field.limit, table, rows, field.limit);
   }
   return OkStatus();
@@ -67,8 +67,8 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset
     const auto tensor = plan.Get(field.name);
     if (!tensor.ok()) {
       return InvalidArgument(
-          "the data has a field \"%s\" (%s), but the program has no such data "
-          "variable [TD1208]; hint: it has %s",
+          "the data have a field \"%s\" (%s), but the program has no such data variable [TD1208]; "
+          "hint: name one of %s",
           field.name, ToString(field.desc), DataNames(plan.program()));
     }
     const Shape& shape = tensor->shape();
@@ -76,8 +76,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset
                       shape.numel(1, shape.rank()) == field.desc.shape.numel();
     if (!fits) {
       return InvalidArgument(
-          "data variable \"%s\" of the program is %s, but a sample of the data "
-          "is %s [TD1208]",
+          "data variable \"%s\" of the program is %s, but the field of the data is %s [TD1208]",
           field.name, ToString(tensor->desc()), ToString(field.desc));
     }
     TD_RETURN_IF_ERROR(CheckTables(plan.program(), field));
@@ -88,7 +87,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset
     if (std::none_of(fields.begin(), fields.end(),
                      [var](const reader::SampleField& f) { return f.name == var->name; })) {
       return InvalidArgument(
-          "the program reads data variable \"%s\", which the data does not have [TD1208]",
+          "the program reads data variable \"%s\", but the data have no such field [TD1208]",
           var->name);
     }
   }

@@ -18,8 +18,9 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   for (const Op& op : program.ops) {
     if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
     return Unimplemented(
-        "%s: pservers make the rows of table \"%s\" themselves, when they are first asked for; "
-        "hint: a dense table (model argument sparse=0) takes values of a file",
+        "%s: table \"%s\" exists only on pservers, which create its rows on first use, so it "
+        "cannot be initialised from a file [TD2105]; hint: use a dense table (model argument "
+        "sparse=0)",
         path, op.inputs[0][0]);
   }
   size_t taken = 0;
@@ -31,9 +32,9 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   for (const Var* var : program.VarsOf(VarKind::kParam)) {
     if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
   }
-  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are taken%s\n", taken,
+  *notes += absl::StrFormat("parameters: %d of %d tensors of %s are loaded%s\n", taken,
                             file.tensors.size(), path,
-                            others.empty() ? "" : "; as the program says: " + others);
+                            others.empty() ? "" : "; initialised by the program: " + others);
   return OkStatus();
 }
 

@@ -16,15 +16,14 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
   while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
   if (places == 1) return "";
   return absl::StrFormat(
-      "deterministic: kernels use one thread of %d cores; --cpu_num=%d uses %d, with the same "
-      "bits\n",
+      "deterministic: kernels use one of %d cores; --cpu_num=%d uses %d cores with the same bits\n",
       own, places, places);
 }
 
 std::string ShareNote(const JobConfig& config, int workers) {
   if (config.strategy().pipeline() || workers * PlacesOf(config) == 1) return "";
-  return "loss and metrics of steps are of the first rank's share of each batch; those of "
-         "evaluations are of all test data\n";
+  return "loss and metrics of a step are of the first rank's part of the batch; those of an "
+         "evaluation are of all test data\n";
 }
 
 }  // namespace tandem::trainer

@@ -144,7 +144,8 @@ Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
 StatusOr<SessionResult> LocalReplicas::Run() {
   if (places_.size() == 1) return places_[0]->Run();
   FirstFailure failure;
-  StatusOr<SessionResult> first = Internal("the first place did not run");
+  StatusOr<SessionResult> first =
+      Internal("the first replica of this process did not run the step");
   std::vector<std::thread> threads;
   for (size_t i = 0; i < places_.size(); ++i) {
     threads.emplace_back([this, i, &failure, &first] {

@@ -49,23 +49,24 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
     size_t bytes = 0;
     for (const auto& pages : plan.droppable()) bytes += pages.size();
     text +=
-        absl::StrFormat("temporaries: %.1f MB, dropped behind ", static_cast<double>(bytes) / 1e6);
+        absl::StrFormat("temporaries: %.1f MB, dropped after ", static_cast<double>(bytes) / 1e6);
     if (plan.drops_each_run()) {
-      text += "every run: they hold more than local_exe_sub_scope_limit\n";
+      text += "every run, because they exceed local_exe_sub_scope_limit\n";
     } else if (execution.has_num_iteration_per_drop_scope()) {
       text += absl::StrFormat("every %d runs\n", execution.num_iteration_per_drop_scope());
     } else {
-      text += "no run: they hold less than local_exe_sub_scope_limit\n";
+      text += "no run, because they are below local_exe_sub_scope_limit\n";
     }
   }
   if (execution.has_num_threads() || build.has_enable_sequential_execution()) {
     text += plan.num_threads() > 1
-                ? absl::StrFormat("schedule: as data flows, num_threads %d\n", plan.num_threads())
+                ? absl::StrFormat("schedule: by data dependencies, num_threads %d\n",
+                                  plan.num_threads())
                 : "schedule: the order of the program\n";
   }
   if (execution.cuda_graph()) {
-    text += "cuda_graph: " + (plan.recorder() == nullptr ? "the CPU has none" : PiecesText(plan)) +
-            "\n";
+    text += "cuda_graph: " +
+            (plan.recorder() == nullptr ? "not available on the CPU" : PiecesText(plan)) + "\n";
   }
   if (strategy.has_conv_workspace_size_limit()) {
     text += absl::StrFormat("scratch memory: %.1f MB, conv_workspace_size_limit %d MB\n",
@@ -73,7 +74,7 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
                             strategy.conv_workspace_size_limit());
   }
   if (strategy.runtime_flags().has_cpu_deterministic()) {
-    text += "cpu_deterministic: sums over places have one order, with either value\n";
+    text += "cpu_deterministic: no effect, because sums over places always have one order\n";
   }
   return text;
 }
@@ -129,13 +130,13 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
   };
   if (on_cpu && (!strategy.runtime_flags().use_mkldnn() ||
                  (!types.empty() && !(listed("conv2d") && listed("conv2d_grad"))))) {
-    *notes += "cudnn_exhaustive_search: nothing to choose from where oneDNN is switched off\n";
+    *notes += "cudnn_exhaustive_search: no effect, because oneDNN is switched off\n";
     return nullptr;
   }
   const std::string path = InJobDir(job_dir, strategy.conv_search_cache());
   auto search = std::make_unique<ConvSearch>(path);
   if (const Status status = search->Load(); !status.ok()) {
-    *notes += "warning: " + ToString(status) + "; everything is measured again\n";
+    *notes += "warning: " + ToString(status) + "; all algorithms are measured again\n";
   }
   return search;
 }

@@ -44,8 +44,8 @@ Status CheckAllDense(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (pair.rows.empty()) continue;
     return Unimplemented(
-        "deterministic with the sparse gradient of \"%s\" is not built yet: make "
-        "it dense (model argument sparse=0)",
+        "deterministic with the sparse gradient of \"%s\" is not implemented [TD1109]; hint: make "
+        "the gradient dense (model argument sparse=0)",
         pair.param);
   }
   return OkStatus();
@@ -65,7 +65,9 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
     const char* what = pipeline                   ? "micro_batch"
                        : strategy.deterministic() ? "deterministic"
                                                   : "batch_merge_repeats";
-    return InvalidArgument("%s: a batch of %d does not divide into %d parts", what, batch, parts);
+    return InvalidArgument(
+        "%s: a batch of %d samples cannot be divided into %d equal parts [TD1104]", what, batch,
+        parts);
   }
   // In geo mode a trainer steps alone, and the exchange computes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
@@ -127,17 +129,15 @@ Status CheckDataNames(const Program& program, const DataConfig& data) {
   for (const std::string& name : variables) {
     if (in(fields, name)) continue;
     return InvalidArgument(
-        "the program reads data variable \"%s\", which data of format %s do not have [TD1208]; "
-        "hint: "
-        "they have %s",
+        "the program reads data variable \"%s\", but data of format %s have no such field "
+        "[TD1208]; hint: the fields are %s",
         name, data.format(), absl::StrJoin(fields, ", "));
   }
   for (const std::string& name : fields) {
     if (in(variables, name)) continue;
     return InvalidArgument(
         "data of format %s have a field \"%s\", but the program has no such data variable "
-        "[TD1208]; "
-        "hint: it has %s",
+        "[TD1208]; hint: the data variables are %s",
         data.format(), name, variables.empty() ? "none" : absl::StrJoin(variables, ", "));
   }
   return OkStatus();

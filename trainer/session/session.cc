@@ -78,12 +78,12 @@ class Session::Impl {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {
       return Cancelled(
-          "stopped on request after step %d; nothing was saved, as checkpoint.dir is not set "
+          "stopped on request after step %d; nothing was saved, because checkpoint.dir is not set "
           "[TD7007]",
           steps);
     }
     if (!saves) return Cancelled("stopped on request after step %d [TD7007]", steps);
-    return Cancelled("stopped on request after step %d; its checkpoint is in %s [TD7007]", steps,
+    return Cancelled("stopped on request after step %d; the checkpoint is in %s [TD7007]", steps,
                      dir);
   }
   Status TrainRun(int64_t first, int64_t steps);
@@ -153,7 +153,7 @@ Status Session::Impl::LoadCheckpoint() {
         options_.sink("warning: " + warning + "\n");
       }));
   if (!resumed.changes.empty()) {
-    options_.sink(absl::StrFormat("warning: changed since the checkpoint of step %d: %s\n",
+    options_.sink(absl::StrFormat("warning: settings changed after the checkpoint of step %d: %s\n",
                                   resumed.step, resumed.changes));
   }
   first_step_ = resumed.step;
@@ -164,7 +164,7 @@ Status Session::Impl::LoadCheckpoint() {
 Status Session::Impl::Open() {
   if (speed_test() && !config_.checkpoint().dir().empty()) {
     return InvalidArgument(
-        "reader_queue_speed_test_mode is no training: there is nothing for checkpoint.dir to keep");
+        "reader_queue_speed_test_mode does not train, so checkpoint.dir has no effect [TD1107]");
   }
   TD_ASSIGN_OR_RETURN(runner_, StepRunner::Make(config_, options_, mode_, clock_));
   steps_total_ = runner_->steps_total();
@@ -196,13 +196,13 @@ Status Session::Impl::StartMode() {
          runner_->TakeNotes());
     if (speed_test()) {
       Tell(
-          "reader_queue_speed_test_mode: every step gets the first batch again; this is no "
-          "training, and loss and metric mean nothing");
+          "reader_queue_speed_test_mode: every step uses the first batch, so the job does not "
+          "train, and loss and metric have no meaning");
     }
   }
   const Time begin = kept != nullptr ? kept->done.until : begin_;
   if (!options_.message.empty()) {
-    progress_->Message(absl::StrFormat("%s; step %d is next, after %.2f s", options_.message,
+    progress_->Message(absl::StrFormat("%s; continuing with step %d after %.2f s", options_.message,
                                        DisplayStep(next), Seconds(clock_.Now() - begin)));
   } else if (next > 0) {
     progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
@@ -337,7 +337,7 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
   TD_ASSIGN_OR_RETURN(const int64_t step,
                       mode_.membership->Recover(why, program(), *runner_->point(), told_));
   progress_->Message(absl::StrFormat(
-      "%s; all %d ranks are there again after %.1f s, step %d is next", ToString(why),
+      "%s; all %d ranks have joined again after %.1f s; continuing with step %d", ToString(why),
       options_.rank.size, Seconds(clock_.Now() - begin), DisplayStep(step)));
   const bool ended_by_peers = step > *next;
   *next = step;
@@ -356,7 +356,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   while (next < steps_total_) {
     if (superseded()) {
       TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
-      return Aborted("the ranks of the job change");
+      return Aborted("the step was stopped, because the ranks of the job change");
     }
     const int64_t steps =
         runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());

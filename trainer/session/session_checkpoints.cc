@@ -38,7 +38,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   // Checkpoints that this very job has written are expected.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
-        "%s holds checkpoints up to step %d, and checkpoint.resume is false [TD2104]: "
+        "%s contains checkpoints up to step %d, but checkpoint.resume is false [TD2104]; hint: "
         "choose another checkpoint.dir, or empty this one",
         store_.dir(), there.back());
   }
@@ -46,8 +46,10 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, store_.LoadNewest(host_, &warnings));
   for (const std::string& warning : warnings) warn(warning);
   if (checkpoint.job != config_.name()) {
-    return FailedPrecondition("%s holds checkpoints of job \"%s\", not of \"%s\" [TD2104]",
-                              store_.dir(), checkpoint.job, config_.name());
+    return FailedPrecondition(
+        "%s contains checkpoints of job \"%s\", not of job \"%s\" [TD2104]; hint: choose another "
+        "checkpoint.dir",
+        store_.dir(), checkpoint.job, config_.name());
   }
   TD_RETURN_IF_ERROR(PutInto(checkpoint.params, store_.dir(), scope));
   TD_RETURN_IF_ERROR(PutInto(checkpoint.state, store_.dir(), scope));
@@ -57,11 +59,10 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   std::string changes = ChangesOfJob(checkpoint.job_config, options_.job_text);
   const auto steps_before = static_cast<int64_t>(checkpoint.epoch_steps);
   if (steps_before != 0 && steps_before != steps_per_epoch) {
-    absl::StrAppendFormat(
-        &changes,
-        "%ssteps of an epoch %d -> %d, so samples of this epoch come again or are "
-        "left out",
-        changes.empty() ? "" : ", ", steps_before, steps_per_epoch);
+    absl::StrAppendFormat(&changes,
+                          "%ssteps of an epoch changed from %d to %d, so samples of this epoch are "
+                          "repeated or skipped",
+                          changes.empty() ? "" : ", ", steps_before, steps_per_epoch);
   }
   return Resumed{static_cast<int64_t>(checkpoint.step), std::move(changes),
                  std::move(checkpoint.state)};

@@ -10,11 +10,15 @@ StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config,
   const RuntimeFlags& flags = config.strategy().runtime_flags();
   const bool profile = !config.profile().dir().empty();
   if (profile && flags.check_nan_inf()) {
-    return InvalidArgument("profile.dir: a profile with check_nan_inf would measure that");
+    return InvalidArgument(
+        "profile.dir and check_nan_inf exclude each other, because the check would distort the "
+        "profile [TD1108]");
   }
   if (flags.benchmark() && (profile || flags.check_nan_inf())) {
-    return InvalidArgument("benchmark: together with %s it would measure that",
-                           profile ? "profile.dir" : "check_nan_inf");
+    return InvalidArgument(
+        "benchmark and %s exclude each other, because one would distort the times of the other "
+        "[TD1108]",
+        profile ? "profile.dir" : "check_nan_inf");
   }
   StepInstrumentation watch;
   if (flags.check_nan_inf()) {

@@ -35,7 +35,7 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
     threads.push_back({{"threads", std::to_string(n)}});
   }
   std::vector<Tunable> tunables;
-  if (!threads.empty()) tunables.push_back({"threads of the kernels", std::move(threads)});
+  if (!threads.empty()) tunables.push_back({"kernel threads", std::move(threads)});
   tunables.push_back({"operators", {{{"use_mkldnn", "false"}}}});
   tunables.push_back({"fusion",
                       {{{"fuse_elewise_add_act_ops", "true"}, {"fuse_bn_act_ops", "true"}},
@@ -45,7 +45,7 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   tunables.push_back({"precision", {{{"amp", "true"}}}});
   tunables.push_back({"convolutions", {{{"cudnn_exhaustive_search", "true"}}}});
   if (rank.size > 1) {
-    tunables.push_back({"buckets of gradients",
+    tunables.push_back({"gradient buckets",
                         {{{"fuse_grad_size_in_MB", "1"}},
                          {{"fuse_grad_size_in_MB", "8"}},
                          {{"fuse_grad_size_in_MB", "128"}}}});
@@ -55,7 +55,7 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
                                 strategy.collective_transport() != DistributedStrategy::Tcp &&
                                 !strategy.use_hierarchical_allreduce();
   if (rank.size > 1 && !memory_is_shared) {
-    tunables.push_back({"algorithms of allreduces", {{{"allreduce_choice", "ByModel"}}}});
+    tunables.push_back({"allreduce algorithms", {{{"allreduce_choice", "ByModel"}}}});
   }
   return tunables;
 }
@@ -102,7 +102,7 @@ class TrialBarrier {
     TD_RETURN_IF_ERROR(
         ranks_->AllReduce(&time, &time, 1, DType::kI64, ReduceOp::kMax, {.what = "auto"})
             ->Wait(Time::max()));
-    if (time == kSkipped && mine.skipped.empty()) mine.skipped = "another rank could not";
+    if (time == kSkipped && mine.skipped.empty()) mine.skipped = "another rank cannot measure it";
     mine.seconds = static_cast<double>(time) * 1e-9;
     return mine;
   }
@@ -224,7 +224,7 @@ std::string ReadChoice(const std::string& path) {
 Status WriteChoice(const std::string& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  return Annotate(WriteTextFile(path, text), "what auto chose cannot be kept");
+  return Annotate(WriteTextFile(path, text), "cannot save the settings that auto chose");
 }
 
 std::string ToLines(const Settings& settings) {
@@ -239,7 +239,9 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   for (const std::string& line : lines) {
     const size_t eq = line.find('=');
-    if (eq == std::string::npos) return DataLoss("%s: \"%s\" is no setting", path, line);
+    if (eq == std::string::npos)
+      return DataLoss("%s: \"%s\" is not a setting; hint: remove the file to measure again", path,
+                      line);
     settings.emplace_back(line.substr(0, eq), line.substr(eq + 1));
   }
   return settings;
@@ -270,7 +272,8 @@ StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job
         council.OfLeader(leader && job.checkpoint().resume() ? ReadChoice(path) : ""));
     if (!kept.empty()) {
       TD_ASSIGN_OR_RETURN(Settings before, FromLines(path, kept));
-      if (leader) context.tell(absl::StrFormat("as %s says: %s", path, ToString(before)));
+      if (leader)
+        context.tell(absl::StrFormat("settings read from %s: %s", path, ToString(before)));
       return before;
     }
   }

@@ -32,14 +32,15 @@ class Search {
 
   StatusOr<Settings> Run(std::span<const Tunable> tunables) {
     TD_ASSIGN_OR_RETURN(const double before, Seconds());
-    options_.tell(absl::StrFormat("a step takes %.3g ms as the job is", before * 1e3));
+    options_.tell(
+        absl::StrFormat("a step takes %.3g ms with the settings of the job", before * 1e3));
     for (const Tunable& tunable : tunables) TD_RETURN_IF_ERROR(Try(tunable));
     if (chosen_.empty()) {
-      options_.tell("everything stays as it is");
+      options_.tell("no setting is changed");
       return chosen_;
     }
     TD_ASSIGN_OR_RETURN(const double after, Seconds());
-    options_.tell(absl::StrFormat("a step takes %.3g ms, %.2f of what it took, with %s",
+    options_.tell(absl::StrFormat("a step takes %.3g ms, %.2f of the initial time, with %s",
                                   after * 1e3, after / before, ToString(chosen_)));
     return chosen_;
   }
@@ -49,7 +50,7 @@ class Search {
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;
-    return FailedPrecondition("nothing can be measured: %s", result.skipped);
+    return FailedPrecondition("no setting can be measured: %s", result.skipped);
   }
 
   Status Try(const Tunable& tunable) {
@@ -95,12 +96,12 @@ class Search {
     std::vector<std::string> parts;
     for (const Candidate& c : candidates) {
       parts.push_back(c.skipped.empty()
-                          ? absl::StrFormat("%s takes %.2f of the time (%.2f to %.2f)", c.shown,
-                                            Median(c.shares), Best(c), Worst(c))
-                          : absl::StrFormat("%s is not tried: %s", c.shown, c.skipped));
+                          ? absl::StrFormat("%s takes %.2f of the initial time (%.2f to %.2f)",
+                                            c.shown, Median(c.shares), Best(c), Worst(c))
+                          : absl::StrFormat("%s was not measured: %s", c.shown, c.skipped));
     }
     options_.tell(absl::StrFormat("%s: %s: %s", tunable.what, absl::StrJoin(parts, "; "),
-                                  best == nullptr ? "stays" : best->shown + " is taken"));
+                                  best == nullptr ? "not changed" : best->shown + " is chosen"));
   }
 
   const Trial& trial_;

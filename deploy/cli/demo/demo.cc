@@ -21,32 +21,29 @@ namespace {
 
 constexpr char kUsage[] =
     "tandem demo    trains LeNet on Fashion-MNIST with 2 pservers and 2 trainers over mutual TLS, "
-    "and\n"
-    "               kills a pserver in the middle (kill -9). Then trains the same job with 2 ranks "
-    "in\n"
-    "               collective mode, where nobody is killed, and compares the parameters bit for "
-    "bit.\n"
-    "               Exit code 0 only if both trained, no update was lost or applied twice, and "
-    "the\n"
-    "               bits are the same.\n";
+    "and\n               kills a pserver during the training (kill -9). Then trains the same job "
+    "with 2\n               ranks in collective mode without a kill, and compares the parameters "
+    "bit for bit.\n               The exit code is 0 only if both jobs trained, no update was lost "
+    "or applied\n               twice, and the bits are equal.\n";
 
 constexpr int kServers = 2, kTrainers = 2;
-constexpr char kOurs[] = "# Written by tandem demo; the next one in this folder removes it.";
+constexpr char kOurs[] =
+    "# Written by tandem demo; the next demo in this directory removes this file.";
 constexpr int kVictim = 1;
 constexpr int kEpochsMax = 100000;
 constexpr double kKillAt = 0.4;  // share of the steps
 
 const std::vector<FlagSpec>& DemoFlags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"data", "", "DIR", "folder with the four idx files of MNIST's layout, plain or .gz"},
-      {"epochs", "", "N", "passes over the training set (default: the example's)"},
-      {"no_kill", "", "", "leave the pservers alone"},
+      {"data", "", "DIR", "directory with the four idx files in the layout of MNIST, plain or .gz"},
+      {"epochs", "", "N", "passes over the training set (default: as in the example job)"},
+      {"no_kill", "", "", "do not kill a pserver"},
       {"json", "", "", "as --output=json: one JSON object on stdout, everything else on stderr"},
       kOutputFlag,
-      {"dir", "", "DIR", "jobs, logs and checkpoints go here and stay"},
-      {"keep", "", "", "keep them without --dir too, in ./tandem-demo"},
-      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
-      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+      {"dir", "", "DIR", "directory for jobs, logs and checkpoints, which are kept"},
+      {"keep", "", "", "keep jobs, logs and checkpoints in ./tandem-demo"},
+      {"pserver_bin", "", "FILE", "program to run instead of tandem-pserver"},
+      {"trainer_bin", "", "FILE", "program to run instead of tandem-trainer"},
   };
   return kFlags;
 }
@@ -63,7 +60,9 @@ Status OpenDir(const ParsedArgs& args, WorkDir& dir) {
     std::getline(std::ifstream(part + "/job.pbtxt") >> std::ws, first_line);
     if (first_line != kOurs) {
       return FailedPrecondition(
-          "%s is there and not of an earlier demo [TD2109]; hint: another --dir", part);
+          "%s already exists, and an earlier demo did not create it [TD2109]; hint: choose another "
+          "--dir",
+          part);
     }
     std::filesystem::remove_all(part, error);
   }
@@ -74,11 +73,12 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
   const std::string dir = args.Get("data", kFashionMnistDir);
   const Status status = CheckIdxDir(dir);
   if (status.ok()) return std::filesystem::absolute(dir).string();
-  return Status(status.code(),
-                std::string(status.message()) +
-                    (args.Has("data") ? "; hint: --data takes a folder with MNIST's four idx files"
-                                      : "; hint: apt-get install dataset-fashion-mnist, or "
-                                        "--data=DIR with your own idx files"));
+  return Status(
+      status.code(),
+      std::string(status.message()) +
+          (args.Has("data") ? "; hint: set --data to a directory with the four idx files of MNIST"
+                            : "; hint: apt-get install dataset-fashion-mnist, or "
+                              "--data=DIR with your own idx files"));
 }
 
 bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }
@@ -129,7 +129,7 @@ StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
   launch.push_back(absl::StrFormat("--status_port=%d", port));
   SayPart(screen, 1, "2 pservers + 2 trainers, sync, mutual TLS",
           command + " --pserver_data_dir=shards");
-  std::fprintf(screen, "      watch it: http://127.0.0.1:%d/\n", port);
+  std::fprintf(screen, "      status page: http://127.0.0.1:%d/\n", port);
   std::fflush(screen);
   std::unique_ptr<PserverKiller> killer;
   const std::string log_dir = dir + "/log";
@@ -142,7 +142,8 @@ StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
   if (code != 0) return code;
   TD_ASSIGN_OR_RETURN(result.pserver, ReadDemoRun(dir + "/result.json"));
   if (!result.kill) return 0;
-  if (!result.kill->recovered()) return Aborted("no recovery to show: %s", result.kill->problem);
+  if (!result.kill->recovered())
+    return Aborted("the demo failed to kill and recover a pserver: %s", result.kill->problem);
   TD_ASSIGN_OR_RETURN(result.updates, CountUpdates(log_dir, kServers, result.pserver.steps));
   return 0;
 }
@@ -150,7 +151,7 @@ StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
 StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
                                 const std::string& dir, DemoResult& result) {
   const std::string command = absl::StrFormat(" --mode=collective --nproc=%d", kTrainers);
-  SayPart(Screen(args), 2, "2 ranks, ring allreduce; nobody is killed", command);
+  SayPart(Screen(args), 2, "2 ranks, ring allreduce, without a kill", command);
   const std::vector<std::string> launch = absl::StrSplit(command, ' ', absl::SkipEmpty());
   TD_ASSIGN_OR_RETURN(const int code, RunPart(args, data, dir, launch));
   if (code != 0) return code;
@@ -199,7 +200,7 @@ int RunDemo(const Args& args) {
   }
   if (*code != 0) {
     dir.Keep();
-    std::fprintf(stderr, "tandem demo: a run failed; logs are in %s\n", dir.path().c_str());
+    std::fprintf(stderr, "tandem demo: a job failed; logs are in %s\n", dir.path().c_str());
     return *code;
   }
   result.seconds = Seconds(SteadyNow() - start);

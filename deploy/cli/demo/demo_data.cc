@@ -15,7 +15,8 @@ Status CheckIdxDir(const std::string& dir) {
     const std::string path = dir + "/" + name;
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !std::filesystem::exists(path + ".gz", error)) {
-      return NotFound("no %s (or .gz) in %s [TD2001]", name, dir);
+      return NotFound("directory %s has neither the file %s nor the same file with .gz [TD2001]",
+                      dir, name);
     }
   }
   return OkStatus();

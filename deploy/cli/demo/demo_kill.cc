@@ -45,7 +45,7 @@ StatusOr<int64_t> PidOf(const std::string& log_dir, int server) {
     if (e.process == name && e.event == "started") pid = e.pid;
     if (e.process == name && e.event == "ended") pid = 0;
   }
-  if (pid == 0) return FailedPrecondition("%s does not run", name);
+  if (pid == 0) return FailedPrecondition("%s is not running", name);
   return pid;
 }
 
@@ -83,18 +83,20 @@ struct PserverKiller::Impl {
       TD_ASSIGN_OR_RETURN(const Page read, ReadPage(page.endpoint, kAnswerMax));
       return read.progress;
     }
-    return FailedPrecondition("the job's trainers have no status page");
+    return FailedPrecondition(
+        "the demo cannot read the progress of the job, because its trainers have no status page");
   }
 
   // Waits until enough of the job is done.
   StatusOr<JobAccess> AwaitMiddle() {
-    Status last = Unavailable("the job did not begin");
+    Status last = Unavailable("the job did not complete a step in time");
     while (Pause()) {
       StatusOr<JobAccess> access = Find();
       if (access.ok()) {
         const StatusOr<double> progress = ProgressOf(*access);
         if (progress.ok() && *progress >= options.at_share) return access;
-        last = progress.ok() ? FailedPrecondition("it was over too soon") : progress.status();
+        last = progress.ok() ? FailedPrecondition("the job ended before the demo killed a process")
+                             : progress.status();
       } else {
         last = access.status();
       }
@@ -111,7 +113,7 @@ struct PserverKiller::Impl {
     report.version_before = static_cast<int64_t>(before.version());
     const Time start = SteadyNow();
     if (kill(static_cast<pid_t>(pid), SIGKILL) != 0) {
-      return FailedPrecondition("pserver %d (pid %d) cannot be killed: %s", options.server, pid,
+      return FailedPrecondition("cannot kill pserver %d (pid %d): %s", options.server, pid,
                                 ErrnoText(errno));
     }
     report.killed = true;
@@ -127,11 +129,11 @@ struct PserverKiller::Impl {
       report.version_back =
           LastNumberAfter(LogOf(options.log_dir, options.server), " restored version ");
       options.say(absl::StrFormat(
-          "! back in %.1f s with version %d: %d updates lost", report.back_s, report.version_back,
-          std::max<int64_t>(0, report.version_before - report.version_back)));
+          "! recovered in %.1f s at version %d: %d updates lost", report.back_s,
+          report.version_back, std::max<int64_t>(0, report.version_before - report.version_back)));
       return OkStatus();
     }
-    return Unavailable("pserver %d did not come back", options.server);
+    return Unavailable("pserver %d did not restart in time", options.server);
   }
 };
 
@@ -167,9 +169,9 @@ StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int6
   UpdateCount count{.wanted = steps};
   for (int i = 0; i < servers; ++i) {
     const int64_t version = LastNumberAfter(LogOf(log_dir, i), " ends at version ");
-    const int64_t repeated = LastNumberAfter(LogOf(log_dir, i), "pushes that came again: ");
+    const int64_t repeated = LastNumberAfter(LogOf(log_dir, i), "repeated pushes: ");
     if (version < 0 || repeated < 0) {
-      return DataLoss("%s does not say at which version the server ended", LogOf(log_dir, i));
+      return DataLoss("%s does not contain the last version of the server", LogOf(log_dir, i));
     }
     count.lost += std::max<int64_t>(0, steps - version);
     count.doubled += std::max<int64_t>(0, version - steps);

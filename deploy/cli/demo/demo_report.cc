@@ -10,7 +10,7 @@ namespace tandem::deploy {
 
 StatusOr<DemoRun> ReadDemoRun(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return NotFound("the trainer wrote no %s", path);
+  if (!file) return NotFound("the trainer wrote no result file %s", path);
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   const auto is_number = [&json](const char* key) {
     return json.contains(key) && json[key].is_number();
@@ -19,8 +19,7 @@ StatusOr<DemoRun> ReadDemoRun(const std::string& path) {
       !is_number("seconds") || !is_number("steps") || !json.contains("params_sha256") ||
       !json["params_sha256"].is_string()) {
     return DataLoss(
-        "%s: expected a JSON object with accuracy, images_per_s, seconds, steps and "
-        "params_sha256",
+        "%s is not a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
         path);
   }
   return DemoRun{.accuracy = json["accuracy"],
@@ -52,13 +51,13 @@ std::string DemoText(const DemoResult& result, int color_fd) {
               c.params_sha256.substr(0, 16) + "...");
   if (result.kill) {
     const KillReport& kill = *result.kill;
-    text += row("killed (kill -9)", absl::StrFormat("pserver %d", kill.server), "nobody");
-    text += row("  at version, back in",
+    text += row("killed (kill -9)", absl::StrFormat("pserver %d", kill.server), "none");
+    text += row("  version, recovery",
                 absl::StrFormat("%d, %.1f s", kill.version_before, kill.back_s), "");
     text += row("  updates lost", absl::StrFormat("%d of %d", result.Lost(), p.steps), "");
     const UpdateCount& u = result.updates;
-    text +=
-        row("  applied twice", absl::StrFormat("%d (%d came twice)", u.doubled, u.repeated), "");
+    text += row("  applied twice",
+                absl::StrFormat("%d (%d were sent twice)", u.doubled, u.repeated), "");
   }
   text += result.SameBits() ? Paint(color_fd, Color::kGreen, "same parameters, bit for bit: yes\n")
                             : Paint(color_fd, Color::kRed, "same parameters, bit for bit: NO\n");

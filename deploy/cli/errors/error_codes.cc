@@ -20,7 +20,7 @@ const std::vector<ErrorArea>& ErrorAreas() {
       {4, "parameter servers"},
       {5, "devices and memory"},
       {6, "security"},
-      {7, "jobs that run"},
+      {7, "running jobs"},
   };
   return areas;
 }
@@ -62,8 +62,8 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text) {
     for (const ErrorCode& c : ErrorCodes()) known.push_back(NameOf(c));
     const std::string name = "TD" + std::to_string(number);
     std::string hint = HintText(name, known);
-    if (hint.empty()) hint = "; hint: tandem explain lists all";
-    return NotFound("no error has the code %s [TD1006]%s", name, hint);
+    if (hint.empty()) hint = "; hint: tandem explain lists all codes";
+    return NotFound("there is no error code %s [TD1006]%s", name, hint);
   }
   return found;
 }
@@ -73,11 +73,12 @@ std::string ErrorsPage() {
       "# Errors\n\n"
       "Generated from `deploy/cli/error_codes_*.cc` by `TANDEM_UPDATE=1 "
       "build/tests/explain_test`;\n"
-      "do not edit. A message of Tandem's carries the code of its kind of error, `[TD6003]`, on "
-      "the\n"
-      "screen, in logs and in what is answered over the network; `tandem explain TD6003` prints\n"
-      "what is below. Codes keep their meaning. The words in brackets at the end of a message\n"
-      "(`UNAVAILABLE`) are gRPC's, and decide the exit code: `tandem explain` lists them too.\n";
+      "do not edit. A message of Tandem contains the code of its kind of error, such as "
+      "`[TD6003]`,\n"
+      "on the screen, in logs and in replies over the network. `tandem explain TD6003` prints the\n"
+      "text of this page. Codes keep their meaning. The word in brackets at the end of a message\n"
+      "(`UNAVAILABLE`) is gRPC's status code and determines the exit code: `tandem explain` lists\n"
+      "these codes, too.\n";
   for (const ErrorArea& area : ErrorAreas()) {
     page += absl::StrFormat("\n## TD%dxxx: %s\n", area.digit, area.title);
     for (const ErrorCode& code : ErrorCodes()) {

@@ -8,236 +8,289 @@ namespace {
 std::vector<ErrorCode> FlagErrors() {
   return {
       {1001, "unknown command", "tandem has no command of this name",
-       "a slip of the pen; a command of a newer version",
-       "tandem help lists the commands; tandem completion bash completes them",
-       "unknown command \"dmeo\" [TD1001]"},
+       "a spelling mistake; a command of a newer version",
+       "run tandem help for the list of commands", "unknown command \"dmeo\" [TD1001]"},
       {1002, "unknown flag", "the program or command has no flag of this name",
-       "a slip of the pen; a flag of the trainer that is given to tandemrun without -- before it",
-       "PROGRAM --help lists its flags; tandemrun takes fields of the job too (--epochs=3), and "
-       "other flags of tandem-trainer after --",
+       "a spelling mistake; a flag of the trainer that was given to tandemrun without -- before it",
+       "run PROGRAM --help for the list of flags; tandemrun also accepts fields of the job "
+       "(--epochs=3), and other flags of tandem-trainer after --",
        "unknown flag \"--sevrers\" [TD1002]"},
-      {1003, "a flag without its value", "the flag stands for nothing without a value",
-       "the flag is last in the line, or \"=\" was left out", "--flag=VALUE; --help says which",
+      {1003, "a flag without a value", "the flag needs a value",
+       "the flag is the last word of the line, or \"=\" is missing",
+       "write --flag=VALUE; --help shows the form of the value",
        "--epochs needs a value: N [TD1003]"},
-      {1004, "a flag's value is no number, or out of range",
-       "the flag takes a number, and this is none or none that is allowed",
-       "a unit behind the number (30s), a fraction, a variable of the shell that is empty",
-       "the message says what is allowed",
+      {1004, "a value of a flag is out of range",
+       "the value of the flag is not a number, or not in the allowed range",
+       "a unit after the number (30s), a fraction, an empty shell variable",
+       "use a value in the range that the message shows",
        "--servers: expected a whole number from 1 to 1024, got \"0\" [TD1004]"},
-      {1005, "flags that do not go together",
-       "each of the flags is right, and together they say nothing or two things",
-       "flags of pserver mode beside those of collective mode; a flag whose effect needs another",
-       "leave one of them away, or add the one that the message names",
-       "--workers contradicts --mode=collective: it belongs to pserver mode [TD1005]"},
-      {1006, "a word that is none of those allowed", "the flag takes one of a few words",
-       "a slip of the pen", "the message lists the words",
+      {1005, "flags that exclude each other",
+       "each flag is valid, but together they contradict each other or have no effect",
+       "flags of pserver mode and of collective mode in one command; a flag that needs another one",
+       "remove one of the flags, or add the flag that the message names",
+       "--workers contradicts --mode=collective, because it needs pserver mode [TD1005]"},
+      {1006, "an unknown word as a value", "the flag accepts only a few words",
+       "a spelling mistake", "use one of the words that the message lists",
        "--mode: expected local, pserver, collective or hybrid, got \"colective\" [TD1006]"},
-      {1007, "an argument is missing", "the command does not know what it is to work on",
-       "no job file, no folder, or no number of processes was given",
-       "the hint shows a whole command; --help says more", "no job file given [TD1007]"},
-      {1008, "a text file cannot be opened",
-       "a job, strategy or program file is not there, is a folder, or may not be read",
-       "another working folder: paths in a job file are relative to that file; rights",
-       "ls -l FILE, as the user who runs the program",
+  };
+}
+
+// Errors in arguments, addresses and the environment.
+std::vector<ErrorCode> ArgumentErrors() {
+  return {
+      {1007, "a missing argument", "the command needs an argument or a flag that is not given",
+       "no job file, no directory, or no number of processes was given",
+       "use the command in the hint as a pattern; --help shows more", "no job file given [TD1007]"},
+      {1008, "a text file cannot be read",
+       "a job, strategy or program file does not exist, is a directory, or has no read permission",
+       "another working directory: paths in a job file are relative to that file; missing "
+       "permissions",
+       "run ls -l FILE as the user who runs the program",
        "cannot open none.pbtxt: No such file or directory [TD1008]"},
-      {1009, "an address that is none", "an address says host and port, or where ranks meet",
-       "the port was left out; IPv6 without [ ]; a space between addresses",
-       "127.0.0.1:7000, [::1]:7000, host:port,host:port; of a rendezvous also file:///FOLDER or "
-       "etcd://HOST:PORT/PREFIX",
+      {1009, "an invalid address", "an address names a host and a port, or a rendezvous",
+       "a missing port; IPv6 without [ ]; a space between addresses",
+       "write 127.0.0.1:7000, [::1]:7000, or a list HOST:PORT,HOST:PORT; a rendezvous is also "
+       "file:///DIR or etcd://HOST:PORT/PREFIX",
        "address \"here\": expected HOST:PORT [TD1009]"},
-      {1010, "more than the command takes", "nobody would read what stands there",
-       "flags of the trainer without -- before them; a space inside a value; a value for a "
-       "flag "
-       "that has none",
-       "leave it away, or put -- before it; --help says what the command takes",
+      {1010, "an unexpected argument", "the command does not accept this argument or value",
+       "flags of the trainer without -- before them; a space inside a value; a value for a flag "
+       "without one",
+       "remove the argument, or write -- before it; --help lists the arguments",
        "unexpected argument \"now\" [TD1010]; hint: tandem-pserver --help"},
-      {1011, "a value of another form", "the value is written in a form of its own",
-       "a part was left out; a character that is not allowed",
-       "as the message shows it; --help has an example",
+      {1011, "a value of the wrong form", "the value must have a certain form",
+       "a missing part; a character that is not allowed",
+       "use the form that the message shows; --help has an example",
        "--straggler: expected RANK:FACTOR as in 3:2.5, got \"x\" [TD1011]"},
-      {1012, "a port of the status pages is taken",
-       "with --status_port each process of the job serves a page on a port: the first trainer on "
-       "the first, then the other trainers, then the pservers",
-       "another job with this --status_port; a service that has one of the ports",
-       "another --status_port; ss -ltnp shows who listens",
-       "--status_port: 127.0.0.1:8000, where trainer 0 would show its page, is taken [TD1012]; "
-       "hint: choose another --status_port: each process takes one port from there on"},
+      {1012, "a port of the status pages is in use",
+       "with --status_port each process of the job serves a status page: the first trainer on the "
+       "given port, other processes on the following ports",
+       "another job with this --status_port; a service that uses one of the ports",
+       "choose another --status_port; ss -ltnp shows the programs that listen",
+       "--status_port: 127.0.0.1:8000, the port of the status page of trainer 0, is in use "
+       "[TD1012]; hint: choose another --status_port"},
+      {1013, "an invalid environment variable",
+       "the environment variables of the launcher name the rank and the processes of the job, and "
+       "one of them is invalid",
+       "variables of two launchers; only one variable of a pair is set; a typing mistake in a "
+       "script",
+       "set the variable to a value that the message shows, or unset it; "
+       "docs/reference/environment.md lists the variables",
+       "environment: RANK is set, but WORLD_SIZE is not [TD1013]; hint: set both or neither"},
   };
 }
 
 // Errors in a job file, in its strategy, or in flags that override them.
 std::vector<ErrorCode> SettingErrors() {
   return {
-      {1101, "there is no such field, setting or knob",
-       "nothing of this name can be set in this place",
-       "a slip of the pen; a field in the wrong message; a knob of another framework",
-       "tandem lint JOB shows all mistakes at once; docs/reference/knobs.md lists knobs and their "
-       "other "
-       "spellings",
+      {1101, "an unknown field, setting or knob", "there is no field, setting or knob of this name",
+       "a spelling mistake; a field in the wrong message; a knob of another framework",
+       "run tandem lint JOB for all errors at once; docs/reference/knobs.md lists knobs and their "
+       "other spellings",
        "bad.pbtxt:2:1: error: JobConfig has no field \"epoch\" [TD1101]"},
-      {1102, "given twice", "one setting has two values, and neither goes before the other",
-       "a line that was copied; a flag in a script and once more behind it", "keep one of them",
-       "--epochs given twice: --epochs=1 and --epochs=2 [TD1102]"},
-      {1103, "a value of the wrong type", "the field takes another kind of value",
-       "quotes around a number, or none around a text; a list where one value is expected",
-       "the message says what is expected, tandem knobs explain NAME what it means",
+      {1102, "a setting that is given twice",
+       "one setting has two values, and neither has precedence",
+       "a copied line; a flag in a script and again on the command line", "keep one of the values",
+       "--epochs is given twice: --epochs=1 and --epochs=2 [TD1102]"},
+      {1103, "a value of the wrong type", "the field expects a value of another type",
+       "quotes around a number; text without quotes; a list instead of one value",
+       "use a value of the type that the message shows; tandem knobs explain NAME explains a knob",
        "bad.pbtxt:6:7: error: seed expects an integer, got \"1.5\" [TD1103]"},
-      {1104, "a value out of range", "the value can have no effect, or none that anybody wants",
-       "a unit was mistaken: MB for bytes, ms for seconds", "the hint says what is allowed",
+      {1104, "a setting is out of range",
+       "the value of a field of the job is not in the allowed range",
+       "a wrong unit: MB for bytes, ms for seconds",
+       "use a value in the range that the message shows",
        "fuse_grad_size_in_MB is out of range: 100000 is more than 65536 MB [TD1104]"},
-      {1105, "the text is not well formed", "from here on nobody knows what belongs to what",
-       "a brace or quote that is never closed; \"=\" for \":\"",
-       "look at the line, and the one before it",
+      {1105, "a syntax error in a text file", "the text cannot be parsed from this position on",
+       "a missing brace or quote; \"=\" instead of \":\"",
+       "check the line of the message and the line before it",
        "open.pbtxt:2:6: error: this message is never closed [TD1105]"},
-      {1106, "the job lacks something that it needs",
-       "a job needs a model, data and a batch size, each said once",
-       "an empty file; both of two ways to say the same",
-       "begin with deploy/examples/lenet.pbtxt; docs/start/first-job.md builds a job step by step",
-       "data.dir is missing: where is the training data? [TD1106]"},
-      {1107, "a setting without effect in this mode", "Tandem refuses what it would have to ignore",
-       "a strategy of another mode; a knob of servers in a job that has none",
-       "remove it, or choose a mode that the hint names; docs/reference/knobs.md lists the modes "
-       "of each "
-       "knob",
+      {1106, "a missing setting of the job",
+       "a job needs a model, data and a batch size, each given exactly once",
+       "an empty file; two ways to give the same setting",
+       "start with deploy/examples/lenet.pbtxt; docs/start/first-job.md explains a job step by "
+       "step",
+       "data.dir, the directory of the training data, is not set [TD1106]"},
+      {1107, "a setting without effect",
+       "the setting has no effect in this mode or with the other settings, and Tandem does not "
+       "ignore settings",
+       "a strategy of another mode; a knob of servers in a job without servers",
+       "remove the setting, or choose a mode that the hint names; docs/reference/knobs.md lists "
+       "the modes of each knob",
        "a_sync: true has no effect with mode=collective (contradictions.pbtxt:1:1) [TD1107]"},
-      {1108, "settings that exclude each other", "no program could do both",
-       "a strategy that was put together from two", "keep one of them; the message says why",
+      {1108, "settings that exclude each other", "a job cannot use both settings",
+       "a strategy that was combined from two others",
+       "keep one of the settings; the message names the reason",
        "dgc and localsgd (contradictions.pbtxt:3:1) exclude each other: localsgd sends no "
        "gradients [TD1108]"},
-      {1109, "not built yet", "Tandem knows the setting and cannot do it yet",
-       "a knob or flag of the reference that nobody has built here",
-       "leave it away; docs/reference/knobs.md says what is built",
-       "--http_port is not built yet [TD1109]"},
-      {1110, "the name of several settings", "a short name fits more than one setting",
-       "k_steps, of which localsgd, geo and gradient_merge have one each",
-       "write the path that is meant, as in --strategy.localsgd_configs.k_steps=4",
+      {1109, "a setting that is not implemented",
+       "Tandem knows the setting, but does not implement it, or not in this combination",
+       "a knob or flag of the reference that Tandem does not implement",
+       "remove the setting; docs/reference/knobs.md lists the implemented ones",
+       "--http_port is not implemented [TD1109]"},
+      {1110, "an ambiguous name of a setting", "a short name is the name of several settings",
+       "k_steps, which is a setting of localsgd, geo and gradient_merge",
+       "write the full path, as in --strategy.localsgd_configs.k_steps=4",
        "\"k_steps\" is the name of several settings [TD1110]; write one of: "
        "strategy.a_sync_configs.k_steps, strategy.localsgd_configs.k_steps"},
-      {1111, "no test data", "a job evaluates at its end, and the job names no data for that",
-       "test_file, test_list or test_share was left out",
-       "name a file with test_file, or where the format has it a share with test_share",
-       "data.csv: there are no test data, on which a job evaluates at its end [TD1111]; hint: set "
-       "test_file"},
-      {1112, "no loss", "training minimises one number, which the program names as its loss",
-       "no loss: in the program file; a loss of each sample instead of their mean",
-       "loss: \"VARIABLE\" of a variable f32[1]; op mean makes one number of many",
+  };
+}
+
+// Errors in what a job trains and evaluates.
+std::vector<ErrorCode> TaskErrors() {
+  return {
+      {1111, "missing test data", "a job evaluates the model at its end, but has no test data",
+       "test_file, test_list or test_share is not set",
+       "set test_file, or test_share if the format supports it",
+       "data.csv has no test data, which the evaluation at the end of the job needs [TD1111]; "
+       "hint: set test_file"},
+      {1112, "a missing or invalid loss", "training minimises one number, the loss of the program",
+       "loss: is missing in the program file; a loss of each sample instead of their mean",
+       "set loss: \"VARIABLE\" to a variable f32[1]; op mean computes the mean of many numbers",
        "program \"\": loss \"losses\" is f32[64,1], expected f32[1] [TD1112]; hint: take its mean "
        "with op mean"},
-      {1113, "mode hybrid for a network of one kind of gradients",
-       "hybrid keeps tables with sparse gradients on pservers and reduces dense gradients among "
-       "the ranks: a network needs both",
-       "a network without tables (an image classifier); tables that are dense (sparse=0)",
-       "--mode=collective without sparse gradients, --mode=pserver without dense ones; model "
-       "argument sparse=1 or distributed=1",
-       "mode hybrid is for networks with sparse and dense gradients, and this one has 0 and 4 "
-       "[TD1113]; hint: --mode=collective"},
+      {1113, "mode hybrid without both kinds of gradients",
+       "hybrid stores tables with sparse gradients on pservers and reduces dense gradients among "
+       "the ranks, so a network needs both",
+       "a network without tables (an image classifier); dense tables (sparse=0)",
+       "use --mode=collective without sparse gradients, --mode=pserver without dense ones; or set "
+       "model argument sparse=1 or distributed=1",
+       "mode hybrid needs a network with sparse and dense gradients, but this network has 0 sparse "
+       "and 4 dense ones [TD1113]; hint: --mode=collective"},
   };
 }
 
 // Errors in the network's program.
 std::vector<ErrorCode> ProgramErrors() {
   return {
-      {1201, "the zoo has no such model", "model.zoo names a network that Tandem does not know",
-       "a slip of the pen; a network that is written as a program",
-       "tandem-trainer --list_models; a network of your own: model { program: \"FILE\" }",
-       "the zoo has no model \"lenett\" [TD1201]; did you mean \"lenet\"? (models: lenet, mlp)"},
-      {1202, "an argument that the model does not take",
+      {1201, "an unknown model", "model.zoo names a network that is not in the model zoo",
+       "a spelling mistake; a network that is written as a program",
+       "run tandem-trainer --list_models for the list; use your own network with model { program: "
+       "\"FILE\" }",
+       "there is no model \"lenett\" in the model zoo [TD1201]; did you mean \"lenet\"? (models: "
+       "lenet, mlp)"},
+      {1202, "an invalid argument of a model",
        "models have arguments (model.arg), each with a range",
-       "an argument of another model; a value that is no number",
-       "the message lists the arguments; tandem-trainer --list_models shows defaults",
+       "an argument of another model; a value that is not a number",
+       "use one of the arguments that the message lists; tandem-trainer --list_models shows "
+       "defaults",
        "model \"lenet\" has no argument \"chanels\" [TD1202]; did you mean \"channels\"? "
        "(arguments: channels, hidden)"},
-      {1203, "unknown optimizer", "optimizer.type names none that is built",
-       "a slip of the pen; a name of another framework", "the message lists all",
-       "unknown optimizer \"momentun\" [TD1203]; did you mean \"momentum\"? (there are: sgd, "
+      {1203, "an unknown or unsupported optimizer",
+       "optimizer.type is unknown, or the optimizer does not support these gradients",
+       "a spelling mistake; a name of another framework",
+       "use one of the optimizers that the message lists",
+       "unknown optimizer \"momentun\" [TD1203]; did you mean \"momentum\"? (optimizers: sgd, "
        "momentum)"},
-      {1204, "unknown operator", "a program uses an operator that Tandem does not have",
-       "a slip of the pen; a program of another framework",
-       "docs/reference/operators.md lists operators; tandem import reads ONNX and says what it "
-       "lacks",
+      {1204, "an unknown operator", "a program uses an operator that Tandem does not have",
+       "a spelling mistake; a program of another framework",
+       "use an operator of docs/reference/operators.md; tandem import reads ONNX and names "
+       "unsupported operators",
        "unknown operator \"meen\" [TD1204]; did you mean \"mean\"?"},
-      {1205, "unknown variable", "a program reads what nothing before it gives",
-       "a slip of the pen; operators in the wrong order",
-       "operators run in the order of the file: what one reads, an earlier one writes",
-       "program \"\": loss \"los\" is no variable [TD1205]; did you mean \"loss\"?"},
-      {1206, "a slot or attribute that the operator does not have, or lacks",
-       "operators name their inputs, outputs and attributes", "a slip of the pen; capital letters",
-       "docs/reference/operators.md lists slots and attributes",
-       "program.pbtxt op #0 (mean): there is no slot \"x\" (there are: X) [TD1206]; did you mean "
+      {1205, "an unknown variable", "a program reads a variable that no earlier operator writes",
+       "a spelling mistake; operators in the wrong order",
+       "order the operators so that a variable is written before it is read",
+       "program \"\": the loss \"los\" is not a variable [TD1205]; did you mean \"loss\"?"},
+      {1206, "an invalid slot or attribute of an operator",
+       "the operator does not have a slot or attribute of this name, or it is missing",
+       "a spelling mistake; capital letters",
+       "use the slots and attributes of docs/reference/operators.md",
+       "program.pbtxt op #0 (mean): there is no slot \"x\" (slots: X) [TD1206]; did you mean "
        "\"X\"?"},
-      {1207, "shapes or types that do not fit together",
-       "an operator cannot be applied to what it is given",
+      {1207, "shapes or types that do not fit",
+       "an operator does not support the shapes or types of its inputs",
        "a layer with the wrong width; images in another layout; a label of another type",
-       "the message shows the shape of each input; tandem graph JOB shows the whole program",
+       "compare the shapes in the message; tandem graph JOB shows the whole program",
        "matmul (program.pbtxt op #1): X is f32[-1,8], Y is f32[4,2]; trans_x=0, trans_y=0; inner "
        "dimensions 8 and 4 differ [TD1207]"},
       {1208, "the program and the data do not fit",
-       "each field of the data feeds the data variable "
-       "of its name",
+       "each field of the data is the value of the data variable with the same name",
        "a program for other data; another name or shape of a field",
-       "tandem data inspect JOB shows the fields; name and shape the program's data variables so",
-       "the program reads data variable \"x\", which the data does not have [TD1208]"},
-      {1209, "nothing to train", "no gradient leads from the loss to a parameter",
-       "the loss is made of data alone; an operator without a gradient is in between",
-       "tandem graph JOB shows what the loss is made of",
+       "run tandem data inspect JOB for the fields, and use their names and shapes in the program",
+       "the program reads data variable \"x\", but the data have no such field [TD1208]"},
+      {1209, "no parameter to train", "no gradient leads from the loss to a parameter",
+       "the loss depends only on data; an operator without a gradient is in between",
+       "run tandem graph JOB to see the inputs of the loss",
        "the loss \"loss\" depends on no parameter [TD1209]"},
-      {1210, "a number is not finite",
-       "check_nan_inf found a NaN or an infinity, and names the "
-       "operator that made it",
-       "a learning rate that is too high; a log or division of zero; 16-bit overflow",
+      {1210, "a number that is not finite",
+       "check_nan_inf found a NaN or an infinity, and names the operator that computed it",
+       "a learning rate that is too high; a logarithm or division of zero; 16-bit overflow",
        "lower optimizer.learning_rate, clip gradients (clip_norm), or scale the loss (amp)",
-       "check_nan_inf: not finite is conv_1.out[0] of f32[8,16,10,10] [TD1210]; all inputs are "
-       "finite"},
+       "check_nan_inf: the result conv_1.out[0] of f32[8,16,10,10] is not finite [TD1210]; all "
+       "inputs are finite"},
   };
 }
 
 // Errors in models of other programs.
 std::vector<ErrorCode> ImportErrors() {
   return {
-      {1211, "numbers of a model in a file that may not be read",
-       "an ONNX model names the files with its numbers, and is not trusted: a plain name of a "
-       "regular file in the model's own folder is read",
-       "a path or link as the file's name; a model that was put together by hand",
-       "save the model again, with its numbers in a file beside it, or as one file",
+      {1211, "a file with a model's numbers that is not allowed",
+       "an ONNX model names the files with its numbers; Tandem reads only regular files in the "
+       "directory of the model",
+       "a path or link as the file's name; a model that was edited by hand",
+       "export the model again, as one file or with its numbers in a file in the same directory",
        "external data: location is \"../secret\", expected the plain name of a file in the model's "
-       "folder [TD1211]"},
-      {1212, "the file with a model's numbers does not fit the model",
-       "the model says where its numbers are in the file, and they are not there",
+       "directory [TD1211]"},
+      {1212, "a file with a model's numbers that does not fit",
+       "the model names a position in the file at which the numbers are missing",
        "a file that was copied in part, or belongs to another export",
        "export the model again; copy MODEL.onnx and MODEL.onnx.data together",
-       "external data: m.onnx.data has 10 bytes, the tensor needs 96 from byte 0 on [TD1212]"},
-      {1213, "a tensor without elements", "a size of 0, which no operator of Tandem takes",
-       "a model that was exported with an empty example", "export it with sizes of at least 1",
-       "allowzero = 1 with the shape [-1,0,6], a tensor without elements [TD1213]"},
+       "external data: m.onnx.data has 10 bytes, but the tensor needs 96 bytes from byte 0 on "
+       "[TD1212]"},
+      {1213, "a tensor without elements",
+       "the model has a size of 0, which no operator of Tandem supports",
+       "a model that was exported with an empty example",
+       "export the model with sizes of at least 1",
+       "allowzero = 1 with the shape [-1,0,6] makes a tensor without elements [TD1213]"},
       {1214, "sizes that do not fit every batch",
-       "a program takes any batch, and the model has sizes that cannot follow it",
+       "a program supports any batch size, but the model has sizes that cannot follow the batch "
+       "size",
        "a model that was exported for one batch size; a view that mixes samples",
-       "torch.onnx.export(..., dynamic_shapes=...) makes the batch dynamic",
-       "numbers of two samples would share a row [TD1214]"},
-      {1215, "a node of ONNX that has no operator",
-       "the model uses a node that Tandem does not read", "a layer that is not built here",
-       "docs/guides/export-and-import.md lists the nodes that are read",
-       "node 1, Einsum \"\": there is no operator for it [TD1215]"},
-      {1216, "a model in the form of training",
-       "batch normalisation in the form of training has other outputs",
+       "export the model with a dynamic batch: torch.onnx.export(..., dynamic_shapes=...)",
+       "the reshape would put numbers of two samples into one row [TD1214]"},
+      {1215, "an unsupported ONNX node", "the model uses a node that Tandem does not support",
+       "a layer without an operator in Tandem",
+       "rewrite the layer with nodes of docs/guides/export-and-import.md",
+       "node 1, Einsum \"\": this operator is not supported [TD1215]"},
+      {1216, "a model in training form", "batch normalisation in training form has other outputs",
        "the model was exported in training mode", "call model.eval() before torch.onnx.export",
-       "the form of training [TD1216]; hint: export it after model.eval()"},
-      {7014, "a node of ONNX that decides what is computed",
+       "the node is in training form, which is not supported [TD1216]; hint: export the model "
+       "after model.eval()"},
+      {1217, "an operator that ONNX does not have",
+       "tandem export writes a network as ONNX, but an operator or an option of it has no "
+       "counterpart there",
+       "sequences with lengths; another image layout; an operator with a condition",
+       "export to .safetensors, or name earlier variables with --outputs",
+       "the operator cannot be exported to ONNX [TD1217]"},
+      {1218, "an ONNX opset that is not supported",
+       "an opset is a version of the ONNX operators, and the model uses one that is too old or too "
+       "new",
+       "an old model; a newer exporter", "export the model with opset_version=20",
+       "the model uses opset 5, but this program reads only opsets 7 to 21 [TD1218]; hint: export "
+       "the model with opset_version=20"},
+  };
+}
+
+// Errors in single nodes of ONNX models.
+std::vector<ErrorCode> NodeErrors() {
+  return {
+      {7014, "an ONNX node that depends on data",
        "a program computes the same operators in every step",
        "a loop over tensors; nn.EmbeddingBag, which the exporter writes as a loop",
-       "write the loop in Python over a known size, and nn.EmbeddingBag as nn.Embedding and a mean "
-       "or sum",
-       "node 3, Range \"\": it decides while the model runs what is computed [TD7014]"},
-      {7015, "a form of an ONNX node that is not read",
-       "the node is read, but not with these attributes or inputs",
-       "an image resized by mode=\"bicubic\"; automatic pads; windows over volumes",
-       "do what the hint of the message says; docs/guides/export-and-import.md lists the forms",
-       "auto_pad = SAME_UPPER [TD7015]; hint: export the model with numbers as its pads"},
-      {7016, "numbers of a model for one batch size",
-       "the exporter computed numbers for the batch of its example and kept them",
+       "replace the loop by a Python loop of constant length, and nn.EmbeddingBag by nn.Embedding "
+       "and a mean or sum",
+       "node 3, Range \"\": the node makes the computation depend on data, which is not supported "
+       "[TD7014]"},
+      {7015, "an unsupported form of an ONNX node",
+       "Tandem supports the node, but not with these attributes or inputs",
+       "an image that is resized by mode=\"bicubic\"; automatic pads; windows over volumes",
+       "follow the hint of the message; docs/guides/export-and-import.md lists the supported forms",
+       "auto_pad = SAME_UPPER is not supported [TD7015]; hint: export the model with explicit "
+       "pads"},
+      {7016, "an ONNX model for one batch size",
+       "the exporter computed numbers for the batch of its example and stored them",
        "torch.onnx.export without dynamic_shapes, of a model that repeats a parameter",
-       "torch.onnx.export(..., dynamic_shapes=...) makes the batch dynamic",
-       "it holds numbers for a batch of 8 alone: ... [TD7016]"},
+       "export the model with a dynamic batch: torch.onnx.export(..., dynamic_shapes=...)",
+       "the model contains numbers that fit only batch size 8: ... [TD7016]"},
   };
 }
 
@@ -245,7 +298,8 @@ std::vector<ErrorCode> ImportErrors() {
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
-  for (const auto part : {SettingErrors, ProgramErrors, ImportErrors}) {
+  for (const auto part :
+       {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors, NodeErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

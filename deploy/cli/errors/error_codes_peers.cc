@@ -8,23 +8,32 @@ namespace {
 // Errors of machines and processes.
 std::vector<ErrorCode> ProcessErrors() {
   return {
-      {3012, "a process does not answer",
-       "others waited for it for --step_timeout_ms; tandemrun killed it, and could not start it "
-       "again",
-       "it was stopped (SIGSTOP); it hangs, swaps, or an evaluation takes longer than that",
-       "--max_restarts=N starts it again, a pserver with --pserver_data_dir; --step_timeout_ms "
-       "waits longer",
-       "did not answer for 4.0 s, and was killed [TD3012]"},
-      {3013, "ranks of several versions",
-       "the ranks of a job speak one version of their protocol, and here are two",
+      {3011, "ranks with different settings",
+       "the settings of the ranks differ, so nothing was trained",
+       "ranks that were started by hand from different job files or flags; different data on one "
+       "host",
+       "give all ranks one job file, as tandemrun does; the message names the first difference",
+       "the settings of the ranks differ: rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; "
+       "hint: give all ranks the same job file and flags"},
+      {3012, "an unresponsive process",
+       "other processes waited for it for --step_timeout_ms; tandemrun killed it and could not "
+       "restart it",
+       "the process was stopped (SIGSTOP), hangs or swaps, or an evaluation takes longer",
+       "restart such processes with --max_restarts=N, a pserver also needs --pserver_data_dir; or "
+       "raise --step_timeout_ms",
+       "did not reply for 4.0 s and was killed [TD3012]"},
+      {3013, "ranks of different versions",
+       "all ranks of a job must speak the same version of their protocol",
        "another build or package on one of the hosts", "install the same version on all hosts",
-       "it speaks version 3 of the handshake between ranks, this program 4 [TD3013]; hint: install "
-       "the same version of Tandem on all hosts"},
-      {3014, "an announcement of another rank 0",
-       "a rank read where an earlier rank 0 listened, and came to the one that listens now",
-       "the rank read it just before it was renewed; an old announcement was put back",
-       "nothing: the rank looks again; if it goes on, see who may write to the folder or etcd",
-       "rank 1 comes by an announcement that is not this rank 0's [TD3014]"},
+       "the peer speaks version 3 of the handshake between ranks, this program speaks version 4 "
+       "[TD3013]; hint: install the same version of Tandem on all hosts"},
+      {3014, "an announcement of an earlier rank 0",
+       "a rank read the address of an earlier rank 0, and connected to the current rank 0",
+       "the rank read the announcement just before it was renewed; an old announcement was "
+       "restored",
+       "nothing: the rank reads the announcement again; if the error persists, check the write "
+       "permissions of the directory or etcd",
+       "rank 1 used an announcement that is not from this rank 0 [TD3014]"},
   };
 }
 
@@ -32,67 +41,64 @@ std::vector<ErrorCode> ProcessErrors() {
 
 std::vector<ErrorCode> RankErrors() {
   std::vector<ErrorCode> all = {
-      {3001, "rank 0 cannot be reached", "this rank found no way to where the ranks meet",
+      {3001, "rank 0 cannot be reached",
+       "this rank cannot connect to the address at which the ranks meet",
        "rank 0 is not running yet; a wrong --rendezvous; a firewall",
-       "look at rank 0's log; ping its host; --start_timeout_ms waits longer",
-       "rank 1 of 2: no way to rank 0 at 127.0.0.1:7000 within 300ms (Connection refused) "
-       "[TD3001]; "
-       "is it running, and is the address right?"},
-      {3002, "ranks did not come", "the job starts when all ranks are there, and some are not",
-       "a process that was never started, or ended at once; another number of ranks",
-       "the message names them: look at their logs",
-       "rank 0 of 2 at 127.0.0.1:7000: rank 1 did not come within 2s [TD3002]; see their logs, and "
-       "check that they were given this address"},
-      {3003, "the mode needs others",
-       "the trainer was started alone, and its job needs servers or "
-       "ranks",
-       "tandem-trainer by hand, without tandemrun",
-       "tandemrun starts all there is to a job; or give the addresses yourself",
-       "mode PSERVER needs servers [TD3003]: start the job with tandemrun --servers=N, or give "
-       "--pservers=host:port,..."},
-      {3004, "ranks do not do the same",
-       "in one place of the program two ranks communicate "
-       "differently",
-       "job files or flags that differ from rank to rank; versions that differ",
-       "give all ranks the same job and flags: tandemrun does",
+       "check the log of rank 0; ping its host; raise --start_timeout_ms",
+       "rank 1 of 2 cannot reach rank 0 at 127.0.0.1:7000 within 300ms (Connection refused) "
+       "[TD3001]; hint: check that it runs, and that the address is right"},
+      {3002, "missing ranks", "the job starts when all ranks have joined, and some have not",
+       "a process that was never started or ended at once; a different number of ranks",
+       "check the logs of the ranks that the message names",
+       "rank 0 of 2 at 127.0.0.1:7000: rank 1 did not join within 2s [TD3002]; hint: look at their "
+       "logs, and check that they use this address"},
+      {3003, "a mode without its other processes",
+       "the trainer was started alone, but its job needs servers or other ranks",
+       "tandem-trainer was started by hand, without tandemrun",
+       "start the job with tandemrun, or set the addresses yourself",
+       "mode PSERVER needs pservers, but none are given [TD3003]; hint: start the job with "
+       "tandemrun --servers=N, or set --pservers=HOST:PORT,..."},
+      {3004, "ranks that run different operations",
+       "two ranks communicate differently at the same point of the program",
+       "job files or flags that differ between ranks; different versions",
+       "give all ranks the same job file and flags, as tandemrun does",
        "ranks do not run the same operation: rank 1 runs allreduce, this rank runs broadcast; all "
        "ranks must make the same calls in the same order [TD3004]"},
-      {3005, "a rank is gone",
-       "its connection broke, or it left while others needed it or the job started",
-       "it was killed (memory), failed, or its host or network is gone",
-       "the first failure tells: tandem events LOG_DIR; --max_restarts replaces such ranks",
-       "rank 1 is gone: its connection closed without a goodbye (Connection reset by peer) "
-       "[TD3005]; see its log"},
-      {3006, "a rank is silent", "nothing came from it for as long as a step may take",
-       "it is stopped, swaps, or is far slower; a network that loses everything",
-       "tandem status LOG_DIR names the slowest; --step_timeout_ms waits longer",
-       "waiting for rank 1, which sends nothing [TD3006]"},
-      {3007, "a rank of another job", "who came is not of this job, or counts its ranks otherwise",
-       "two jobs at one address; --nproc that differs among hosts",
-       "another port for one of the jobs; the same numbers everywhere",
-       "this job has 2 ranks, not 4 [TD3007]"},
-      {3008, "two processes are one rank", "a rank came twice",
+      {3005, "a lost rank",
+       "the connection to a rank broke, or the rank ended while others needed it",
+       "the rank was killed (memory) or failed, or its host or network failed",
+       "find the first failure with tandem events LOG_DIR; --max_restarts replaces lost ranks",
+       "rank 1 is lost: its connection closed unexpectedly (Connection reset by peer) [TD3005]; "
+       "hint: look at its log"},
+      {3006, "an unresponsive rank",
+       "a rank sent or received nothing within the time limit of a step",
+       "the rank is stopped, swaps, or is much slower; a network that loses all packets",
+       "run tandem status LOG_DIR for the slowest rank; raise --step_timeout_ms",
+       "a wait for rank 1 timed out: it sends no data [TD3006]"},
+      {3007, "a rank of another job",
+       "the caller is not of this job, or expects another number of ranks",
+       "two jobs at one address; different --nproc on the hosts",
+       "use another port for one of the jobs, and the same numbers on all hosts",
+       "this job has 2 ranks, but the caller expects 4 [TD3007]"},
+      {3008, "two processes with the same rank",
+       "a second process joined with the rank of another one",
        "the same TANDEM_RANK or RANK on two hosts; an old process that still runs",
-       "number ranks from 0 without gaps; end the old process",
-       "rank 1 is taken by 10.0.0.2:6170 [TD3008]"},
-      {3009, "a rank cannot listen", "another program has the address, or this host has it not",
+       "number the ranks from 0 without gaps; stop the old process",
+       "rank 1 is already connected from 10.0.0.2:6170 [TD3008]"},
+      {3009, "a rank cannot listen",
+       "another program uses the address, or the host does not have this address",
        "an old process that still runs; an address of another host",
-       "ss -ltnp shows who holds the port; choose another, or leave it to the system",
-       "rank 0 cannot listen on 127.0.0.1:7000: Address already in use [TD3009]; choose another "
-       "port, or end the program that holds it"},
-      {3010, "the rendezvous folder does not serve",
-       "ranks leave word in a file that all of them "
-       "see, and that can be locked",
-       "the folder is not there on this host; rights; a file system without locks",
-       "a folder on NFS 4 or another file system with locks; tcp://HOST:PORT needs none",
-       "/none/job cannot be written: No such file or directory [TD3010]; the folder must be there, "
-       "and this process must have the right to write in it"},
-      {3011, "ranks with unequal settings",
-       "what makes a job one is not alike in all ranks: nothing was trained",
-       "ranks started by hand from job files or with flags that differ; other data on one host",
-       "the message names the first difference; give all ranks one job file: tandemrun does",
-       "rank 1 has global_batch_size 64, rank 0 has 32 [TD3011]; hint: give all ranks the same job "
-       "file and flags"},
+       "run ss -ltnp to find the program that uses the port; choose another port, or leave the "
+       "choice to the system",
+       "rank 0 cannot listen on 127.0.0.1:7000: Address already in use [TD3009]; hint: choose "
+       "another port, or end the program that uses it"},
+      {3010, "a rendezvous directory that cannot be used",
+       "rank 0 announces its address in a file that all ranks must read and lock",
+       "the directory does not exist on this host; missing permissions; a file system without "
+       "locks",
+       "use a directory on NFS 4 or another file system with locks, or tcp://HOST:PORT",
+       "cannot write /none/job: No such file or directory [TD3010]; hint: create the directory, "
+       "and give this process the right to write in it"},
   };
   for (ErrorCode& code : ProcessErrors()) all.push_back(std::move(code));
   return all;
@@ -103,49 +109,54 @@ namespace {
 // Errors of a server's state and accepted data.
 std::vector<ErrorCode> ServerStateErrors() {
   return {
-      {4010, "a server's data folder is damaged",
-       "what was acknowledged to trainers is not all "
-       "there",
+      {4010, "a damaged directory of a server",
+       "data that the server acknowledged to trainers are missing",
        "a disk that fails; files that were removed or copied in part",
-       "restore the folder; or move it away, and let all servers go on from an earlier checkpoint",
-       "data/0: checkpoint of version 40 was acknowledged, but there is none [TD4010]"},
-      {4011, "the server keeps no checkpoints", "it was started without a folder for them",
-       "no --data_dir (tandemrun: --pserver_data_dir)", "start it with a folder",
-       "no checkpoints: this server was started without a data folder [TD4011]"},
-      {4012, "durability without a folder", "updates are to outlive the process, and have no place",
-       "--durability without --data_dir (tandemrun: --pserver_data_dir)", "name a folder",
-       "--durability=replayable needs a folder [TD4012]; hint: --pserver_data_dir=DIR"},
-      {4013, "a gradient that is not finite", "the server took nothing of the push",
+       "restore a copy of the directory; or move it away, and restore all servers from an earlier "
+       "checkpoint",
+       "data/0: the acknowledged checkpoint of version 40 is missing [TD4010]"},
+      {4011, "a server without checkpoints",
+       "the server was started without a directory for checkpoints",
+       "--data_dir is missing (tandemrun: --pserver_data_dir)", "start the server with a directory",
+       "this server writes no checkpoints, because it was started without a directory [TD4011]"},
+      {4012, "durability that the server cannot give",
+       "the durability of pushes needs a directory, or other settings of the server or the client",
+       "--durability without --data_dir (tandemrun: --pserver_data_dir); a client that does not "
+       "retransmit pushes",
+       "set the directory, or the durability that the hint names",
+       "--durability=replayable needs a directory [TD4012]; hint: --pserver_data_dir=DIR"},
+      {4013, "a gradient that is not finite", "the server rejected the push",
        "a learning rate that is too high; damaged data",
-       "--check_nan_inf=true finds the operator; nonfinite_gradients: Skip leaves such steps out",
-       "gradient of w, element 3 is nan; nothing was changed [TD4013] (nonfinite_gradients says "
-       "what happens)"},
-      {4014, "trainers with unequal settings",
-       "what makes a job one is not alike in this trainer and in those at work",
-       "trainers started by hand from job files or with flags that differ; other data on one host; "
-       "a new job on the servers of one that has not ended",
-       "the message names the first difference; give all trainers one job file: tandemrun does",
-       "trainer 1 has global_batch_size 64, trainer 0 has 32 [TD4014]; hint: give all trainers the "
-       "same job file and flags; a job with other settings can begin here when the trainers of "
-       "this one have ended (one that was killed, when it has been silent for 60 s)"},
+       "find the operator with --check_nan_inf=true; nonfinite_gradients: Skip skips such steps",
+       "trainer 0 step 3: gradient of w, element 3 is NaN; the push was rejected [TD4013]; hint: "
+       "the knob nonfinite_gradients chooses another policy"},
+      {4014, "trainers with different settings",
+       "the settings of this trainer differ from those of the running trainers",
+       "trainers that were started by hand from different job files or flags; different data on "
+       "one host; a new job on servers of a job that still runs",
+       "give all trainers one job file, as tandemrun does; the message names the first difference",
+       "the settings of the trainers differ: trainer 1 has global_batch_size 64, trainer 0 has 32 "
+       "[TD4014]; hint: give all trainers the same job file and flags, or start another job after "
+       "the trainers of this job have ended (a killed trainer counts as ended after 60 s without a "
+       "call)"},
       {4015, "a push for another step",
-       "in sync mode a server takes pushes of the step that it is at, and this one is of another",
-       "tandem restore while trainers went on; a client that counts its steps otherwise, or does "
-       "not "
-       "begin with the version that init_or_fetch gives",
-       "start the trainers again: they begin at the servers' step; in a client of one's own push "
-       "step N when the version is N",
-       "trainer 0 pushes for step 8, this server is at step 6: was it restored from an older "
-       "checkpoint? [TD4015]"},
-      {4016, "the update log is behind", "more pushes wait to be written than may",
-       "a disk that is slower than the trainers", "push more slowly, or take a faster disk",
-       "4294967000 bytes of pushes wait to be written to the update log, 1048576 more came, at "
-       "most "
-       "4294967296 may wait [TD4016]"},
-      {4017, "the first values are being written",
-       "they came before, and the server writes its first checkpoint",
-       "trainer 0 was started again meanwhile", "start it once more when that is done",
-       "the first values came before and are being written to the data folder [TD4017]"},
+       "in sync mode a server accepts only pushes for its current step",
+       "tandem restore while trainers ran; a client that counts steps differently, or does not "
+       "start with the version of init_or_fetch",
+       "restart the trainers, which start at the step of the servers; in your own client push step "
+       "N if the version is N",
+       "trainer 0 pushes for step 8, but this server is at step 6 (was it restored?) [TD4015]"},
+      {4016, "too many waiting pushes",
+       "more bytes of pushes wait for the write-ahead log or for a checkpoint than allowed",
+       "a disk that is slower than the trainers",
+       "use a faster disk, push less often, or raise --keep_pushes_mb",
+       "the write-ahead log is too slow: 4294967000 bytes of pushes are waiting, 1048576 bytes "
+       "arrived, and at most 4294967296 bytes may wait [TD4016]"},
+      {4017, "the initial parameters are being written",
+       "the server already received the initial parameters, and writes its first checkpoint",
+       "trainer 0 was restarted in the meantime",
+       "start the trainer again when the checkpoint is written",
+       "the initial parameters are already being written to the directory [TD4017]"},
   };
 }
 
@@ -158,59 +169,58 @@ std::vector<ErrorCode> ServerCallErrors() {
        "snapshots by itself",
        "tandem restore --list shows the snapshots; tandem save --snapshot asks the servers for the "
        "number",
-       "there is no cut 7 that all 3 servers have; they have 4, 5 [TD4020]; hint: tandem restore "
-       "--list shows their versions"},
-      {4021, "tables that cannot go on in another mode",
-       "a checkpoint has rows of is_distributed tables, which lie on pservers alone, and the job "
-       "has "
-       "its tables elsewhere; or the other way round",
+       "snapshot 7 does not exist on all 3 servers, but snapshots 4, 5 do [TD4020]; hint: tandem "
+       "restore --list shows the snapshots"},
+      {4021, "tables that another mode does not support",
+       "a checkpoint has rows of is_distributed tables, which only pservers store, but the job "
+       "stores its tables elsewhere; or the other way round",
        "the same checkpoint.dir with another mode, or with is_distributed changed",
-       "go on with pservers and the same tables, or begin again with another checkpoint.dir",
-       "ck/step-00000100/tables.rows: tables that lie on pservers alone cannot go on in this mode "
-       "[TD4021]; hint: go on with --servers=N, or begin again with another checkpoint.dir"},
-      {4022, "gradients are too old for momentum",
-       "in a_sync mode the servers apply gradients many updates after their parameters were "
-       "pulled; "
-       "with momentum such a job converges badly, or not at all",
-       "small models, whose steps are shorter than a message; several trainers without a bound",
-       "a_sync_configs.max_staleness=4 bounds how far a trainer may be ahead; or an optimizer "
-       "without momentum (sgd), or sync mode",
+       "resume with pservers and the same tables, or start with another checkpoint.dir",
+       "ck/step-00000100/tables.rows: the checkpoint has tables that only pservers store, which "
+       "this mode does not support [TD4021]; hint: resume with --servers=N, or start with another "
+       "checkpoint.dir"},
+      {4022, "gradients that are too old for momentum",
+       "in a_sync mode servers apply gradients many updates after the pull of their parameters; "
+       "with momentum such a job converges badly or not at all",
+       "small models with very short steps; several trainers without a bound",
+       "set a_sync_configs.max_staleness=4, or use an optimizer without momentum (sgd), or sync "
+       "mode",
        "warning: gradients are 23.4 updates old when the servers apply them, above 5 with momentum "
        "with momentum 0.9: the job may not converge [TD4022]; hint: "
        "--a_sync_configs.max_staleness=4"},
-      {4023, "a call that may not wait", "timeout_ms says how long the server may wait, and is 0",
-       "a client of one's own that leaves the field out",
-       "at least 1 in every WaitInit, Pull and Barrier",
-       "timeout_ms is 0, expected at least 1 [TD4023]; hint: say how many milliseconds the server "
-       "may wait"},
-      {4024, "no number is left for a trainer",
-       "each start of a trainer has a higher number than the one before, and the highest is used",
-       "a client of one's own that numbers its starts by itself",
-       "start the pservers with empty data folders, and go on from the trainers' checkpoint",
-       "trainer 0: the servers know incarnation 18446744073709551615, and there is no number above "
-       "it [TD4024]; hint: start the pservers with empty data folders, and go on from the "
-       "trainers' "
-       "checkpoint"},
-      {4025, "a server does not answer a call",
-       "the server answered before, and this call got no answer in the time that the client waits",
-       "the server was killed and did not come back; its host is gone or stopped",
-       "tandem status --pservers=LIST; the server's log; start it again at its address with its "
-       "data folder, and the client's calls go on",
-       "pserver 0 (127.0.0.1:7000): no answer for 62.0 s [TD4025]"},
-      {4026, "a step without all its gradients",
-       "in sync mode servers update parameters once each trainer pushed all variables and tables; "
-       "this trainer asked for the update and had not pushed all",
-       "a parameter without a gradient (grad is None in PyTorch) was left out of the push",
-       "push the named variables too: zeros where there is no gradient, no rows for a table",
-       "step 0 of sync mode cannot be done: no gradient of \"fc.b\" was pushed [TD4026]; hint: "
-       "push all configured variables and tables, zeros or no rows where there is no gradient"},
-      {4027, "threads of the trainer slow servers of its host",
-       "OpenMP threads of PyTorch wait for work by spinning; a server on the same host lacks those "
+      {4023, "a call without a time limit",
+       "timeout_ms is the time for which the server may wait, and it is 0",
+       "your own client does not set the field",
+       "set timeout_ms to at least 1 in every WaitInit, Pull and Barrier",
+       "timeout_ms is 0, expected at least 1 [TD4023]; hint: set the time for which the server may "
+       "wait, in milliseconds"},
+      {4024, "no incarnation left for a trainer",
+       "each start of a trainer has a higher incarnation, and the highest is already used",
+       "your own client chooses incarnations itself",
+       "start the pservers with empty directories, and resume from the checkpoint of the trainers",
+       "trainer 0: the servers already use the highest incarnation 18446744073709551615 [TD4024]; "
+       "hint: start the pservers with empty directories, and resume from the checkpoint of the "
+       "trainers"},
+      {4025, "a call without a reply",
+       "the server replied before, but did not reply to this call within the time limit",
+       "the server was killed and was not restarted; its host failed or is stopped",
+       "run tandem status --pservers=LIST; check the log of the server; start it again at its "
+       "address with its directory, and the calls continue",
+       "pserver 0 (127.0.0.1:7000): no reply within 62.0 s [TD4025]"},
+      {4026, "a step without all gradients",
+       "in sync mode servers update parameters after each trainer pushed all variables and tables; "
+       "this trainer requested the update without having pushed all",
+       "a parameter without a gradient (grad is None in PyTorch) was not pushed",
+       "push the named variables, too: zeros if there is no gradient, no rows for a table",
+       "step 0 of sync mode is incomplete: no gradient of \"fc.b\" was pushed [TD4026]; hint: push "
+       "all configured variables and tables, with zeros or no rows where there is no gradient"},
+      {4027, "threads of the trainer slow servers on its host",
+       "OpenMP threads of PyTorch wait for work in a busy loop, so a server on the same host lacks "
        "processors",
        "a Python trainer and its servers on one host, without OMP_WAIT_POLICY=passive",
-       "start Python with OMP_WAIT_POLICY=passive (tandemrun does so for its own trainers), or "
-       "with OMP_NUM_THREADS=1",
-       "2 OpenMP threads of torch spin while they wait, which slows pserver 127.0.0.1:7000 on this "
+       "start Python with OMP_WAIT_POLICY=passive (tandemrun does it for its trainers), or with "
+       "OMP_NUM_THREADS=1",
+       "2 OpenMP threads of torch wait in a busy loop, which slows pserver 127.0.0.1:7000 on this "
        "host [TD4027]; hint: start Python with OMP_WAIT_POLICY=passive"},
   };
 }
@@ -219,54 +229,54 @@ std::vector<ErrorCode> ServerCallErrors() {
 
 std::vector<ErrorCode> PserverErrors() {
   std::vector<ErrorCode> rows = {
-      {4001, "a server does not answer",
-       "it was called again and again for as long as a start may "
-       "take",
-       "it is not running, or starts slowly from a large checkpoint; a wrong --pservers",
-       "tandem status LOG_DIR; the server's log; --start_timeout_ms waits longer",
-       "pserver 0 (127.0.0.1:1) did not answer for 3 s: is it running, is the address right? "
-       "[TD4001]"},
-      {4002, "a server of another job", "the caller and the server name different jobs",
-       "two jobs at one address; another --name; a server from yesterday",
-       "the same --job and --name everywhere; other ports for the other job",
-       "job \"k\": this server serves job \"j\" [TD4002]"},
-      {4003, "another number of trainers", "servers wait for as many trainers as they were told",
+      {4001, "a server does not reply",
+       "the client called the server repeatedly until the time limit of a start",
+       "the server is not running, or starts slowly from a large checkpoint; a wrong --pservers",
+       "run tandem status LOG_DIR; check the log of the server; raise --start_timeout_ms",
+       "pserver 0 (127.0.0.1:1) did not reply within 3 s [TD4001]; hint: check that it runs and "
+       "that its address is right"},
+      {4002, "a server of another job", "the caller and the server are of different jobs",
+       "two jobs at one address; another --name; an old server",
+       "use the same --job and --name everywhere, and another port for the other job",
+       "the caller is of job \"k\", but this server serves job \"j\" [TD4002]"},
+      {4003, "a different number of trainers",
+       "a server waits for the number of trainers that it was started with",
        "--trainers of the server and --workers of the job differ",
-       "the same number for all; tandemrun sees to it",
-       "2 trainers: this server was started for 4 [TD4003]"},
-      {4004, "trainers that disagree",
-       "all trainers bring the same variables, optimizer and mode, "
-       "and this one does not",
-       "job files or flags that differ among trainers; a server that is still there from a job "
-       "with other settings",
-       "one job file for all; start the servers anew, with new data folders for a new job",
-       "trainer 1 comes with another configuration: learning rate schedule [TD4004]"},
-      {4005, "the server knows nothing of the job",
-       "it was started anew and has no checkpoint to "
-       "go on from",
-       "it crashed, and had no data folder or no checkpoint yet",
-       "--data_dir (tandemrun: --pserver_data_dir) with --durability=logged; start the job again",
+       "use the same number for all processes, as tandemrun does",
+       "the caller has 2 trainers, but this server was started for 4 trainers [TD4003]"},
+      {4004, "trainers with different configurations",
+       "all trainers must configure the same variables, optimizer and mode",
+       "job files or flags that differ between trainers; a server of a job with other settings",
+       "use one job file for all trainers; restart the servers with new directories for a new job",
+       "the configuration of trainer 1 differs: learning rate schedule [TD4004]"},
+      {4005, "a server without configuration",
+       "the server was restarted and has no checkpoint to restore",
+       "the server crashed, and had no directory or no checkpoint yet",
+       "use --data_dir (tandemrun: --pserver_data_dir) with --durability=logged, and start the job "
+       "again",
        "this server is not configured; it may have been restarted without a checkpoint [TD4005]; "
-       "hint: --durability=logged (or replayable) keeps pushes, none (the default) does not"},
-      {4006, "a trainer is lost", "in sync mode all wait for each, and one is not heard from",
-       "it was killed, or its host is gone", "its log; --max_restarts starts such trainers again",
-       "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
-       "for it at step 12 [TD4006]"},
-      {4007, "waited too long for trainers",
-       "a step or barrier is not complete in time, and the "
-       "message names who is missing",
-       "a trainer that is slow, stopped or evaluates; step_timeout_ms that is too short",
-       "tandem status LOG_DIR shows who is waited for; a longer --step_timeout_ms",
-       "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]"},
-      {4008, "this trainer was replaced",
-       "another process has taken its place, and its calls are "
-       "refused",
-       "a supervisor started it again while the old one still ran; two processes with one rank",
-       "let the old process end; one process for each trainer",
-       "trainer 1 was started again (incarnation 2); calls of incarnation 1 are refused [TD4008]"},
-      {4009, "the port is taken", "something listens at this address already",
-       "an old process that still runs; another job; with \"Too many open files\" it is ulimit -n",
-       "ss -ltnp shows who holds the port; choose another, or port 0",
+       "hint: use --durability=logged or replayable to keep pushes over a restart"},
+      {4006, "a lost trainer",
+       "in sync mode all trainers wait for each other, and one made no call",
+       "the trainer was killed, or its host failed",
+       "check its log; --max_restarts restarts lost trainers",
+       "trainer 1 is lost: no call for 60.0 s (it has not pushed yet); the other trainers wait for "
+       "it at step 12 [TD4006]"},
+      {4007, "a wait for trainers timed out",
+       "a step or barrier is not complete in time; the message names the missing trainers",
+       "a trainer that is slow, stopped or evaluates; a step_timeout_ms that is too short",
+       "run tandem status LOG_DIR for the missing trainers; raise --step_timeout_ms",
+       "barrier \"save\": waited 30.0 s for trainer 2; the others arrived [TD4007]"},
+      {4008, "a trainer that was replaced",
+       "another process has the rank of this trainer, and the servers reject calls of the old one",
+       "a supervisor restarted the trainer while the old process still ran; two processes with one "
+       "rank",
+       "stop the old process; run one process per trainer",
+       "trainer 1 was restarted as incarnation 2, so calls of incarnation 1 are rejected [TD4008]"},
+      {4009, "a port that is in use", "another program listens on this address",
+       "an old process that still runs; another job; with \"Too many open files\" the limit ulimit "
+       "-n",
+       "run ss -ltnp to find the program; choose another port, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
   };
   for (const auto part : {ServerStateErrors, ServerCallErrors}) {

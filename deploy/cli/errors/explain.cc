@@ -16,15 +16,15 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kUsage[] =
-    "tandem explain CODE: what an error means and what to do about it\n"
-    "  CODE: what a message carries in brackets (TD2001, or DATA_LOSS at its end), the whole\n"
-    "        message, or the exit code of a program (65); without it all of them are listed\n";
+    "tandem explain CODE: explains an error, its causes and what to do\n  CODE: the code in "
+    "brackets in a message (TD2001, or DATA_LOSS at its end), the whole\n        message, or the "
+    "exit code of a program (65); without CODE all codes are listed\n";
 
 std::string NameOf(const CodeRow& row) { return absl::StatusCodeToString(row.code); }
 
 const char* Restart(int exit_code) {
-  if (exit_code >= 128) return "worth another start: a supervisor may do it by itself";
-  return "starting again changes nothing before somebody has looked";
+  if (exit_code >= 128) return "temporary: a supervisor may restart the process";
+  return "permanent: fix the cause before a restart";
 }
 
 void Print(const ErrorCode& code) {
@@ -53,69 +53,70 @@ std::string LastInBrackets(const std::string& text) {
 
 const std::vector<CodeRow>& CodeTable() {
   static const std::vector<CodeRow> rows = {
-      {StatusCode::kInvalidArgument, "a flag, a knob, a job file or a message has a wrong value",
-       "the message names it, often with the right one; tandem lint JOB shows all at once",
-       "--epochs: a field of the job or a knob needs a value: --epochs=VALUE [TD1003]",
+      {StatusCode::kInvalidArgument, "a flag, a knob, a job file or a message has an invalid value",
+       "correct the value in the message; tandem lint JOB shows all errors of a job file",
+       "--epochs needs a value, because it is a field of the job or a knob: --epochs=VALUE "
+       "[TD1003]",
        "trainer/main.cc"},
-      {StatusCode::kNotFound,
-       "a file, variable, table or checkpoint that is asked for is not there",
-       "compare the name with what there is: tandem status, tandem vars, ls",
-       "TLS file pki/mine/trainer/ca.crt cannot be opened [TD6015]", "common/rpc/tls_files.cc"},
-      {StatusCode::kAlreadyExists, "something would be written over, and nobody allowed it",
-       "choose another name, or remove what is there", "shards/train.0: is there already",
+      {StatusCode::kNotFound, "a requested file, variable, table or checkpoint does not exist",
+       "compare the name with the existing ones: tandem status, tandem vars, ls",
+       "cannot open TLS file pki/mine/trainer/ca.crt [TD6015]", "common/rpc/tls_files.cc"},
+      {StatusCode::kAlreadyExists,
+       "a file or directory already exists, and Tandem does not overwrite it",
+       "choose another name, or remove the existing file", "shards/train.0 already exists [TD2109]",
        "trainer/reader/record_io.cc"},
       {StatusCode::kOutOfRange,
-       "a sample beyond the end, or rows that a pserver does not serve now",
-       "rows: buckets move or a snapshot is taken, clients retry; samples: files changed, or "
-       "report it",
-       "synthetic: sample 4000 of 4000", "trainer/reader/synthetic.cc"},
-      {StatusCode::kUnimplemented, "Tandem knows the setting, and cannot do it yet or not here",
-       "leave it away; docs/reference/knobs.md and docs/reference/operators.md say what is built",
-       "geo (a_sync_configs.k_steps) is not built yet in hybrid mode",
+       "a sample number is too large, or a pserver does not serve the rows now",
+       "rows: nothing, clients retry; samples: check whether the files changed",
+       "synthetic data have no sample 4000: there are 4000 samples", "trainer/reader/synthetic.cc"},
+      {StatusCode::kUnimplemented,
+       "Tandem does not implement the setting, or not in this combination",
+       "remove the setting; docs/reference/knobs.md lists the implemented ones",
+       "geo (a_sync_configs.k_steps) is not implemented in hybrid mode [TD1109]",
        "trainer/modes/hybrid_mode.cc"},
       {StatusCode::kFailedPrecondition,
-       "it cannot be done in this state: another job, configuration or step is there",
-       "make both sides agree (name of the job, number of trainers, checkpoint), or use new "
-       "folders",
-       "2 trainers: this server was started for 4 [TD4003]", "pserver/shard/params_factory.cc"},
-      {StatusCode::kDataLoss, "a data file or checkpoint is damaged, or could not be written whole",
-       "the message names file and place: restore the file; an older checkpoint is taken by itself",
-       "checkpoints/step-200/model.safetensors: has 512 bytes, the manifest says 246824 [TD2102]",
+       "the job, the configuration or the step of the other side differs",
+       "use the same job, trainers and checkpoint on both sides, or new directories",
+       "the caller has 2 trainers, but this server was started for 4 trainers [TD4003]",
+       "pserver/shard/params_factory.cc"},
+      {StatusCode::kDataLoss, "a data file or checkpoint is damaged or incomplete",
+       "restore the file; a job uses an older checkpoint automatically",
+       "checkpoints/step-200/model.safetensors has 512 bytes, but the manifest says 246824 bytes "
+       "[TD2102]",
        "trainer/files/checkpoint.cc"},
-      {StatusCode::kUnavailable, "a server does not answer, or a port is taken",
-       "is the process there (tandem status LOG_DIR), is the address right, is the port free?",
+      {StatusCode::kUnavailable, "a server does not reply, or a port is in use",
+       "check the process (tandem status LOG_DIR), the address and the port",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]", "common/rpc/server.cc"},
       {StatusCode::kPermissionDenied,
-       "the rights of a file, or the role of a certificate, forbid it",
-       "the message says which right is missing: chmod, tandem certs issue, or a flag that allows "
-       "it",
-       "job.secret may be read or changed by others (mode 644) [TD6012]; hint: chmod 600 "
-       "job.secret",
+       "a file or the role of a certificate does not permit the operation",
+       "grant the permission with chmod, tandem certs issue or a flag",
+       "other users may read or change job.secret (mode 644) [TD6012]; hint: chmod 600 job.secret",
        "common/base/own_files.cc"},
       {StatusCode::kUnauthenticated, "the caller did not prove that it belongs to the job",
-       "give all processes the same secret (TANDEM_SECRET_FILE) and the same name of the job",
-       "the call carries no proof that its caller holds the job's secret [TD6011]; hint: "
-       "TANDEM_SECRET_FILE=FILE, or --secret_file of tandem",
+       "use the same secret (TANDEM_SECRET_FILE) and the same job name for all processes",
+       "the call has no proof of the job's secret [TD6011]; hint: set TANDEM_SECRET_FILE=FILE, or "
+       "--secret_file of tandem",
        "pserver/service/service.cc"},
-      {StatusCode::kAborted, "another process of the job was lost, or the job went back",
-       "look for the first failure: tandem events LOG_DIR; the job goes on from its checkpoint",
-       "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
-       "for it at step 12 [TD4006]",
+      {StatusCode::kAborted, "another process of the job was lost, or the job was restored",
+       "find the first failure with tandem events LOG_DIR, and restart the job",
+       "trainer 1 is lost: no call for 60.0 s (it has not pushed yet); the other trainers wait for "
+       "it at step 12 [TD4006]",
        "pserver/shard/trainer_timeouts.cc"},
-      {StatusCode::kDeadlineExceeded, "others did not come in time",
-       "the message names who is missing: is it slow, stopped, or behind a broken network?",
-       "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]",
+      {StatusCode::kDeadlineExceeded, "another process did not arrive in time",
+       "check the process that the message names: it is slow, stopped or not reachable",
+       "barrier \"save\": waited 30.0 s for trainer 2; the others arrived [TD4007]",
        "pserver/shard/named_barriers.cc"},
-      {StatusCode::kCancelled, "it was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
-       "nothing; started again, the job goes on from its checkpoint",
+      {StatusCode::kCancelled, "the process was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
+       "nothing; a restarted job resumes from its checkpoint",
        "stopped on request after step 480 [TD7007]", "trainer/session/session.cc"},
       {StatusCode::kResourceExhausted, "memory, disk or a queue is full",
-       "make room where the message says; nothing was changed half",
-       "log /var/lib/tandem: 1048576 bytes free, 268435456 needed [TD2107]; nothing was written",
+       "free the resource that the message names; no change is incomplete",
+       "cannot write to log /var/lib/tandem: the disk has 1048576 free bytes, but 268435456 bytes "
+       "are needed [TD2107]; nothing was written",
        "pserver/disk/disk_space.cc"},
-      {StatusCode::kInternal, "something that should not happen",
-       "report it with the message and what tandem version says",
-       "dot could not draw program.svg [TD7009]; hint: --dot writes the text alone",
+      {StatusCode::kInternal, "a defect of Tandem",
+       "report the message and the output of tandem version",
+       "dot cannot draw program.svg [TD7009]; hint: write only the text with --dot",
        "deploy/cli/tools/graph.cc"},
   };
   return rows;
@@ -134,7 +135,7 @@ StatusOr<std::vector<CodeRow>> FindCode(const std::string& asked) {
   }
   if (!found.empty()) return found;
   for (const ErrorCode& code : ErrorCodes()) known.push_back(NameOf(code));
-  return NotFound("\"%s\" is no code of Tandem's [TD1006]%s", name, HintText(name, known));
+  return NotFound("there is no error code \"%s\" [TD1006]%s", name, HintText(name, known));
 }
 
 namespace {
@@ -178,7 +179,7 @@ void PrintList(bool as_json) {
       }
     }
   }
-  std::puts("The word in brackets at the end of a message, and the exit code that it gives");
+  std::puts("The word in brackets at the end of a message, and its exit code");
   std::vector<std::vector<std::string>> table;
   for (const CodeRow& row : CodeTable()) {
     table.push_back(

@@ -45,12 +45,13 @@ StatusOr<std::string> OnlyDirHere() {
   if (found.size() == 1) return found[0];
   if (found.empty()) {
     return InvalidArgument(
-        "which job is meant [TD1007]; hint: name the folder that tandemrun writes its logs to "
-        "(--log_dir, else log-JOB), or give --pservers=HOST:PORT,...");
+        "the command needs a job [TD1007]; hint: name the log directory of the job (--log_dir of "
+        "tandemrun, by default log-JOB), or use --pservers=HOST:PORT,...");
   }
   std::sort(found.begin(), found.end());
-  return InvalidArgument("there are jobs in %s and %s [TD1007]; hint: name one", found[0],
-                         found[1]);
+  return InvalidArgument(
+      "there are two log directories of jobs, %s and %s [TD1007]; hint: name one", found[0],
+      found[1]);
 }
 
 Status TakeRecord(const JobRecord& record, JobAccess& access) {
@@ -84,7 +85,8 @@ Status TakeSecret(std::string file, JobAccess& access) {
   if (file.empty()) return OkStatus();
   TD_ASSIGN_OR_RETURN(access.secret, rpc::ReadSecretFile(file));
   if (access.job.empty())
-    return InvalidArgument("a secret belongs to a job [TD1007]; hint: --job=NAME");
+    return InvalidArgument(
+        "the secret is set, but not the name of its job [TD1007]; hint: --job=NAME");
   return OkStatus();
 }
 
@@ -108,7 +110,8 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
         !std::filesystem::exists(rpc::TlsFilesIn(tls_dir).key, error)) {
       TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
       return FailedPrecondition(
-          "job %s of %s is over, and so are its certificates [TD7003]; hint: tandem events %s",
+          "job %s of %s has ended, and its certificates no longer exist [TD7003]; hint: tandem "
+          "events %s",
           access.job, access.dir, access.dir);
     }
     access.tls = rpc::TlsFilesIn(tls_dir);
@@ -134,17 +137,18 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
 
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
   std::vector<FlagSpec> flags = {
-      {"pservers", "", "LIST", "host:port of each pserver, instead of a log folder"},
+      {"pservers", "", "LIST", "HOST:PORT of each pserver, instead of a log directory"},
       {"status_pages", "pages", "LIST",
-       "host:port of the trainers' status pages, in the order of their ranks"},
-      {"job", "", "NAME", "the job's name, where servers have a secret"},
+       "HOST:PORT of the trainers' status pages, in the order of their ranks"},
+      {"job", "", "NAME", "name of the job, needed if the servers have a secret"},
       {"secret_file", "", "FILE",
-       "the job's secret (default: that of the log folder; with "
-       "--pservers also TANDEM_SECRET_FILE)"},
-      {"tls_dir", "", "DIR", "folder with tls.crt, tls.key, ca.crt of role admin or observer"},
+       "file with the job's secret (default: the file in the log directory; with --pservers also "
+       "TANDEM_SECRET_FILE)"},
+      {"tls_dir", "", "DIR",
+       "directory with tls.crt, tls.key and ca.crt of role admin or observer"},
       {"insecure_allow_network", "", "",
-       "speak to servers at addresses of a network without TLS (default: as tandemrun was told)"},
-      {"timeout_s", "", "N", "how long one process may take to answer (default 5)"},
+       "connect to servers at network addresses without TLS (default: as for tandemrun)"},
+      {"timeout_s", "", "N", "time limit for the reply of one process (default 5)"},
   };
   flags.insert(flags.end(), more.begin(), more.end());
   flags.push_back(kOutputFlag);
@@ -191,10 +195,11 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {rpc::PeerRole::kAdmin}));
   if (access.pservers.empty()) {
     return FailedPrecondition(
-        "there are no pservers [TD7004]; hint: the trainers of the job keep everything, and write "
+        "the job has no pservers [TD7004]; hint: its trainers store all state and write "
         "checkpoints themselves (checkpoint.dir)");
   }
-  if (access.job.empty()) return InvalidArgument("give the job's name: --job=NAME [TD1007]");
+  if (access.job.empty())
+    return InvalidArgument("the name of the job is missing [TD1007]; hint: --job=NAME");
   return access;
 }
 

@@ -42,7 +42,7 @@ void AddTrainers(const StatusReply& reply, std::map<int, TrainerRow>& trainers) 
     row.state = t.completed() ? "completed"
                 : t.lost()    ? "lost"
                 : t.seen()    ? "at work"
-                              : "not seen yet";
+                              : "not connected yet";
   }
 }
 
@@ -64,7 +64,7 @@ ServerRow AskServer(const JobAccess& access, size_t i, std::map<int, TrainerRow>
   }
   if (job.job.empty()) job.job = reply.job();
   row.state = !reply.configured()    ? "waiting for the first trainer"
-              : !reply.initialised() ? "waiting for the first values"
+              : !reply.initialised() ? "waiting for the initial parameters"
                                      : "serving";
   row.version = reply.version();
   row.checkpoint_version = reply.checkpoint_version();
@@ -115,15 +115,15 @@ void FindSlow(JobSnapshot& job) {
     const uint64_t behind = ahead - t.last_step;
     const bool quiet = t.silent_seconds > kSilentSeconds;
     if (t.pushes == 0 && ahead > 0) {
-      job.slow.push_back(absl::StrFormat("trainer %d has pushed nothing yet", t.rank));
+      job.slow.push_back(absl::StrFormat("trainer %d has not pushed yet", t.rank));
     } else if (behind > 1) {
       job.slow.push_back(absl::StrFormat("trainer %d is %d steps behind", t.rank, behind));
     } else if (behind == 1 && quiet) {
-      job.slow.push_back(absl::StrFormat("trainer %d is a step behind and silent for %.0f s",
-                                         t.rank, t.silent_seconds));
+      job.slow.push_back(absl::StrFormat(
+          "trainer %d is 1 step behind and has sent nothing for %.0f s", t.rank, t.silent_seconds));
     } else if (quiet) {
       silent.push_back(
-          absl::StrFormat("trainer %d has been silent for %.0f s", t.rank, t.silent_seconds));
+          absl::StrFormat("trainer %d has sent nothing for %.0f s", t.rank, t.silent_seconds));
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);

@@ -66,8 +66,8 @@ std::string StatusText(const JobSnapshot& now, const JobSnapshot* before) {
   std::string text = Paint(STDOUT_FILENO, Color::kBold, "job " + OrDash(now.job));
   if (now.asked == 0) {
     return text +
-           ": there are no pservers to ask, and its trainers have no status pages\n"
-           "hint: start it with tandemrun --status_port=8000\n";
+           ": the job has no pservers, and its trainers have no status pages\nhint: start the job "
+           "with tandemrun --status_port=8000\n";
   }
   text += ": " + Counted(now.servers.size(), "pserver") + ", " +
           Counted(now.trainers.size(), "trainer");
@@ -97,10 +97,9 @@ std::string VariablesText(const JobSnapshot& now) {
   }
   const bool tables = std::any_of(now.variables.begin(), now.variables.end(),
                                   [](const auto& row) { return row.second.table; });
-  return TableText(rows) +
-         (tables ? "EXTENDED: rows with all their values; with accessor=ctr other rows have their "
-                   "first value alone\n"
-                 : "");
+  return TableText(rows) + (tables ? "EXTENDED: rows with all values; with accessor=ctr other rows "
+                                     "have only their first value\n"
+                                   : "");
 }
 
 std::string StatusJson(const JobSnapshot& now) {

@@ -50,7 +50,7 @@ Status WorkDir::Open(const std::string& dir, const std::string& name) {
     std::string pattern =
         std::filesystem::temp_directory_path(error) / ("tandem-" + name + "-XXXXXX");
     if (mkdtemp(pattern.data()) == nullptr) {
-      return FileError(pattern, "no folder of such a name can be made", errno);
+      return FileError(pattern, "cannot create a temporary directory of this name", errno);
     }
     temporary_ = true;
     path_ = pattern;

@@ -66,8 +66,10 @@ void Print(const std::vector<ps::ServedBuckets>& servers) {
 }
 
 void Print(const ps::MoveProgress& p) {
-  std::printf("%zu of %zu buckets and slices moved, %.1f MB; out of use for %.0f ms at most\n",
-              p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
+  std::printf(
+      "%zu of %zu row buckets and slices moved, %.1f MB; each was unavailable for at most %.0f "
+      "ms\n",
+      p.done, p.buckets, static_cast<double>(p.bytes) / 1e6, Seconds(p.frozen) * 1e3);
   std::fflush(stdout);
 }
 
@@ -75,24 +77,27 @@ Status CheckDrain(const std::vector<ps::ServedBuckets>& servers, int server) {
   const auto it = std::find_if(servers.begin(), servers.end(),
                                [server](const ps::ServedBuckets& s) { return s.server == server; });
   if (it == servers.end()) {
-    return InvalidArgument("there is no pserver %d; the job has %d", server, servers.size());
+    return InvalidArgument("there is no pserver %d: the job has %d pservers [TD1004]", server,
+                           servers.size());
   }
   const bool another = std::any_of(
       servers.begin(), servers.end(),
       [server](const ps::ServedBuckets& s) { return s.server != server && !s.leaving; });
   if (!another) {
     return FailedPrecondition(
-        "pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", server);
+        "pserver %d cannot be drained, because it would be the last one [TD1005]; hint: add "
+        "another one with tandem rebalance --add=HOST:PORT",
+        server);
   }
   if (server == 0) {
     return FailedPrecondition(
-        "pserver 0 has the trainers' barriers too, and must stay; hint: drain another one");
+        "pserver 0 cannot be drained, because it also serves the barriers of the trainers "
+        "[TD1005]; hint: drain another pserver");
   }
   if (it->slices == 0) return OkStatus();
   return FailedPrecondition(
-      "pserver %d has %d slices of dense variables that do not move: their trainers or its "
-      "checkpoint are of an older version; hint: save the job and start it again with other "
-      "servers",
+      "pserver %d has %d slices of dense variables that cannot move, because an older version of "
+      "Tandem wrote them [TD1109]; hint: save the job and start it again with other servers",
       server, it->slices);
 }
 
@@ -100,8 +105,8 @@ Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
   for (const ps::ServedBuckets& s : servers) {
     if (s.server != server || s.buckets.empty()) continue;
     return FailedPrecondition(
-        "pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
-        "--add), drain it again",
+        "pserver %d received %d partitions during its drain, probably from tandem rebalance --add; "
+        "hint: drain it again",
         server, s.buckets.size());
   }
   return OkStatus();
@@ -182,9 +187,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   }
   Print(servers);
   if (what.drained >= 0 && !what.dry) {
-    std::printf(
-        "pserver %d serves nothing any more and takes nothing: whoever started it may stop it\n",
-        what.drained);
+    std::printf("pserver %d is empty and receives no more rows; it can be stopped\n", what.drained);
   }
   return OkStatus();
 }
@@ -217,15 +220,12 @@ Status DrainPserver(const ParsedArgs& args) {
 int RunRebalance(const Args& args) {
   return RunBody(
       "rebalance",
-      "tandem rebalance [LOG_FOLDER]: spreads the rows of tables and the slices of dense "
-      "variables\n"
-      "evenly over a job's pservers, while trainers go on. A server that comes to the job is "
-      "started first:\n"
-      "  tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
-      AccessFlags(
-          {{"add", "", "HOST:PORT,...", "pservers that come to the job, in their order"},
-           {"dry_run", "", "",
-            "say what would move, and begin no move; one that was broken off is completed"}}),
+      "tandem rebalance [LOG_DIR]: distributes table rows and slices of dense variables evenly "
+      "over a\njob's pservers, while trainers continue. Start a new server before you add it:\n  "
+      "tandem-pserver --listen=HOST:PORT --index=<number of pservers so far> --job=NAME\n",
+      AccessFlags({{"add", "", "HOST:PORT,...", "pservers to add to the job, in their order"},
+                   {"dry_run", "", "",
+                    "print the moves without starting them; an interrupted move is completed"}}),
       args, RebalanceBody);
 }
 

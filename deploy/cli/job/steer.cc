@@ -34,7 +34,7 @@ Status OnEachServer(const ParsedArgs& args,
     StatusOr<std::string> said = act(server, &facts);
     if (IsGone(access, i, said.status())) {
       facts["state"] = "drained, gone";
-      said = std::string("was drained, and is gone");
+      said = std::string("was drained and has ended");
     }
     if (!said.ok()) {
       if (first.ok()) first = said.status();
@@ -84,9 +84,10 @@ Status Save(const ParsedArgs& args) {
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
   if (written.Apart() && !as_json) {  // a program compares the versions itself
-    std::fprintf(stderr,
-                 "note: these are of steps that differ, and tandem restore needs one: save while "
-                 "nobody trains, or start pservers with --checkpoint_every_steps\n");
+    std::fprintf(
+        stderr,
+        "note: the checkpoints are of different steps, but tandem restore needs one step; hint: "
+        "save while no trainer pushes, or start the pservers with --checkpoint_every_steps\n");
   }
   return OkStatus();
 }
@@ -100,14 +101,14 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
     StatusReply reply;
     const Status answer = ServerAccess(access, i).GetStatus(&reply);
     if (IsGone(access, i, answer)) continue;
-    TD_RETURN_IF_ERROR(Annotate(answer, "no pserver went back"));
+    TD_RETURN_IF_ERROR(Annotate(answer, "the pservers were not restored"));
     found.Add(reply);
   }
   if (!found.Apart()) return OkStatus();
   return FailedPrecondition(
-      "no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
-      "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps of "
-      "the pservers",
+      "the pservers were not restored: sync mode needs checkpoints of one step, but these are of "
+      "versions %s [TD7012]; hint: run tandem save while no trainer pushes, or start the pservers "
+      "with --checkpoint_every_steps",
       absl::StrJoin(found.versions, " and "));
 }
 
@@ -123,7 +124,7 @@ Status Restore(const ParsedArgs& args) {
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
     (*facts)["version"] = version;
-    return absl::StrFormat("went back to version %d", version);
+    return absl::StrFormat("restored version %d", version);
   });
 }
 
@@ -131,20 +132,20 @@ StatusOr<std::string> Dir(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(TakesAtMost(1, args));
   if (!args.positional.empty()) return args.positional[0];
   return InvalidArgument(
-      "the log folder of a job is missing [TD1007]; hint: what tandemrun was given as "
-      "--log_dir, else log-JOB");
+      "the log directory of the job is missing [TD1007]; hint: name the --log_dir of tandemrun, by "
+      "default log-JOB");
 }
 
 Status Drain(const ParsedArgs& args) {
   if (args.Has("pserver") && args.Has("wait_s")) {
-    return InvalidArgument(
-        "--wait_s is for a job's end; with --pserver all rows are waited for [TD1005]");
+    return InvalidArgument("--wait_s has no effect with --pserver [TD1005]; hint: remove --wait_s");
   }
   if (args.Has("pserver")) return DrainPserver(args);
   for (const FlagSpec& flag : AccessFlags()) {
     if (!args.Has(flag.name) || flag.name == std::string_view(kOutputFlag.name)) continue;
     return InvalidArgument(
-        "%s goes with --pserver=N; a job is stopped by its log folder alone [TD1005]",
+        "%s has no effect without --pserver=N [TD1005]; hint: name only the log directory to stop "
+        "a job",
         args.flags.at(flag.name).spelled);
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -154,7 +155,7 @@ Status Drain(const ParsedArgs& args) {
   if (!LauncherRuns(record)) {
     TD_RETURN_IF_ERROR(CheckNotOver(dir, record));
     return FailedPrecondition(
-        "job %s of %s is over, or was started on another host [TD7003]; hint: tandem events %s",
+        "job %s of %s has ended, or runs on another host [TD7003]; hint: tandem events %s",
         record.job, dir, dir);
   }
   TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));
@@ -164,17 +165,15 @@ Status Drain(const ParsedArgs& args) {
     if (as_json && (over || seconds == 0)) std::puts(json.dump(2).c_str());
     std::fflush(stdout);
   };
-  say("told to stop; trainers finish their step, and save a checkpoint where checkpoint.dir is "
-      "set; "
-      "without it nothing is saved",
+  say("stopping; trainers finish their step and write a checkpoint if checkpoint.dir is set",
       false);
   const Time deadline = SteadyNow() + std::chrono::seconds(seconds);
   while (LauncherRuns(record)) {
     if (SteadyNow() >= deadline) {
       if (seconds == 0) return OkStatus();
       return DeadlineExceeded(
-          "job %s has not ended within %d s [TD7006]; hint: tandem events %s, or kill %d "
-          "to end it at once",
+          "job %s has not ended within %d s [TD7006]; hint: run tandem events %s, or kill %d to "
+          "end it now",
           record.job, seconds, dir, record.launcher_pid);
     }
     poll(nullptr, 0, 50);
@@ -224,9 +223,8 @@ int RunSave(const Args& args) {
 int RunRestore(const Args& args) {
   return RunBody(
       "restore",
-      "tandem restore [LOG_FOLDER]: pservers go back to the checkpoints that they wrote "
-      "last.\nIn sync mode trainers that go on are refused: their step is not the servers' any "
-      "more.\n",
+      "tandem restore [LOG_DIR]: restores the pservers from their last checkpoints.\nIn sync mode "
+      "the servers then reject running trainers, because their step differs.\n",
       AccessFlags(
           {{"snapshot", "cut", "[=N]",
             "to global snapshot N (save --snapshot); without N to the newest that all have"},
@@ -237,15 +235,14 @@ int RunRestore(const Args& args) {
 int RunDrain(const Args& args) {
   return RunBody(
       "drain",
-      "tandem drain LOG_FOLDER: stops a job that tandemrun started on this host: trainers\n"
-      "finish their step and save a checkpoint where checkpoint.dir is set; without it nothing is\n"
-      "saved\n"
-      "tandem drain [LOG_FOLDER] --pserver=N: moves the rows and slices of one pserver to the "
-      "others,\n"
-      "while trainers go on; from then on it takes none, of whomever, and may be stopped for "
-      "good\n",
-      AccessFlags({{"wait_s", "", "N", "how long to wait for its end (default 60; 0: not at all)"},
-                   {"pserver", "", "N", "the pserver whose rows and slices go to the others"}}),
+      "tandem drain LOG_DIR: stops a job that tandemrun started on this host: trainers finish "
+      "their\nstep and write a checkpoint if checkpoint.dir is set; without it nothing is "
+      "saved\ntandem drain [LOG_DIR] --pserver=N: moves the rows and slices of one pserver to the "
+      "others,\nwhile trainers continue; the pserver then receives no more rows and can be "
+      "stopped\n",
+      AccessFlags(
+          {{"wait_s", "", "N", "time limit for the end of the job (default 60; 0: do not wait)"},
+           {"pserver", "", "N", "pserver whose rows and slices move to the others"}}),
       args, Drain);
 }
 

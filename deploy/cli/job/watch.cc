@@ -18,9 +18,9 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kWhere[] =
-    "LOG_FOLDER is where tandemrun writes its logs (--log_dir; else log-JOB); without it, the "
-    "only\n"
-    "one here. Trainers tell their speed where the job was started with --status_port.\n";
+    "LOG_DIR is the log directory of the job (--log_dir of tandemrun, by default log-JOB); without "
+    "it\nthe only one in this directory is used. The speed of trainers is known if the job was "
+    "started\nwith --status_port.\n";
 
 // Uses the least privileged role that has a certificate.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
@@ -118,7 +118,7 @@ StatusOr<int> Steps(const ParsedArgs& args) {
 
 int RunStatus(const Args& args) {
   const std::string usage =
-      "tandem status [LOG_FOLDER]: a job's pservers and trainers, and who is slow\n";
+      "tandem status [LOG_DIR]: a job's pservers and trainers, and the slow ones\n";
   return RunBody("status", usage + kWhere, AccessFlags(), args, [](const ParsedArgs& parsed) {
     return Show(
         parsed, [](const JobSnapshot& now) { return StatusText(now, nullptr); }, StatusJson);
@@ -127,26 +127,28 @@ int RunStatus(const Args& args) {
 
 int RunTop(const Args& args) {
   const std::string usage =
-      "tandem top [LOG_FOLDER]: the same again and again, with updates per second\n";
+      "tandem top [LOG_DIR]: the status of a job, shown repeatedly, with updates per second\n";
   return RunBody(
       "top", usage + kWhere,
-      AccessFlags({{"interval_s", "", "N", "time between two looks (default 1)"},
-                   {"count", "", "N", "so many looks (default: until the job is over)"}}),
+      AccessFlags(
+          {{"interval_s", "", "N", "time between two updates of the screen (default 1)"},
+           {"count", "", "N", "number of updates of the screen (default: until the job ends)"}}),
       args, Top);
 }
 
 int RunVars(const Args& args) {
   const std::string usage =
-      "tandem vars [LOG_FOLDER]: the variables that pservers hold, and where\n";
+      "tandem vars [LOG_DIR]: the variables of a job's pservers and their servers\n";
   return RunBody("vars", usage + kWhere, AccessFlags(), args, [](const ParsedArgs& parsed) {
     return Show(parsed, VariablesText, VariablesJson);
   });
 }
 
 int RunSteps(const Args& args) {
-  const std::string usage = "tandem steps [LOG_FOLDER]: loss, metric and speed of the last steps\n";
+  const std::string usage = "tandem steps [LOG_DIR]: loss, metric and speed of the last steps\n";
   return RunBody("steps", usage + kWhere,
-                 AccessFlags({{"last", "", "N", "so many points (default 10)"}}), args, Steps);
+                 AccessFlags({{"last", "", "N", "number of steps to show (default 10)"}}), args,
+                 Steps);
 }
 
 }  // namespace tandem::deploy

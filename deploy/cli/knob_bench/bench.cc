@@ -24,18 +24,19 @@ constexpr char kUsage[] =
 
 const std::vector<FlagSpec>& BenchFlags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"only", "", "KNOBS", "these alone: names as in tandem knobs list, a,b,c"},
-      {"network", "", "NAME", "measure on this network alone: lenet, mlp, ..."},
-      {"job", "", "FILE", "measure on this job; its mode is the knob's"},
-      {"short", "", "", "some steps, 1 round: whether things work, not how fast"},
+      {"only", "", "KNOBS",
+       "knobs to measure, separated by commas (names as in tandem knobs list)"},
+      {"network", "", "NAME", "measure only on this network: lenet, mlp, ..."},
+      {"job", "", "FILE", "measure on this job, in the mode of the knob"},
+      {"short", "", "", "few steps and 1 round, to check that the knobs work"},
       {"long", "", "", "5 rounds, and runs of twice the length"},
-      {"rounds", "", "N", "how often each setting is run (default 3)"},
+      {"rounds", "", "N", "number of runs of each setting (default 3)"},
       {"output", "o", "FORMAT", "table (default) or json, on stdout"},
-      {"markdown", "", "FILE", "write the result as a page too"},
-      {"commit", "", "ID", "what was built, for the page"},
-      {"dir", "", "DIR", "jobs and logs go here and stay"},
-      {"pserver_bin", "", "FILE", "instead of tandem-pserver beside this program"},
-      {"trainer_bin", "", "FILE", "instead of tandem-trainer beside this program"},
+      {"markdown", "", "FILE", "also write the result as a page"},
+      {"commit", "", "ID", "commit that was built, for the page"},
+      {"dir", "", "DIR", "directory for jobs and logs, which are kept"},
+      {"pserver_bin", "", "FILE", "program to run instead of tandem-pserver"},
+      {"trainer_bin", "", "FILE", "program to run instead of tandem-trainer"},
   };
   return kFlags;
 }
@@ -57,7 +58,7 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
     TD_RETURN_IF_ERROR(FindBenchNetwork(options.network).status());
   }
   if (!options.job.empty() && !std::filesystem::exists(options.job)) {
-    return InvalidArgument("--job: there is no file %s [TD1008]", options.job);
+    return InvalidArgument("--job: file %s does not exist [TD1008]", options.job);
   }
   options.pserver_bin = args.Get("pserver_bin");
   options.trainer_bin = args.Get("trainer_bin");
@@ -144,8 +145,9 @@ int RunBench(const Args& args) {
   if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("bench", status);
   if (words.empty() || words[0] != "knobs") {
     const std::string got = words.empty() ? "nothing" : "\"" + words.back() + "\"";
-    return Fail("bench",
-                InvalidArgument("expected knobs, got %s [TD1006]; hint: tandem bench knobs", got));
+    return Fail(
+        "bench",
+        InvalidArgument("expected the word knobs, got %s [TD1006]; hint: tandem bench knobs", got));
   }
   const StatusOr<int> code = BenchKnobs(parsed);
   return code.ok() ? *code : Fail("bench", code.status());

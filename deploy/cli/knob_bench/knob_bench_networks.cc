@@ -59,8 +59,9 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
     names.push_back(network.name);
   }
   return InvalidArgument(
-      "there is no network \"%s\" here: %s [TD1006]; hint: --job=FILE takes any job", name,
-      absl::StrJoin(names, ", "));
+      "there is no network \"%s\" to measure, expected one of %s [TD1006]; hint: --job=FILE "
+      "measures any job",
+      name, absl::StrJoin(names, ", "));
 }
 
 namespace {
@@ -74,12 +75,14 @@ bool Names(std::string_view name, std::string_view path) {
 Status NotMeasured(const std::string& name) {
   for (const UnbenchedKnob& knob : UnbenchedKnobs()) {
     if (Names(name, knob.knob)) {
-      return InvalidArgument("--only: %s is not measured: %s [TD1006]", knob.knob, knob.why);
+      return InvalidArgument("--only: knob %s cannot be measured: %s [TD1006]", knob.knob,
+                             knob.why);
     }
   }
   std::vector<std::string> names;
   for (const strategy::KnobInfo& info : strategy::ListKnobs()) {
-    if (Names(name, info.path)) return InvalidArgument("--only: %s is not built yet", info.path);
+    if (Names(name, info.path))
+      return InvalidArgument("--only: knob %s is not implemented [TD1109]", info.path);
     names.push_back(info.path.substr(info.path.rfind('.') + 1));
   }
   return InvalidArgument("--only: there is no knob \"%s\" [TD1101]%s", name, HintText(name, names));
@@ -99,7 +102,7 @@ StatusOr<std::vector<const KnobBench*>> ChooseKnobs(const std::string& names) {
   }
   if (!chosen.empty()) return chosen;
   if (!names.empty())
-    return InvalidArgument("--only: no knob is named [TD1007]; hint: --only=nccl_comm_num");
+    return InvalidArgument("--only names no knob [TD1007]; hint: --only=nccl_comm_num");
   for (const KnobBench& row : KnobBenches()) chosen.push_back(&row);
   return chosen;
 }

@@ -68,7 +68,7 @@ std::vector<std::string> Cells(const KnobResult& r) {
   std::string moved = "-";
   if (!counter.empty()) {
     moved = counter + " " + Number(r.at_default.Count(counter));
-    moved += r.CounterMoved() ? " -> " + Number(r.changed.Count(counter)) : " (did not move)";
+    moved += r.CounterMoved() ? " -> " + Number(r.changed.Count(counter)) : " (did not change)";
   }
   constexpr double kMega = 1e6;
   return {r.row->knob,

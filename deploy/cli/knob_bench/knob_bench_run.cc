@@ -106,9 +106,10 @@ StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
   std::error_code error;
   std::filesystem::remove_all(launch.dir, error);
   TD_ASSIGN_OR_RETURN(const int code, RunJob(launch));
-  if (code >= 128 && code != kExitLostPeer) return Cancelled("stopped by a signal");
+  if (code >= 128 && code != kExitLostPeer)
+    return Cancelled("the measurement was stopped by a signal");
   if (code != 0) {
-    return Internal("the job %s ended with exit code %d (said above)",
+    return Internal("the job %s failed with exit code %d (see its output above)",
                     changed ? "with the changed value" : "at the default", code);
   }
   return ReadKnobRun(launch.ResultFile());
@@ -123,7 +124,7 @@ double KnobRun::Count(const std::string& name) const {
 
 StatusOr<KnobRun> ReadKnobRun(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return NotFound("the trainer wrote no %s", path);
+  if (!file) return NotFound("the trainer wrote no result file %s", path);
   KnobRun run;
   try {
     const nlohmann::json json = nlohmann::json::parse(file);
@@ -137,7 +138,7 @@ StatusOr<KnobRun> ReadKnobRun(const std::string& path) {
       if (!loss.is_null()) run.loss[steps[i]] = run.counts["loss"] = loss.get<double>();
     }
   } catch (const nlohmann::json::exception& e) {
-    return DataLoss("%s is not what a trainer writes: %s", path, e.what());
+    return DataLoss("%s is not a result file of a trainer: %s", path, e.what());
   }
   return run;
 }
@@ -169,14 +170,14 @@ std::string KnobResult::Problem() const {
   if (!status.ok()) return std::string(status.message());
   const double difference = LossDifference();
   if (row->tolerance == kSameBits && !SameLosses()) {
-    return absl::StrFormat("losses are not the same bits: they differ by %.2g", difference);
+    return absl::StrFormat("the losses differ by %.2g, expected equal bits", difference);
   }
   if (row->tolerance > 0 && difference > row->tolerance) {
-    return absl::StrFormat("losses differ by %.2g, at most %.2g was expected", difference,
+    return absl::StrFormat("the losses differ by %.2g, expected at most %.2g", difference,
                            row->tolerance);
   }
   if (own_network && row->counter[0] != '\0' && !CounterMoved()) {
-    return absl::StrFormat("%s did not move", row->counter);
+    return absl::StrFormat("counter %s did not change", row->counter);
   }
   return "";
 }

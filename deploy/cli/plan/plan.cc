@@ -25,21 +25,20 @@ constexpr int kMeasuredRanksMax = 16, kRanksMax = 4096;
 
 const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"ranks", "", "N", "ranks of the job, 2 unless given; simulated: the most of them"},
-      {"ranks_per_host", "", "G", "simulated: ranks of a host, 1 unless given"},
+      {"ranks", "", "N", "number of ranks of the job (default 2); simulated: the largest number"},
+      {"ranks_per_host", "", "G", "simulated: ranks per host (default 1)"},
       {"latency_us", "alpha_us", "US", "simulated: latency between ranks of a host"},
-      {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s of a rank towards its host's other ranks"},
+      {"bandwidth_gbps", "", "GBIT", "simulated: Gbit/s between ranks of a host"},
       {"inter_latency_us", "inter_alpha_us", "US", "simulated: latency between hosts"},
       {"inter_bandwidth_gbps", "inter_gbps", "GBIT",
-       "simulated: Gbit/s of a host, which its ranks share"},
+       "simulated: Gbit/s of a host, shared by its ranks"},
       {"message_overhead_us", "message_us", "US",
-       "simulated: what a rank needs for a message, 1 unless given"},
-      {"reduce_gbps", "add_gbps", "GBIT",
-       "simulated: at which a rank adds; measured here unless given"},
-      {"compute_ms", "", "MS", "simulated: a step without communication; 0 unless given"},
-      {"straggler", "", "RANK:FACTOR", "simulated: this rank is so many times as slow"},
+       "simulated: time of a rank per message (default 1)"},
+      {"reduce_gbps", "add_gbps", "GBIT", "simulated: speed of additions (default: measured here)"},
+      {"compute_ms", "", "MS", "simulated: time of a step without communication (default 0)"},
+      {"straggler", "", "RANK:FACTOR", "simulated: this rank is slower by this factor"},
       {"output", "o", "FORMAT", "text (default) or json, on stdout"},
-      {"svg", "", "FILE", "draw a plot too"},
+      {"svg", "", "FILE", "also draw a plot"},
   };
   return kFlags;
 }
@@ -58,8 +57,7 @@ StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha,
   for (const char* flag : {alpha, gbps}) {
     if (args.Has(flag)) continue;
     return InvalidArgument(
-        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s of the links "
-        "between %s",
+        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s for the links between %s",
         flag, alpha, gbps, between);
   }
   TD_ASSIGN_OR_RETURN(const double us, args.GetDouble(alpha, 0, 0, 1e7));
@@ -76,7 +74,7 @@ Status ReadStraggler(const std::string& text, SimulationRequest* request) {
   }
   if (request->slow_rank < 0 || request->slow_rank >= request->layout.ranks) {
     return InvalidArgument(
-        "--straggler: there is no rank %d of %d [TD1004]; hint: they count from 0",
+        "--straggler: rank %d is out of range: there are %d ranks, which count from 0 [TD1004]",
         request->slow_rank, request->layout.ranks);
   }
   if (!(request->slow_factor >= 1 && request->slow_factor <= 1e6)) {
@@ -93,7 +91,8 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(layout.ranks_per_host, args.GetInt("ranks_per_host", 1, 1, layout.ranks));
   if (layout.ranks % layout.ranks_per_host != 0) {
     return InvalidArgument(
-        "--ranks=%d is no multiple of --ranks_per_host=%d [TD1004]; hint: each host has as many",
+        "--ranks=%d is not a multiple of --ranks_per_host=%d [TD1004]; hint: use the same number "
+        "of ranks on each host",
         layout.ranks, layout.ranks_per_host);
   }
   if (layout.ranks_per_host > 1) {

@@ -174,8 +174,8 @@ StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks) {
 std::string MeasuredText(const PlanJob& job, const MeasuredPlan& plan) {
   TD_REQUIRE(plan.buckets.size() == job.buckets.size());
   std::string text = absl::StrFormat(
-      "# %s: %d ranks on this machine, each bucket of a step reduced alone\n# fitted in %.0f ms: "
-      "%s\n",
+      "# %s: %d ranks on this machine, each gradient bucket reduced separately\n# fitted in %.0f "
+      "ms: %s\n",
       job.name, plan.ranks, plan.probe * 1e3, Fitted(plan));
   std::vector<std::vector<std::string>> rows = {
       {"bucket", "bytes", "way", "predicted us", "measured us", "predicted / measured"}};

@@ -28,8 +28,8 @@ std::string Links(const SimulationRequest& request) {
   text += absl::StrFormat("; a message %.4g us, adding %.4g Gbit/s",
                           request.model.thread.message * 1e6, 8e-9 / request.model.thread.add_byte);
   if (request.slow_rank >= 0) {
-    text +=
-        absl::StrFormat("; rank %d is %.4g times as slow", request.slow_rank, request.slow_factor);
+    text += absl::StrFormat("; rank %d is slower by a factor of %.4g", request.slow_rank,
+                            request.slow_factor);
   }
   return text;
 }
@@ -81,19 +81,22 @@ nlohmann::json Seconds(const AlgorithmSeconds& seconds) {
 std::string SimulationText(const PlanJob& job, const SimulationRequest& request,
                            const Simulation& simulation) {
   const ScalePoint& last = simulation.points.back();
-  std::string text = absl::StrFormat(
-      "# %s: simulated, nothing was measured on such machines\n# %s\n", job.name, Links(request));
-  text += absl::StrFormat("\nsimulated: each bucket of a step with %d ranks on %d hosts\n%s",
-                          last.ranks, last.hosts, BucketTable(job, last));
+  std::string text =
+      absl::StrFormat("# %s: simulated, not measured\n# %s\n", job.name, Links(request));
+  text +=
+      absl::StrFormat("\nsimulated: each gradient bucket of a step with %d ranks on %d hosts\n%s",
+                      last.ranks, last.hosts, BucketTable(job, last));
   text += absl::StrFormat(
-      "\nsimulated: all %d buckets one behind the other, and a step%s with the best of each\n%s",
+      "\nsimulated: all %d gradient buckets one after the other, and a step%s with the best "
+      "algorithm for each\n%s",
       job.buckets.size(),
-      request.compute > 0 ? absl::StrFormat(" of %.4g ms of computing", request.compute * 1e3)
-                          : std::string(" of communication alone"),
+      request.compute > 0 ? absl::StrFormat(" with %.4g ms of computation", request.compute * 1e3)
+                          : std::string(" without computation"),
       ScaleTable(request, simulation));
   for (const auto& seconds : last.all) {
     if (seconds) continue;
-    return text + "-: no algorithm for such ranks, or too many steps to walk\n";
+    return text +
+           "-: no algorithm for this number of ranks, or too many schedule steps to simulate\n";
   }
   return text;
 }

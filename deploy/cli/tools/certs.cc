@@ -15,25 +15,24 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kCertsUsage[] =
-    "tandem certs init DIR                            makes an authority: DIR/ca.crt and "
-    "DIR/ca.key\n"
-    "tandem certs issue DIR --job=NAME --role=ROLE    signs a certificate into DIR/NAME/ROLE\n"
-    "tandem certs show FOLDER|FILE ...                says what certificates are for, and what is\n"
-    "                                                 wrong with them\n"
-    "Roles: trainer, pserver, observer (watches), admin (saves, restores, reads everything).\n"
-    "Give DIR/NAME/ROLE as --tls_dir to tandem-pserver, tandem-trainer and tandem, or DIR/NAME to\n"
-    "tandemrun. Issue again before a certificate expires: running programs take up the new one.\n"
-    "Whoever has ca.key can take any role: keep it where no job runs.\n";
+    "tandem certs init DIR                            creates an authority: DIR/ca.crt and "
+    "DIR/ca.key\ntandem certs issue DIR --job=NAME --role=ROLE    signs a certificate into "
+    "DIR/NAME/ROLE\ntandem certs show DIR|FILE ...                   shows the use of certificates "
+    "and their errors\nRoles: trainer, pserver, observer (reads the status), admin (saves, "
+    "restores, reads everything).\nUse DIR/NAME/ROLE as --tls_dir of tandem-pserver, "
+    "tandem-trainer and tandem, or DIR/NAME as\n--tls_dir of tandemrun. Issue a new certificate "
+    "before the old one expires: running programs\nload it. A user with ca.key can take any role: "
+    "store it on a machine that runs no job.\n";
 
 const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
-      {"job", "", "NAME", "issue: the job that the certificate is for"},
+      {"job", "", "NAME", "issue: the job of the certificate"},
       {"role", "", "ROLE", "issue: trainer, pserver, observer or admin"},
       {"host", "hosts", "LIST",
-       "issue: names and addresses of a pserver (default: those of this machine)"},
-      {"days", "", "N", "how long it is valid (default 30; init: 365)"},
-      {"out", "", "FOLDER", "issue: instead of DIR/NAME/ROLE"},
-      {"name", "", "NAME", "init: of the authority (default: Tandem authority)"},
+       "issue: names and addresses of a pserver (default: of this machine)"},
+      {"days", "", "N", "days of validity (default 30; init: 365)"},
+      {"out", "", "FOLDER", "issue: directory to write to (default DIR/NAME/ROLE)"},
+      {"name", "", "NAME", "init: name of the authority (default: Tandem authority)"},
       kOutputFlag,
   };
   return kFlags;
@@ -52,8 +51,8 @@ Status Init(const ParsedArgs& args, const std::string& dir) {
     return OkStatus();
   }
   std::printf(
-      "authority in %s, valid for %d days; ca.key signs, keep it to yourself\n"
-      "next:  tandem certs issue %s --job=NAME --role=pserver --host=...\n",
+      "authority in %s, valid for %d days; keep its private key, ca.key, secret\nnext:  tandem "
+      "certs issue %s --job=NAME --role=pserver --host=...\n",
       dir.c_str(), days, dir.c_str());
   return OkStatus();
 }
@@ -79,7 +78,7 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   TD_ASSIGN_OR_RETURN(request.days, args.GetInt("days", 30, 1, 36500));
   const StatusOr<rpc::CertifiedKey> authority = rpc::ReadAuthority(dir);
   if (!authority.ok()) {
-    return Annotate(authority.status(), dir + " holds no authority (tandem certs init makes one)");
+    return Annotate(authority.status(), dir + " contains no authority (hint: tandem certs init)");
   }
   TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(*authority, request));
   const std::string out = args.Get(
@@ -205,7 +204,7 @@ Status Certs(const ParsedArgs& args) {
     return verb == "init" ? Init(args, words[1]) : Issue(args, words[1]);
   }
   if (verb == "init" || verb == "issue" || verb == "show") {
-    return InvalidArgument("tandem certs %s needs a folder [TD1007]; hint: tandem certs --help",
+    return InvalidArgument("tandem certs %s needs a directory [TD1007]; hint: tandem certs --help",
                            verb);
   }
   return InvalidArgument("expected init, issue or show [TD1006]%s",

@@ -8,8 +8,9 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kCompletionUsage[] =
-    "tandem completion bash|zsh: prints what a shell needs to complete commands, flags and files\n"
-    "  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion zsh)\"\n";
+    "tandem completion bash|zsh: prints a script that completes commands, flags and files in a "
+    "shell\n  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion "
+    "zsh)\"\n";
 
 // The script takes the flags from the help text at completion time, so that they are never
 // outdated. bash splits words at "=", which does no harm to flags.
@@ -43,11 +44,13 @@ complete -o default -F _tandem tandem tandemrun tandem-pserver tandem-trainer
 int RunCompletion(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
-  if (!ParseOrExplain("completion", kCompletionUsage, {}, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("completion", kCompletionUsage, {}, args, &parsed, &exit_code))
+    return exit_code;
   const std::string shell = parsed.positional.empty() ? "" : parsed.positional[0];
   if (shell != "bash" && shell != "zsh") {
-    return Fail("completion", InvalidArgument("\"%s\": expected bash or zsh [TD1006]%s", shell,
-                                              HintText(shell, {"bash", "zsh"})));
+    return Fail("completion",
+                InvalidArgument("unknown shell \"%s\", expected bash or zsh [TD1006]%s", shell,
+                                HintText(shell, {"bash", "zsh"})));
   }
   if (const Status status = TakesAtMost(1, parsed); !status.ok()) return Fail("completion", status);
   std::string commands;

@@ -20,13 +20,12 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kDataUsage[] =
-    "tandem data inspect FILE|JOB          shows format, number of records, the first ones, and\n"
-    "                                      those that are damaged\n"
-    "tandem data convert FILE|JOB OUT      writes the records into new files: those of FILE as "
-    "they\n"
-    "                                      are, those of JOB as tf.train.Example messages\n"
-    "FILE is a tfrecord or recordio file; JOB ends with .pbtxt, its data are read in any format.\n"
-    "Fields of the job can be set behind --: tandem data inspect job.pbtxt -- --data.dir=FOLDER\n";
+    "tandem data inspect FILE|JOB          shows the format, the number of records, the first "
+    "ones\n                                      and the damaged ones\ntandem data convert "
+    "FILE|JOB OUT      writes the records into new files: records of FILE\n                        "
+    "              unchanged, records of JOB as tf.train.Example messages\nFILE is a tfrecord or "
+    "recordio file; JOB ends with .pbtxt, and its data may have any format.\nFields of the job can "
+    "be set after --: tandem data inspect job.pbtxt -- --data.dir=DIR\n";
 
 using Json = nlohmann::ordered_json;
 
@@ -43,7 +42,8 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
     if (!setting.starts_with("--") || equals == std::string::npos) {
-      return InvalidArgument("\"%s\": expected --field=value behind -- [TD1011]", setting);
+      return InvalidArgument("\"%s\" is not a setting, expected --field=value after -- [TD1011]",
+                             setting);
     }
     sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
   }
@@ -77,7 +77,7 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
   Json json = {{"record", number}, {"bytes", record.size()}, {"features", nullptr}};
   const auto described = reader::DescribeExample(record, static_cast<size_t>(values));
   if (!described.ok()) {
-    *text += absl::StrFormat("  %d bytes, which are no tf.train.Example\n", record.size());
+    *text += absl::StrFormat("  %d bytes, not a tf.train.Example\n", record.size());
   } else {
     json["features"] = Json::object();
     for (const auto line : absl::StrSplit(*described, '\n', absl::SkipEmpty())) {
@@ -130,7 +130,7 @@ Status InspectFile(const std::string& path, const ShownRange& shown, Report& rep
                  {"bytes", scanner->file_bytes()},
                  {"first", first}};
   report.AddBad(warnings);
-  return warnings.empty() ? OkStatus() : DataLoss("%s: has damaged records [TD2002]", path);
+  return warnings.empty() ? OkStatus() : DataLoss("%s contains damaged records [TD2002]", path);
 }
 
 Status InspectPart(const char* part, const reader::Dataset& data, const ShownRange& shown,
@@ -251,7 +251,7 @@ StatusOr<Report> ConvertJob(const std::string& path, const Args& settings, const
   TD_ASSIGN_OR_RETURN(Report report, shards.Finish());
   const std::string lines = absl::StrFormat("  format: \"%s\"\n  examples {\n%s  }\n",
                                             Name(to.format), FeatureLines(*data));
-  report.text += "a job reads them with\n" + lines;
+  report.text += "a job reads these records with\n" + lines;
   report.json["job_lines"] = lines;
   return report;
 }
@@ -327,12 +327,13 @@ int RunData(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
   const std::vector<FlagSpec> flags = {
-      {"records", "", "N", "inspect: records to show; 3 unless given"},
-      {"values", "", "N", "inspect: values of a feature to show; 8 unless given"},
-      {"to", "", "FORMAT", "convert: tfrecord (unless given) or recordio"},
-      {"shards", "", "N", "convert: files OUT-00000-of-N ...; 1 unless given: OUT"},
-      {"part", "", "PART", "convert JOB: train (unless given) or test"},
-      {"max_bad_records", "", "N", "convert FILE: damaged records to leave out; 0 unless given"},
+      {"records", "", "N", "inspect: number of records to show (default 3)"},
+      {"values", "", "N", "inspect: number of values of a feature to show (default 8)"},
+      {"to", "", "FORMAT", "convert: format of the output, tfrecord (default) or recordio"},
+      {"shards", "", "N", "convert: number of files OUT-00000-of-N ... (default 1: OUT)"},
+      {"part", "", "PART", "convert JOB: train (default) or test"},
+      {"max_bad_records", "", "N",
+       "convert FILE: maximum number of damaged records to skip (default 0)"},
       kOutputFlag,
   };
   if (!ParseOrExplain("data", kDataUsage, flags, args, &parsed, &exit_code)) return exit_code;

@@ -49,7 +49,7 @@ Finding CheckCpu() {
   text += has.empty() ? ", no AVX2" : ", " + absl::StrJoin(has, " ");
   if (has.empty()) {
     return {"cpu", Verdict::kNote, text,
-            "it works, but many times slower than with AVX2 or AVX512"};
+            "training works, but is many times slower than with AVX2 or AVX512"};
   }
   return {"cpu", Verdict::kOk, text, ""};
 }
@@ -64,7 +64,8 @@ Finding CheckMemory() {
   }
   const double gib = available_kib * 1024 / kGiB;
   const std::string text = absl::StrFormat("%.1f GiB available", gib);
-  if (gib < 1) return {"memory", Verdict::kProblem, text, "the demo alone takes about 1 GiB"};
+  if (gib < 1)
+    return {"memory", Verdict::kProblem, text, "free memory: the demo needs about 1 GiB"};
   return {"memory", Verdict::kOk, text, ""};
 }
 
@@ -79,14 +80,15 @@ Finding CheckFiles() {
 
 Finding CheckDisk() {
   struct statvfs fs {};
-  if (statvfs(".", &fs) != 0) return {"disk", Verdict::kProblem, "this folder cannot be read", ""};
+  if (statvfs(".", &fs) != 0)
+    return {"disk", Verdict::kProblem, "the current directory cannot be read", ""};
   const double gib = static_cast<double>(fs.f_bavail) * static_cast<double>(fs.f_frsize) / kGiB;
-  const std::string text = absl::StrFormat("%.1f GiB free in this folder", gib);
+  const std::string text = absl::StrFormat("%.1f GiB free in this directory", gib);
   if (access(".", W_OK) != 0) {
     return {"disk", Verdict::kNote, text + ", which is read-only",
-            "logs and checkpoints go here by default; --log_dir and checkpoint.dir change that"};
+            "logs and checkpoints are written here by default; set --log_dir and checkpoint.dir"};
   }
-  if (gib < 1) return {"disk", Verdict::kProblem, text, "free some: checkpoints need room"};
+  if (gib < 1) return {"disk", Verdict::kProblem, text, "free space on the disk for checkpoints"};
   return {"disk", Verdict::kOk, text, ""};
 }
 

@@ -20,26 +20,25 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kExportUsage[] =
-    "tandem export CHECKPOINT FILE: a checkpoint as one file. FILE ends with\n"
-    "  .npz            the parameters for NumPy (numpy.load)\n"
-    "  .safetensors    the same for whatever reads safetensors\n"
-    "  .onnx           the network with its parameters, for inference; needs --job\n"
-    "CHECKPOINT: a job's checkpoint.dir, of which the newest whole one is taken, or one of its\n"
-    "step-NNNNNNNN folders.\n";
+    "tandem export CHECKPOINT FILE: writes a checkpoint as one file. FILE ends with\n  .npz        "
+    "    the parameters for NumPy (numpy.load)\n  .safetensors    the parameters in safetensors "
+    "format\n  .onnx           the network with its parameters, for inference; needs "
+    "--job\nCHECKPOINT: a job's checkpoint.dir (its newest complete checkpoint is used), or one of "
+    "its\nstep-NNNNNNNN directories.\n";
 
 const std::vector<FlagSpec>& ExportFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"what", "", "PART", ".npz, .safetensors: model (default), state (optimizer slots) or all"},
-      {"job", "job_file", "FILE", ".onnx: the job file that the checkpoint is of"},
-      {"outputs", "", "A,B", ".onnx: the variables to compute; what the loss takes unless given"},
+      {"job", "job_file", "FILE", ".onnx: the job file of the checkpoint"},
+      {"outputs", "", "A,B", ".onnx: the variables to compute (default: the inputs of the loss)"},
       {"rows", "", "WHICH",
-       ".npz, .safetensors: rows of tables that pservers keep alone, full (all), base (those worth "
-       "serving) or delta (of these, those that changed --since); else none"},
-      {"since", "", "CHECKPOINT", "--rows=delta: what was exported last"},
-      {"base_threshold", "", "SCORE", "--rows=base and delta: least score (1.5)"},
-      {"delta_threshold", "", "SCORE", "--rows=delta: least growth of the score (0.25)"},
+       ".npz, .safetensors: rows of tables that only pservers store: full (all), base (rows worth "
+       "serving) or delta (base rows that changed since --since); default: none"},
+      {"since", "", "CHECKPOINT", "--rows=delta: the checkpoint of the last export"},
+      {"base_threshold", "", "SCORE", "--rows=base and delta: minimum score (default 1.5)"},
+      {"delta_threshold", "", "SCORE", "--rows=delta: minimum growth of the score (default 0.25)"},
       {"delta_keep", "", "VERSIONS",
-       "--rows=base and delta: no row longer without a gradient (any)"},
+       "--rows=base and delta: maximum number of days without a gradient (default: any)"},
       kOutputFlag,
   };
   return kFlags;
@@ -87,15 +86,15 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   TD_ASSIGN_OR_RETURN(choice.delta_keep, args.GetInt("delta_keep", 0, 0, INT32_MAX));
   if (args.Has("since") != (choice.mode == RowChoice::Mode::kDelta)) {
     return InvalidArgument(
-        "--since goes with --rows=delta, which needs it [TD1005]; hint: "
-        "--since=CHECKPOINT, the one that was exported last");
+        "--since has no effect without --rows=delta, and --rows=delta needs it [TD1005]; hint: set "
+        "--since to the checkpoint of the last export");
   }
   if (args.Has("since")) {
     TD_ASSIGN_OR_RETURN(const trainer::Checkpoint before, Load(args.Get("since"), device));
     choice.since = before.tables;
     if (choice.since.empty())
       return NotFound(
-          "%s has no rows of tables [TD7008]; hint: --since names a checkpoint of the servers",
+          "%s contains no table rows [TD7008]; hint: set --since to a checkpoint of the servers",
           args.Get("since"));
   }
   return choice;
@@ -115,8 +114,8 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
     TD_ASSIGN_OR_RETURN(const RowChoice choice, ChoiceOf(args, device));
     if (checkpoint.tables.empty())
       return NotFound(
-          "the checkpoint has no rows of tables [TD7008]; hint: --rows is for checkpoints of the "
-          "servers");
+          "the checkpoint contains no table rows [TD7008]; hint: use --rows only with a checkpoint "
+          "of the servers");
     TD_ASSIGN_OR_RETURN(trainer::TensorMap rows, ChooseRows(checkpoint.tables, choice, device));
     tensors.merge(rows);
   }
@@ -137,8 +136,8 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
        {"elements", elements}});
   if (!checkpoint.tables.empty() && what != "state" && !args.Has("rows")) {
     std::fprintf(stderr,
-                 "tandem export: tables that pservers keep alone (%s) are not part of it; hint: "
-                 "--rows=full, base or delta\n",
+                 "tandem export: the file does not contain tables that only pservers store (%s); "
+                 "hint: --rows=full, base or delta\n",
                  checkpoint.tables.c_str());
   }
   return OkStatus();
@@ -148,8 +147,10 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
 Status ExportNetwork(const std::string& out, const ParsedArgs& args,
                      const trainer::Checkpoint& checkpoint) {
   if (!args.Has("job")) {
-    return InvalidArgument("%s needs the network [TD1007]; hint: --job=JOB_FILE of the checkpoint",
-                           out);
+    return InvalidArgument(
+        "%s needs the network of the job [TD1007]; hint: set --job to the job file of the "
+        "checkpoint",
+        out);
   }
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
@@ -191,11 +192,13 @@ Status Export(const ParsedArgs& args) {
                            HintText(what, {"model", "state", "all"}));
   }
   if (network && args.Has("what")) {
-    return InvalidArgument("--what is for .npz and .safetensors: a network is whole [TD1005]");
+    return InvalidArgument(
+        "--what has no effect with .onnx, which always contains the whole network [TD1005]; hint: "
+        "export to .npz or .safetensors");
   }
   if (network && args.Has("rows")) {
     return InvalidArgument(
-        "--rows is for .npz and .safetensors [TD1005]; hint: tandem export DIR rows.npz "
+        "--rows needs a file .npz or .safetensors [TD1005]; hint: tandem export DIR rows.npz "
         "--rows=...");
   }
   CpuDevice device;
@@ -206,6 +209,8 @@ Status Export(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunExport(const Args& args) { return RunBody("export", kExportUsage, ExportFlags(), args, Export); }
+int RunExport(const Args& args) {
+  return RunBody("export", kExportUsage, ExportFlags(), args, Export);
+}
 
 }  // namespace tandem::deploy

@@ -18,13 +18,14 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kGraphUsage[] =
-    "tandem graph JOB    prints the training program of a job, operator by operator, and what the\n"
-    "                    passes that its strategy asks for did to it\n";
+    "tandem graph JOB    prints the training program of a job, operator by operator, and the "
+    "effect\n                    of the passes that its strategy uses\n";
 
 // The index of the point that --before or --after names; the last one if neither is given.
 StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
-    return InvalidArgument("one of --before and --after [TD1005]");
+    return InvalidArgument(
+        "--before and --after exclude each other [TD1005]; hint: use one of them");
   }
   if (!parsed.Has("before") && !parsed.Has("after")) return history.points.size() - 1;
   const std::string name = parsed.Get(parsed.Has("before") ? "before" : "after");
@@ -34,7 +35,7 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
     if (names.back() != name) continue;
     if (parsed.Has("after")) return i;
     if (i == 0)
-      return InvalidArgument("there is nothing before \"%s\" [TD1006]; hint: --after=%s", name,
+      return InvalidArgument("there is no pass before \"%s\" [TD1006]; hint: --after=%s", name,
                              name);
     return i - 1;
   }
@@ -42,10 +43,10 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
   for (const std::string& point : names) ran += (ran.empty() ? "" : ", ") + point;
   for (const Pass& pass : AllPasses()) {
     if (name != pass.name) continue;
-    return InvalidArgument("the job's strategy does not ask for pass %s [TD1006] (what ran: %s)",
-                           name, ran);
+    return InvalidArgument(
+        "the strategy of the job does not use pass %s [TD1006] (passes of the job: %s)", name, ran);
   }
-  return InvalidArgument("there is no pass \"%s\" [TD1006]%s (what ran: %s)", name,
+  return InvalidArgument("there is no pass \"%s\" [TD1006]%s (passes of the job: %s)", name,
                          OrDidYouMean(name, names), ran);
 }
 
@@ -59,19 +60,19 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   const int error = posix_spawnp(&pid, "dot", nullptr, nullptr, argv.data(), environ);
   if (error == ENOENT) {
     return NotFound(
-        "--svg needs the program dot, which is not installed [TD7009]; hint: install graphviz, "
-        "or take --dot");
+        "--svg needs the program dot, which is not installed [TD7009]; hint: install graphviz, or "
+        "use --dot");
   }
-  if (error != 0) return Internal("dot cannot be started: %s [TD7009]", std::strerror(error));
+  if (error != 0) return Internal("cannot start dot: %s [TD7009]", std::strerror(error));
   int state = 0;
   if (waitpid(pid, &state, 0) != pid || !WIFEXITED(state) || WEXITSTATUS(state) != 0) {
-    return Internal("dot could not draw %s [TD7009]; hint: --dot writes the text alone", dot_path);
+    return Internal("dot cannot draw %s [TD7009]; hint: write only the text with --dot", dot_path);
   }
   return OkStatus();
 }
 
 nlohmann::ordered_json GraphJson(const Program& program, const std::string& point,
-                            const ProgramStages& history) {
+                                 const ProgramStages& history) {
   auto operators = nlohmann::ordered_json::array(), passes = operators;
   for (const Op& op : program.ops) {
     auto reads = nlohmann::ordered_json::array(), writes = reads;
@@ -117,13 +118,13 @@ int RunGraph(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
   const std::vector<FlagSpec> flags = {
-      {"before", "", "PASS", "the program before this pass (or autodiff, distribute)"},
-      {"after", "", "PASS", "the program after it (or model, autodiff, distribute)"},
-      {"dot", "", "FILE", "write a graph in graphviz's language instead of printing"},
+      {"before", "", "PASS", "print the program before this pass (or autodiff, distribute)"},
+      {"after", "", "PASS", "print the program after this pass (or model, autodiff, distribute)"},
+      {"dot", "", "FILE", "write a graph for graphviz instead of printing"},
       {"svg", "", "FILE", "draw the graph with graphviz instead of printing"},
-      {"workers", "", "N", "workers that the job will have; 1 unless given"},
-      {"heter_workers", "", "N", "heter workers behind them (mode hybrid); none unless given"},
-      {"rank", "", "R", "the program of this one of them; 0 unless given"},
+      {"workers", "", "N", "number of workers of the job (default 1)"},
+      {"heter_workers", "", "N", "number of heter workers (mode hybrid; default 0)"},
+      {"rank", "", "R", "rank whose program is printed (default 0)"},
       kOutputFlag,
   };
   if (!ParseOrExplain("graph", kGraphUsage, flags, args, &parsed, &exit_code)) return exit_code;

@@ -18,19 +18,19 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kImportUsage[] =
-    "tandem import MODEL.onnx FOLDER: an ONNX model as a program to train, with its parameters\n"
-    "FOLDER gets model.pbtxt and model.safetensors; a job file there trains them with\n"
-    "  model { program: \"model.pbtxt\" parameters: \"model.safetensors\" }\n";
+    "tandem import MODEL.onnx DIR: converts an ONNX model into a program to train, with its "
+    "parameters\nThe command writes model.pbtxt and model.safetensors into DIR; a job file in DIR "
+    "trains them with\n  model { program: \"model.pbtxt\" parameters: \"model.safetensors\" }\n";
 
 const std::vector<FlagSpec>& ImportFlags() {
   static const std::vector<FlagSpec> kFlags = {
       {"loss", "", "NAME",
        "softmax (default): cross entropy of the output with \"label\"; sigmoid; none: the program "
-       "is the network alone"},
-      {"loss_of", "", "NAME", "the model's output that the loss takes, where it has several"},
+       "has no loss"},
+      {"loss_of", "", "NAME", "output of the model that the loss uses, if the model has several"},
       {"rename", "", "A=B,C=D",
-       "inputs of the model, and the fields of the data that they are; an only input that is an "
-       "image is \"img\" unless given"},
+       "fields of the data for the inputs of the model; default: a single input that is an image "
+       "is \"img\""},
       kOutputFlag,
   };
   return kFlags;
@@ -51,7 +51,7 @@ StatusOr<onnx::ImportOptions> OptionsOf(const ParsedArgs& args) {
        std::vector<std::string>(absl::StrSplit(args.Get("rename"), ',', absl::SkipEmpty()))) {
     const std::pair<std::string, std::string> names = absl::StrSplit(pair, absl::MaxSplits('=', 1));
     if (names.first.empty() || names.second.empty()) {
-      return InvalidArgument("--rename: \"%s\" is no INPUT=FIELD [TD1011]", pair);
+      return InvalidArgument("--rename: \"%s\" is not of the form INPUT=FIELD [TD1011]", pair);
     }
     options.rename[names.first] = names.second;
   }
@@ -74,7 +74,7 @@ std::string TextOf(const Var& var) {
 Status Import(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
     return InvalidArgument(
-        "expected a model and a folder [TD1007]; hint: tandem import model.onnx mine");
+        "expected a model and a directory [TD1007]; hint: tandem import model.onnx mine");
   }
   const std::string &path = args.positional[0], &dir = args.positional[1];
   TD_ASSIGN_OR_RETURN(onnx::ImportOptions options, OptionsOf(args));
@@ -121,6 +121,8 @@ Status Import(const ParsedArgs& args) {
 
 }  // namespace
 
-int RunImport(const Args& args) { return RunBody("import", kImportUsage, ImportFlags(), args, Import); }
+int RunImport(const Args& args) {
+  return RunBody("import", kImportUsage, ImportFlags(), args, Import);
+}
 
 }  // namespace tandem::deploy

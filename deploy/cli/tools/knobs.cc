@@ -10,9 +10,9 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kKnobsUsage[] =
-    "tandem knobs list            every setting of a job's strategy, one a line\n"
-    "tandem knobs explain NAME    what one does: unit, range, default, other spellings\n"
-    "tandem knobs markdown        the same for all, as docs/reference/knobs.md\n";
+    "tandem knobs list            lists the settings of a job's strategy, one per line\ntandem "
+    "knobs explain NAME    explains one setting: effect, unit, range, default, other "
+    "spellings\ntandem knobs markdown        explains all settings, as docs/reference/knobs.md\n";
 
 std::string KnobsJson(const std::vector<strategy::KnobInfo>& knobs) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -35,7 +35,8 @@ std::string KnobsJson(const std::vector<strategy::KnobInfo>& knobs) {
 int RunKnobs(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
-  if (!ParseOrExplain("knobs", kKnobsUsage, {kOutputFlag}, args, &parsed, &exit_code)) return exit_code;
+  if (!ParseOrExplain("knobs", kKnobsUsage, {kOutputFlag}, args, &parsed, &exit_code))
+    return exit_code;
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("knobs", as_json.status());
   const Args& words = parsed.positional;
@@ -62,8 +63,10 @@ int RunKnobs(const Args& args) {
     return 0;
   }
   if (words.size() == 1 && words[0] == "explain") {
-    return Fail("knobs",
-                InvalidArgument("explain which knob [TD1007]; hint: tandem knobs explain a_sync"));
+    return Fail(
+        "knobs",
+        InvalidArgument(
+            "the command needs the name of a knob [TD1007]; hint: tandem knobs explain a_sync"));
   }
   if (words.empty())
     return Fail(

@@ -19,10 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kLintUsage[] =
-    "tandem lint FILE...    checks job files and saved strategies: every error of a file at once,\n"
-    "                       with line, column and the nearest name; exit code 2 when there is "
-    "one.\n"
-    "                       --memory shows what the temporaries of a job will take\n";
+    "tandem lint FILE...    checks job files and saved strategies: shows all errors of a file, "
+    "with\n                       line, column and the nearest name; exit code 2 if there is an "
+    "error.\n                       --memory shows the memory for the temporaries of a job\n";
 
 struct Checked {
   const char* kind = "";
@@ -86,8 +85,7 @@ Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
 Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
                   Json* json) {
   if (kind != "job")
-    return InvalidArgument(
-        "--memory: %s is a strategy, not a job [TD1005]; hint: the memory of a job is known", path);
+    return InvalidArgument("--memory: %s is a strategy file, expected a job file [TD1005]", path);
   TD_ASSIGN_OR_RETURN(const ProgramStages history, HistoryOf(path, workers, {}, rank));
   TD_ASSIGN_OR_RETURN(const MemoryReport report, MemoryOf(history));
   if (json == nullptr) {
@@ -144,11 +142,11 @@ int RunLint(const Args& args) {
   ParsedArgs parsed;
   int exit_code = 0;
   const std::vector<FlagSpec> flags = {
-      {"type", "", "TYPE", "job or strategy; else what the file fits better"},
-      {"workers", "", "N", "workers that the job will have; 1 unless given"},
-      {"rank", "", "R", "with --memory: of this one of them; 0 unless given"},
+      {"type", "", "TYPE", "type of the file, job or strategy (default: determined from the file)"},
+      {"workers", "", "N", "number of workers of the job (default 1)"},
+      {"rank", "", "R", "with --memory: rank whose memory is shown (default 0)"},
       {"memory", "", "", "print peak bytes before and after each pass, and the lower bound"},
-      {"save", "", "FILE", "write what was read in its canonical form (one FILE only)"},
+      {"save", "", "FILE", "write the settings in canonical form (only with one FILE)"},
       kOutputFlag,
   };
   if (!ParseOrExplain("lint", kLintUsage, flags, args, &parsed, &exit_code)) return exit_code;

@@ -61,9 +61,9 @@ std::string MemoryText(const MemoryReport& report) {
     text += absl::StrFormat("%-34s %9d %15d %15d %15d\n", row.point, row.operators, row.no_reuse,
                             row.peak, row.lower_bound);
   }
-  text += absl::StrFormat("the plan: %d bytes, packed in order of %s\n", report.plan_bytes,
+  text += absl::StrFormat("memory plan: %d bytes, packed in order of %s\n", report.plan_bytes,
                           report.plan_order);
-  text += absl::StrFormat("besides: parameters %d bytes, state %d, data %d\n",
+  text += absl::StrFormat("in addition: parameters %d bytes, state %d bytes, data %d bytes\n",
                           report.parameter_bytes, report.state_bytes, report.data_bytes);
   return text;
 }

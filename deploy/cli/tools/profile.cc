@@ -20,11 +20,10 @@ using nlohmann::json;
 
 constexpr uint64_t kTimelineBytesMax = uint64_t{1} << 32;
 constexpr char kProfileUsage[] =
-    "tandem profile FOLDER [FILE]: the timelines that the trainers of a job wrote into its\n"
-    "profile.dir as one, for Perfetto (ui.perfetto.dev) or chrome://tracing\n"
-    "FILE is FOLDER/timeline.json unless given. With enable_rpc_profiler it shows the updates of "
-    "the\n"
-    "pservers too, and arrows push, update, pull.\n";
+    "tandem profile DIR [FILE]: merges the timelines that the trainers of a job wrote into "
+    "its\nprofile.dir, for Perfetto (ui.perfetto.dev) or chrome://tracing\nThe default of FILE is "
+    "DIR/timeline.json. With enable_rpc_profiler the timeline also shows the\nupdates of the "
+    "pservers, with arrows for push, update and pull.\n";
 
 // By pserver: lower and upper bound of the offset to add to its clock, in us.
 using Clocks = std::map<std::string, std::pair<double, double>>;
@@ -46,12 +45,14 @@ struct Timeline {
 StatusOr<Timeline> Read(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kTimelineBytesMax));
   const json trace = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto bad = [&path](const char* what) { return DataLoss("%s: %s", path, what); };
+  const auto bad = [&path](const char* what) {
+    return DataLoss("%s cannot be read: %s", path, what);
+  };
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array()) {
-    return bad("it is no timeline, or it is cut off");
+    return bad("the file is not a timeline, or it is truncated");
   }
   const json head = trace.value("otherData", json());
-  if (!head.is_object()) return bad("it does not tell its clock; hint: profile the job again");
+  if (!head.is_object()) return bad("the timeline names no clock; hint: profile the job again");
   Timeline timeline{.path = path, .events = trace["traceEvents"]};
   try {
     timeline.rank = head.at("rank").get<int>();
@@ -69,7 +70,7 @@ StatusOr<Timeline> Read(const std::string& path) {
       if (event.contains("args")) (void)event["args"].value("version", uint64_t{0});
     }
   } catch (const json::exception&) {
-    return bad("its head or an event lacks what it should have");
+    return bad("the header or an event lacks a required field");
   }
   return timeline;
 }
@@ -85,11 +86,13 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
     TD_ASSIGN_OR_RETURN(timelines.emplace_back(), Read(entry.path().string()));
   }
   if (error)
-    return NotFound("%s: %s [TD2106]; hint: the folder that a trainer was given as --profile.dir",
-                    dir, error.message());
+    return NotFound(
+        "cannot read directory %s: %s [TD2106]; hint: name the --profile.dir of the trainers", dir,
+        error.message());
   if (timelines.empty()) {
-    return NotFound("%s has no timeline.RANK.json [TD7008]; hint: train with --profile.dir=FOLDER",
-                    dir);
+    return NotFound(
+        "directory %s contains no timeline.RANK.json [TD7008]; hint: train with --profile.dir=DIR",
+        dir);
   }
   std::sort(timelines.begin(), timelines.end(),
             [](const Timeline& a, const Timeline& b) { return a.rank < b.rank; });
@@ -200,14 +203,15 @@ const char* TextOf(Way way) {
     case Way::kPservers:
       return "by the pservers' clocks";
     case Way::kWallClock:
-      return "by the wall clocks of their hosts, which may be milliseconds apart";
+      return "by the wall clocks of their hosts, which may differ by milliseconds";
   }
   return "";
 }
 
 Status Merge(const ParsedArgs& args) {
   if (args.positional.empty() || args.positional.size() > 2) {
-    return InvalidArgument("expected the profile's folder [TD1007]; hint: tandem profile prof");
+    return InvalidArgument(
+        "expected the directory of a profile [TD1007]; hint: tandem profile prof");
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   const std::string& dir = args.positional[0];
@@ -237,15 +241,16 @@ Status Merge(const ParsedArgs& args) {
     std::puts(said.dump(2).c_str());
     return OkStatus();
   }
-  std::printf(
-      "%s: %zu trainers, %zu events, %zu updates of pservers, %lld arrows; put together %s\n",
-      out.c_str(), timelines.size(), events, merger.updates(),
-      static_cast<long long>(merger.arrows()), TextOf(worst));
+  std::printf("%s: %zu trainers, %zu events, %zu updates of pservers, %lld arrows; merged %s\n",
+              out.c_str(), timelines.size(), events, merger.updates(),
+              static_cast<long long>(merger.arrows()), TextOf(worst));
   return OkStatus();
 }
 
 }  // namespace
 
-int RunProfile(const Args& args) { return RunBody("profile", kProfileUsage, {kOutputFlag}, args, Merge); }
+int RunProfile(const Args& args) {
+  return RunBody("profile", kProfileUsage, {kOutputFlag}, args, Merge);
+}
 
 }  // namespace tandem::deploy

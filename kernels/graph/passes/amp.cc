@@ -107,7 +107,7 @@ Status Rewriter::ReadLists(const AmpConfigs& configs) {
   TD_RETURN_IF_ERROR(read(configs.custom_black_list(), "custom_black_list", List::kBlack));
   for (const std::string& name : configs.custom_black_varnames()) {
     if (program_.FindVar(name) == nullptr) {
-      return NotFound("custom_black_varnames: the program has no variable \"%s\"%s", name,
+      return NotFound("custom_black_varnames: the program has no variable \"%s\" [TD1205]%s", name,
                       OrVariableMeant(program_, name));
     }
     black_vars_.insert(name);
@@ -225,8 +225,8 @@ StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
   const AmpConfigs& configs = context.strategy.amp_configs();
   const DType half = configs.amp_dtype() == AmpConfigs::f16 ? DType::kF16 : DType::kBF16;
   LOG_IF(WARNING, context.place == PlaceKind::kCpu && !HasFastHalf(half))
-      << "amp: this CPU has no products of " << Name(half)
-      << "; they are computed in f32, and casts make them slower than without amp";
+      << "amp: this CPU has no instructions for products of " << Name(half)
+      << "; products are computed in f32, and the casts make them slower than without amp";
   Rewriter rewriter(program, half);
   TD_RETURN_IF_ERROR(rewriter.ReadLists(configs));
   TD_ASSIGN_OR_RETURN(const int64_t halved, rewriter.Run());

@@ -156,8 +156,8 @@ StatusOr<int64_t> Scaler::Run() {
   if (grads_.empty()) {
     if (!Has("c_reduce_sum")) return 0;
     return InvalidArgument(
-        "amp with reduce_strategy Reduce or sharding: a rank that owns no parameter cannot tell "
-        "the others of an overflow; take fewer ranks");
+        "amp with reduce_strategy Reduce or sharding needs a parameter on every rank, but there "
+        "are more ranks than parameters [TD1108]; hint: use fewer ranks");
   }
   // A fixed scale comes from the job file, even if a checkpoint has another one.
   TD_RETURN_IF_ERROR(
@@ -178,7 +178,7 @@ StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context) 
   }
   const UseMap uses = FindUses(program);
   std::vector<bool> gone(program.ops.size());
-  PassOutcome outcome{0, "no gradient is one 16-bit tensor"};
+  PassOutcome outcome{0, "no gradient is a single 16-bit tensor"};
   for (ParamGrad& pair : context.grads) {
     const auto it = uses.find(pair.grad);
     if (it == uses.end() || !pair.rows.empty()) continue;
@@ -196,7 +196,7 @@ StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context) 
 
 StatusOr<PassOutcome> ScaleLoss(Program& program, PassContext& context) {
   TD_ASSIGN_OR_RETURN(const int64_t scaled, Scaler(program, context.strategy.amp_configs()).Run());
-  return PassOutcome{scaled, "the program updates nothing"};
+  return PassOutcome{scaled, "the program updates no parameter"};
 }
 
 }  // namespace tandem

@@ -109,10 +109,11 @@ StatusOr<PassOutcome> FuseChains(Program& program, PassContext&) {
   RemoveOps(program, gone);
   PassOutcome outcome{static_cast<int64_t>(groups.size()), ""};
   if (groups.empty()) {
-    outcome.reason = finder.candidates() == 0
-                         ? "there is no elementwise operator over tensors of one shape"
-                         : absl::StrFormat("none of %d elementwise operators feeds another",
-                                           finder.candidates());
+    outcome.reason =
+        finder.candidates() == 0
+            ? "there is no elementwise operator over tensors of one shape"
+            : absl::StrFormat("none of %d elementwise operators reads the output of another",
+                              finder.candidates());
   }
   return outcome;
 }

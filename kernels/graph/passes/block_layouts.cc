@@ -256,7 +256,7 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context) {
   const auto& types = context.strategy.build_strategy().mkldnn_enabled_op_types();
   for (const char* type : {"conv2d", "conv2d_grad"}) {
     if (types.empty() || std::find(types.begin(), types.end(), type) != types.end()) continue;
-    return PassOutcome{0, std::string("mkldnn_enabled_op_types leaves out ") + type};
+    return PassOutcome{0, std::string("mkldnn_enabled_op_types does not contain ") + type};
   }
   const bool large = std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
     if (op.type != "conv2d") return false;
@@ -273,7 +273,8 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context) {
 }
 
 StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context) {
-  if (context.place == PlaceKind::kCpu) return PassOutcome{0, "on CPU use_mkldnn sees to layouts"};
+  if (context.place == PlaceKind::kCpu)
+    return PassOutcome{0, "on CPU use_mkldnn determines the layouts"};
   TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program, context.place).Run());
   if (convolutions > 0) return PassOutcome{convolutions, ""};
   return PassOutcome{0, "no convolution has 16-bit images"};

@@ -56,7 +56,8 @@ Status Compressor::TakeLocalSettings() {
   TD_ASSIGN_OR_RETURN(local_, TakeGradientSettings(optimizer_.attrs));
   if (local_.clip_values || local_.clip_global_norm > 0) {
     return Unimplemented(
-        "dgc with %s is not built yet: no rank has the sum of the gradients (clip_norm works)",
+        "dgc with %s is not implemented, because no rank has the sum of the gradients [TD1109]; "
+        "hint: use clip_norm",
         local_.clip_values ? "clip_min and clip_max" : "clip_global_norm");
   }
   local_.l1_decay /= ranks_;
@@ -131,8 +132,9 @@ Status Compressor::InsertExchange(const std::vector<ParamGrad>& group) {
 StatusOr<std::vector<std::string>> Compressor::Run(const Groups& groups) {
   TD_REQUIRE(ranks_ >= 1 && !rule_.sparsity.empty());
   if (optimizer_.type != "momentum") {
-    return Unimplemented("dgc is made for the optimizer momentum, and this one is %s",
-                         optimizer_.type);
+    return Unimplemented(
+        "dgc supports only the optimizer momentum, but the optimizer is %s [TD1108]",
+        optimizer_.type);
   }
   TD_RETURN_IF_ERROR(AddStates());
   TD_RETURN_IF_ERROR(TakeLocalSettings());

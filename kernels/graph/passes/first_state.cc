@@ -30,7 +30,7 @@ Op Copy(const std::string& from, const std::string& to, const std::string& run_i
 
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context) {
   const std::vector<std::string> state = StateOfForward(program);
-  if (state.empty()) return PassOutcome{0, "forward keeps no state"};
+  if (state.empty()) return PassOutcome{0, "the forward pass has no state"};
   // Steps 1, 1 + n, 1 + 2n, ...
   TD_ASSIGN_OR_RETURN(const std::string first,
                       InsertEveryNth(program, 0, "first_state",

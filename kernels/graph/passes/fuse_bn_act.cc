@@ -79,9 +79,9 @@ StatusOr<PassOutcome> BatchNormFuser::Run(bool with_addition) {
   RemoveOps(program_, gone_);
   if (matched_ > 0) return PassOutcome{matched_, ""};
   if (norms_ == 0) return PassOutcome{0, "there is no batch_norm"};
-  return PassOutcome{0, absl::StrFormat("none of %d batch_norm has %s behind it whose value "
-                                        "nobody else reads",
-                                        norms_, with_addition ? "an addition and relu" : "a relu")};
+  return PassOutcome{
+      0, absl::StrFormat("none of %d batch_norm is followed by %s as the only reader of its output",
+                         norms_, with_addition ? "an addition and relu" : "a relu")};
 }
 
 }  // namespace

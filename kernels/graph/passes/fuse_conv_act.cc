@@ -37,8 +37,9 @@ StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context) {
   outcome.reason =
       convolutions == 0
           ? "there is no conv2d"
-          : absl::StrFormat("none of %d conv2d has a relu behind it that alone reads it",
-                            convolutions);
+          : absl::StrFormat(
+                "none of %d conv2d is followed by a relu as the only reader of its output",
+                convolutions);
   return outcome;
 }
 

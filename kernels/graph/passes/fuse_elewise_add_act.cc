@@ -85,11 +85,11 @@ StatusOr<PassOutcome> AddActFuser::Run() {
   RemoveOps(program_, gone_);
   PassOutcome outcome{matched_, ""};
   if (matched_ == 0) {
-    outcome.reason = adds_ == 0 ? "there is no elementwise_add"
-                                : absl::StrFormat(
-                                      "none of %d elementwise_add has an activation "
-                                      "beside it whose value nobody else reads",
-                                      adds_);
+    outcome.reason =
+        adds_ == 0
+            ? "there is no elementwise_add"
+            : absl::StrFormat(
+                  "none of %d elementwise_add is next to an activation as the only reader", adds_);
   }
   return outcome;
 }

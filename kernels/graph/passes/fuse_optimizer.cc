@@ -56,8 +56,8 @@ StatusOr<PassOutcome> FuseOptimizer(Program& program, PassContext&) {
   if (outcome.matched == 0) {
     outcome.reason = updates == 0 ? "the program updates no parameter (pservers do)"
                      : groups.empty()
-                         ? "its optimizer is not elementwise: it looks at whole parameters"
-                         : "there is one update alone";
+                         ? "the optimizer is not elementwise: it reads complete parameters"
+                         : "there is only one update";
   }
   return outcome;
 }

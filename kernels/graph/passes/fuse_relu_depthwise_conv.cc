@@ -30,7 +30,7 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
     if (relu.type != "relu" || !relu.run_if.empty()) continue;
     Op op = program.ops[i];
     op.inputs[0] = relu.inputs[0];
-    op.attrs["fuse_relu_before_depthwise_conv"] = true;
+    op.attrs["this kernel does not support fuse_relu_before_depthwise_conv"] = true;
     gone[writer] = true;
     ++matched;
     TD_RETURN_IF_ERROR(ReplaceOp(program, i, std::move(op)));
@@ -38,9 +38,9 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
   RemoveOps(program, gone);
   if (matched > 0) return PassOutcome{matched, ""};
   if (depthwise == 0) return PassOutcome{0, "there is no depthwise convolution"};
-  return PassOutcome{0, absl::StrFormat("none of %d depthwise convolutions has a relu before it "
-                                        "whose value nobody else reads",
-                                        depthwise)};
+  return PassOutcome{
+      0,
+      absl::StrFormat("none of %d depthwise convolutions is the only reader of a relu", depthwise)};
 }
 
 }  // namespace tandem

@@ -108,7 +108,10 @@ Status Merger::ClearConditions() {
     ForEachWrite(op, [&](const std::string& name) { written.insert(name); });
   }
   for (const std::string& condition : conditions) {
-    if (!written.contains(condition)) return Internal("\"%s\" is not the tail's own", condition);
+    if (!written.contains(condition))
+      return Internal(
+          "gradient_merge: another operator uses the condition \"%s\" of the merged operators",
+          condition);
     TD_RETURN_IF_ERROR(InsertOp(
         program_, 0,
         {.type = "fill_constant",
@@ -177,8 +180,10 @@ StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
   if (steps * parts == 1) return PassOutcome{0, "k_steps is 1"};
   for (const ParamGrad& pair : context.grads) {
     if (pair.rows.empty()) continue;
-    return Unimplemented("the gradient of \"%s\" is sparse, and only dense ones are merged",
-                         pair.param);
+    return Unimplemented(
+        "gradient_merge: the gradient of \"%s\" is sparse, but only dense gradients can be merged "
+        "[TD1109]",
+        pair.param);
   }
   double factor = 1.0 / static_cast<double>(parts);
   if (strategy.gradient_merge_configs().avg()) factor /= static_cast<double>(steps);
@@ -188,7 +193,7 @@ StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
     for (int64_t left = parts; left > 1; left /= 2) stages.push_back(2);
   }
   TD_ASSIGN_OR_RETURN(const int64_t merged, Merger(program, std::move(stages), factor).Run());
-  return PassOutcome{merged, merged == 0 ? "the program has no gradient that anybody uses" : ""};
+  return PassOutcome{merged, merged == 0 ? "the program uses no gradient" : ""};
 }
 
 }  // namespace tandem

@@ -115,8 +115,8 @@ Status Unroller::Begin() {
       Var data = var;
       if (!var.batch_leading && several()) {
         return InvalidArgument(
-            "pipeline: data variable \"%s\" does not begin with the batch, so "
-            "it cannot be cut in micro batches",
+            "pipeline: the first dimension of data variable \"%s\" is not the batch, so the "
+            "variable cannot be divided into micro batches [TD1207]",
             var.name);
       }
       if (several()) data.desc.shape[0] *= rank_.micro_batches;
@@ -277,8 +277,8 @@ StatusOr<SectionProgram> UnrollSection(const Program& whole, const std::vector<P
   for (const ParamGrad& pair : grads) {
     if (pair.rows.empty()) continue;
     return Unimplemented(
-        "pipeline with the sparse gradient of \"%s\" is not built yet; hint: make "
-        "it dense (model argument sparse=0)",
+        "pipeline with the sparse gradient of \"%s\" is not implemented [TD1109]; hint: make the "
+        "gradient dense (model argument sparse=0)",
         pair.param);
   }
   Program scaled = whole;

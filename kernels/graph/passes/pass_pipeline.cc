@@ -34,7 +34,7 @@ Status PassPipeline::RunOne(const Pass& pass, Program& program, std::vector<Para
   auto outcome = pass.run(program, context);
   if (!outcome.ok()) return Annotate(outcome.status(), std::string("pass ") + pass.name);
   if (const Status status = Verify(program); !status.ok()) {
-    return Internal("pass %s leaves a program that is none: %s", pass.name,
+    return Internal("pass %s made an invalid program: %s", pass.name,
                     std::string(status.message()));
   }
   TD_REQUIRE(outcome->matched >= 0);
@@ -59,7 +59,7 @@ std::string ReportText(std::span<const PassReport> reports) {
     if (r.outcome.matched == 0 && r.by_default) continue;
     text += "pass " + r.name + ": ";
     if (r.outcome.matched == 0) {
-      text += "no place: " + r.outcome.reason + "\n";
+      text += "not applied: " + r.outcome.reason + "\n";
       continue;
     }
     text += absl::StrFormat("%d %s, %d -> %d operators, %.1f ms\n", r.outcome.matched,

@@ -48,8 +48,9 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
   if (!missing.empty()) {
     const std::string near = OrDidYouMean(*missing.begin(), forward);
     return NotFound(
-        "recompute_configs: no operator writes the checkpoint \"%s\"%s", *missing.begin(),
-        near.empty() ? "; hint: tandem graph --after=model shows what they write" : near);
+        "recompute_configs: no operator writes the checkpoint \"%s\" [TD1205]%s", *missing.begin(),
+        near.empty() ? "; hint: tandem graph --after=model shows the variables of the program"
+                     : near);
   }
   for (size_t i = 0; i <= last; ++i) {
     if (before_[i].role != OpRole::kForward || FindOp(before_[i].type)->has_side_effect) continue;

@@ -100,7 +100,7 @@ StatusOr<size_t> FindLossGradient(const Program& program) {
     const Op& op = program.ops[i];
     if (op.role == OpRole::kLoss && op.type == "fill_constant") return i;
   }
-  return Internal("the program has no loss gradient");
+  return Internal("the program has no gradient of the loss");
 }
 
 Status MultiplyLossGradient(Program& program, const std::string& factor) {

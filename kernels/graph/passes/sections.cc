@@ -113,9 +113,8 @@ StatusOr<int> NamedSections(const Program& forward) {
   for (const int section : named) {
     if (section == next++) continue;
     return InvalidArgument(
-        "program \"%s\": operators name section %d in op_device, and none names "
-        "section %d",
-        forward.name, section, next - 1);
+        "program \"%s\": op_device names section %d, but not section %d [TD1104]", forward.name,
+        section, next - 1);
   }
   return next;
 }
@@ -124,12 +123,13 @@ Status AssignSections(Program& forward, int sections) {
   TD_REQUIRE(sections >= 1);
   TD_ASSIGN_OR_RETURN(const int named, NamedSections(forward));
   if (named > 0 && named != sections) {
-    return InvalidArgument("program \"%s\" names %d sections (op_device), not %d", forward.name,
-                           named, sections);
+    return InvalidArgument("program \"%s\" names %d sections (op_device), expected %d [TD1104]",
+                           forward.name, named, sections);
   }
   if (static_cast<int>(forward.ops.size()) < sections) {
-    return InvalidArgument("program \"%s\" has %d operators, too few for %d sections", forward.name,
-                           forward.ops.size(), sections);
+    return InvalidArgument(
+        "program \"%s\" has %d operators, which is too few for %d sections [TD1104]", forward.name,
+        forward.ops.size(), sections);
   }
   if (named == 0) {
     const std::vector<size_t> begins = BalancedCut(forward, sections);
@@ -176,9 +176,8 @@ Status CheckGuard(const Program& forward, const std::string& device) {
     const bool guarded = SectionOf(op) == 1;
     if (guarded && IsTableLookup(op)) {
       return InvalidArgument(
-          "the %s is under device guard \"%s\", but heter workers have no tables: their rows lie "
-          "on "
-          "pservers, whom trainers alone ask; hint: leave lookups without op_device",
+          "the %s has device guard \"%s\", but heter workers have no tables [TD1107]; hint: remove "
+          "op_device from table lookups",
           Told(op), device);
     }
     Status status;
@@ -186,14 +185,15 @@ Status CheckGuard(const Program& forward, const std::string& device) {
       const Op*& user = users.emplace(name, &op).first->second;
       if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
         status = InvalidArgument(
-            "the %s is not under device guard \"%s\" and reads \"%s\" of one that is: heter "
-            "workers send gradients back, and no values; hint: give it op_device \"%s\", too",
+            "the %s lacks device guard \"%s\", but reads \"%s\" of an operator with it, and heter "
+            "workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
+            "operator, too",
             Told(op), device, name, device);
       } else if (forward.FindVar(name)->kind == VarKind::kParam &&
                  SectionOf(*user) != SectionOf(op)) {
         status = InvalidArgument(
-            "the parameter \"%s\" is used by the %s and by the %s, of which one is under device "
-            "guard \"%s\": nobody would have both; hint: put both there, or none",
+            "the parameter \"%s\" is used by the %s and by the %s, but only one of them has device "
+            "guard \"%s\" [TD1107]; hint: set the guard for both operators or for neither",
             name, Told(*user), Told(op), device);
       }
     });
@@ -202,22 +202,22 @@ Status CheckGuard(const Program& forward, const std::string& device) {
   }
   if (writers.empty()) {
     return InvalidArgument(
-        "no operator of program \"%s\" is under device guard \"%s\" (op_device), so heter workers "
-        "would have nothing to do [TD1107]; hint: model argument device=%s for the click models, "
-        "op_device in a program of your own, or another a_sync_configs.heter_worker_device_guard",
+        "no operator of program \"%s\" has device guard \"%s\" (op_device), so heter workers have "
+        "nothing to compute [TD1107]; hint: set model argument device=%s for the click models, "
+        "op_device in the program, or another a_sync_configs.heter_worker_device_guard",
         forward.name, device, device);
   }
   for (const std::string& result : forward.metrics) {
     if (writers.contains(result)) continue;
     return InvalidArgument(
-        "metric \"%s\" is not computed under device guard \"%s\"; hint: put the operators from "
-        "there to the metric under it",
+        "metric \"%s\" is not computed under device guard \"%s\" [TD1107]; hint: set the guard for "
+        "all operators up to the metric",
         result, device);
   }
   if (writers.contains(forward.loss)) return OkStatus();
   return InvalidArgument(
-      "the loss \"%s\" is not computed under device guard \"%s\", so heter workers would have no "
-      "gradients to send back; hint: put the operators up to the loss under it",
+      "the loss \"%s\" is not computed under device guard \"%s\", so heter workers have no "
+      "gradients to send back [TD1107]; hint: set the guard for all operators up to the loss",
       forward.loss, device);
 }
 
@@ -278,8 +278,9 @@ class PipelinePartitioner {
     for (const size_t op : uses.readers) readers.insert(At(op));
     const int from = *writers.begin();
     if (writers.size() > 1) {
-      return InvalidArgument("pipeline: \"%s\" is written in sections %d and %d", name, from,
-                             *writers.rbegin());
+      return InvalidArgument(
+          "pipeline: \"%s\" is written in sections %d and %d, expected one section [TD1104]", name,
+          from, *writers.rbegin());
     }
     const bool forward = !IsBackward(program_.ops[uses.writers.front()]);
     readers.erase(from);
@@ -289,9 +290,8 @@ class PipelinePartitioner {
         continue;
       }
       return InvalidArgument(
-          "pipeline: \"%s\" of section %d is read in section %d, against the direction of %s; "
-          "hint: "
-          "give its readers a later op_device",
+          "pipeline: \"%s\" of section %d is read in section %d, against the direction of %s "
+          "[TD1104]; hint: use a later op_device for its readers",
           name, from, to, forward ? "the values" : "the gradients");
     }
     return OkStatus();
@@ -306,8 +306,8 @@ class PipelinePartitioner {
     const bool constant = uses.writers.empty() && program_.FindVar(name)->kind == VarKind::kState;
     if (users.size() == 1 || constant) return OkStatus();
     return InvalidArgument(
-        "pipeline: \"%s\" is used in sections %d and %d, and no rank has it of another section; "
-        "hint: keep all that uses it in one section (op_device)",
+        "pipeline: \"%s\" is used in sections %d and %d, but can be used only in one section "
+        "[TD1104]; hint: move all operators that use it into one section (op_device)",
         name, *users.begin(), *users.rbegin());
   }
 

@@ -67,7 +67,8 @@ Status CheckClick(const Program& program, const std::string& table, const Op& lo
     return OkStatus();
   }
   return InvalidArgument(
-      "\"%s\": click=\"%s\" must be data of the batch, with one number for each record of \"%s\"",
+      "table \"%s\": click=\"%s\" must be data of the batch, with one number for each record of "
+      "\"%s\" [TD1207]",
       table, click, ids->name);
 }
 
@@ -158,8 +159,8 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
   for (const std::string& table : tables) {
     if (program.FindVar(table)->kind != VarKind::kParam || IdsOf(program, table).empty()) {
       return InvalidArgument(
-          "\"%s\" is_distributed: it must be a parameter that is looked up by ids of the batch and "
-          "used in no other way",
+          "table \"%s\" is_distributed, but another operator than a lookup by ids of the batch "
+          "uses it [TD1207]",
           table);
     }
     const std::vector<size_t> lookups = LookupsOf(program, table);
@@ -170,7 +171,8 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
                         TextOf(op, "click") == TextOf(first, "click");
       if (!IsDistributed(op) || !same) {
         return InvalidArgument(
-            "\"%s\": its lookups differ in is_distributed, padding_idx, table_rules or click",
+            "table \"%s\": its lookups differ in is_distributed, padding_idx, table_rules or click "
+            "[TD1207]",
             table);
       }
       if (op.type == "lookup_table") TD_RETURN_IF_ERROR(CheckClick(program, table, op));

@@ -15,12 +15,14 @@ Status FillHow(const OpView& view, ConvShape& s) {
   const auto algorithm = view.attr<std::string>("algorithm");
   s.winograd = algorithm == "winograd";
   if (!s.winograd && algorithm != "direct") {
-    return view.Error("algorithm must be \"direct\" or \"winograd\", not \"" + algorithm + "\"");
+    return view.Error(absl::StrFormat(
+        "attribute algorithm is \"%s\", expected \"direct\" or \"winograd\"", algorithm));
   }
-  s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
+  s.relu_first = view.attr<bool>("this kernel does not support fuse_relu_before_depthwise_conv");
   if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {
     return view.Error(absl::StrFormat(
-        "fuse_relu_before_depthwise_conv is for as many groups as channels, not %d", s.groups));
+        "fuse_relu_before_depthwise_conv needs one group per channel, but there are %d groups",
+        s.groups));
   }
   return OkStatus();
 }
@@ -42,12 +44,13 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   ConvShape s{.batch = x[0], .in_c = x[1], .out_c = w[0], .groups = view.attr<int64_t>("groups")};
   if (s.groups < 1 || s.in_c % s.groups != 0 || s.out_c % s.groups != 0) {
-    return view.Error(absl::StrFormat("groups=%d must divide %d input and %d output channels",
-                                      s.groups, s.in_c, s.out_c));
+    return view.Error(
+        absl::StrFormat("groups=%d must divide the %d input channels and the %d output channels",
+                        s.groups, s.in_c, s.out_c));
   }
   if (w[1] != s.in_c / s.groups) {
-    return view.Error(
-        absl::StrFormat("Filter must be for %d channels a group, not %d", s.in_c / s.groups, w[1]));
+    return view.Error(absl::StrFormat(
+        "input Filter must have %d input channels per group, but has %d", s.in_c / s.groups, w[1]));
   }
   for (int d = 0; d < 2; ++d) {
     s.in[d] = x[2 + d];
@@ -58,8 +61,9 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view) {
     const int64_t extent = s.dilation[d] * (s.kernel[d] - 1) + 1;
     const int64_t room = s.in[d] + 2 * s.pad[d] - extent;
     if (s.kernel[d] < 1 || room < 0) {
-      return view.Error(absl::StrFormat("a kernel that covers %d does not fit into %d + 2 x %d",
-                                        extent, s.in[d], s.pad[d]));
+      return view.Error(absl::StrFormat(
+          "a kernel that covers %d elements does not fit into %d elements with padding 2 x %d",
+          extent, s.in[d], s.pad[d]));
     }
     s.out[d] = room / s.stride[d] + 1;
   }
@@ -72,7 +76,7 @@ namespace {
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   if (view.has_in(2) && view.in(2).shape != Shape{s.out_c}) {
-    return view.Error(absl::StrFormat("Bias must have the shape [%d]", s.out_c));
+    return view.Error(absl::StrFormat("input Bias must have the shape [%d]", s.out_c));
   }
   outputs[0] = {view.in(0).dtype, {s.batch, s.out_c, s.out[0], s.out[1]}};
   return OkStatus();
@@ -91,7 +95,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
   if (view.in(2).shape != out) {
-    return view.Error("Output@GRAD must have the shape " + ToString(out));
+    return view.Error("input Output@GRAD must have the shape " + ToString(out));
   }
   outputs[0] = view.in(0);
   outputs[1] = view.in(1);
@@ -120,7 +124,7 @@ constexpr AttrList Attrs() {
           {"algorithm", std::string_view("direct"),
            "direct, or winograd where it serves: Lavin and Gray, CVPR 2016; fewer products, errors "
            "of about 1e-5 of the largest result"},
-          {"fuse_relu_before_depthwise_conv", false,
+          {"this kernel does not support fuse_relu_before_depthwise_conv", false,
            "Output is that of relu(Input); for as many groups as channels alone"}};
 }
 

@@ -24,7 +24,7 @@ Status RunPlainGrad(ConvShape& s, const KernelArgs& args) {
 template <Status (*Body)(ConvShape&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvShapeOf(view));
-  if (!s.plain()) return Unimplemented("only for the layout NCHW");
+  if (!s.plain()) return Unimplemented("this kernel supports only layout NCHW");
   return MakeKernel<ConvShape, Body>(s);
 }
 

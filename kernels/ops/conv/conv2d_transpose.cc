@@ -22,7 +22,7 @@ StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view) {
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   ConvShape s{.batch = x[0], .in_c = 0, .out_c = x[1], .groups = view.attr<int64_t>("groups")};
   if (s.groups < 1 || s.groups > 1 << 20 || s.out_c % s.groups != 0 || w[0] != s.out_c) {
-    return view.Error(absl::StrFormat("groups=%d must divide %d channels, for which Filter must be",
+    return view.Error(absl::StrFormat("groups=%d must divide the %d output channels of Filter",
                                       s.groups, s.out_c));
   }
   s.in_c = w[1] * s.groups;
@@ -35,9 +35,10 @@ StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view) {
     s.in[d] = (s.out[d] - 1) * s.stride[d] - 2 * s.pad[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 +
               more[d];
     if (s.out[d] < 1 || s.kernel[d] < 1 || s.in[d] < 1 || more[d] >= s.stride[d]) {
-      return view.Error(absl::StrFormat(
-          "an image of %d cannot be the convolution of one of %d by %d with output_padding=%d",
-          s.out[d], s.in[d], s.kernel[d], more[d]));
+      return view.Error(
+          absl::StrFormat("an image of size %d cannot be the convolution of an image of size %d "
+                          "with kernel size %d and output_padding=%d",
+                          s.out[d], s.in[d], s.kernel[d], more[d]));
     }
   }
   return s;
@@ -65,7 +66,7 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ConvTransposeShapeOf(view));
   if (view.in(2).shape != OutShape(s)) {
-    return view.Error("Output@GRAD must have the shape " + ToString(OutShape(s)));
+    return view.Error("input Output@GRAD must have the shape " + ToString(OutShape(s)));
   }
   outputs[0] = view.in(0);
   outputs[1] = view.in(1);

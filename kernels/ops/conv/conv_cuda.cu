@@ -127,7 +127,8 @@ template <typename Conv, StatusOr<ConvShape> (*ShapeOf)(const OpView&),
           ConvParts (*PartsOf)(const OpView&), Status (*Body)(State<Conv>&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ConvShape s, ShapeOf(view));
-  if (s.batch * s.in_plane() * s.in_c * s.out_c == 0) return Unimplemented("no elements");
+  if (s.batch * s.in_plane() * s.in_c * s.out_c == 0)
+    return Unimplemented("this kernel does not support tensors without elements");
   const ConvParts parts = PartsOf(view);
   State<Conv> state{{}, s, parts.behind.relu};
   TD_ASSIGN_OR_RETURN(state.conv, Conv::Make(view, s, ctx, parts));

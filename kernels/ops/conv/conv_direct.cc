@@ -68,15 +68,15 @@ struct Padded {
 Status CheckShape(const ConvShape& s) {
   constexpr int64_t kChannelsMax = 24;
   if (s.stride[0] != 1 || s.stride[1] != 1 || s.groups != 1) {
-    return Unimplemented("only for stride 1 and one group");
+    return Unimplemented("this kernel supports only stride 1 and one group");
   }
-  if (!s.plain()) return Unimplemented("only for the layout NCHW");
+  if (!s.plain()) return Unimplemented("this kernel supports only layout NCHW");
   if (s.in_c > kChannelsMax || s.out_c > kChannelsMax) {
-    return Unimplemented("only for up to %d channels", kChannelsMax);
+    return Unimplemented("this kernel supports at most %d channels", kChannelsMax);
   }
   if (s.batch < 1 || s.in_c < 1 || s.out_c < 1 || s.in_plane() > 1 << 16 || s.pad[0] > 256 ||
       s.pad[1] > 256) {
-    return Unimplemented("only for planes of up to 2^16 elements");
+    return Unimplemented("this kernel supports only images of up to 2^16 pixels");
   }
   return OkStatus();
 }

@@ -25,9 +25,11 @@ Status FilterTransposer::Turn(const KernelArgs& args, const void* from, void* to
 
 StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShape& s,
                                               const PrepareContext& ctx, const ConvParts& parts) {
-  if (s.relu_first) return Unimplemented("fuse_relu_before_depthwise_conv");
+  if (s.relu_first)
+    return Unimplemented("this kernel does not support fuse_relu_before_depthwise_conv");
   const bool last = s.in_layout == ImageLayout::kLast && s.out_layout == ImageLayout::kLast;
-  if (!s.plain() && !last) return Unimplemented("Input and Output in different layouts");
+  if (!s.plain() && !last)
+    return Unimplemented("this kernel does not support different layouts of Input and Output");
   DnnConvolution c;
   const DType dtype = view.in(0).dtype;
   TD_RETURN_IF_ERROR(c.Describe(s, dtype, last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW));

@@ -73,7 +73,8 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 template <typename Part>
 Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& behind) {
   const PrepareContext& ctx = p.ctx;
-  if (ctx.device == nullptr) return Unimplemented("nothing to measure on");
+  if (ctx.device == nullptr)
+    return Unimplemented("there is no CUDA device to measure algorithms on");
   std::vector<Algorithm> algorithms;
   if (behind.nothing()) {  // single calls support no epilogue
     auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
@@ -112,7 +113,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
 
 template <typename Part>
 Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& behind) {
-  if (!p.graphs && !behind.nothing()) return Unimplemented("single calls do no more");
+  if (!p.graphs && !behind.nothing())
+    return Unimplemented("this kernel cannot fuse bias or relu into the convolution");
   if (p.ctx.settings.conv.search != nullptr) {
     TD_RETURN_IF_ERROR(Search(p, behind));
     if (chosen_.has_value()) return OkStatus();
@@ -145,7 +147,9 @@ Status DnnConvPart<Part>::Run(const DnnWork& work, const DnnConvDescriptors& d, 
     }
   }
   if (!chosen_.has_value()) {
-    return Unimplemented("cuDNN has no algorithm for this convolution within %d bytes", work.bytes);
+    return Unimplemented(
+        "cuDNN has no algorithm for this convolution with at most %d bytes of workspace",
+        work.bytes);
   }
   return chosen_->Run(work, d, a, b, out, bias);
 }

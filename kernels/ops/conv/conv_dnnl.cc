@@ -267,8 +267,8 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   };
   ForEachImplementation(c, walk, take);
   if (added) return OkStatus();
-  return tried ? Unimplemented("oneDNN takes more scratch memory than conv_workspace_size_limit")
-               : Unimplemented("oneDNN has no algorithm for it");
+  return tried ? Unimplemented("oneDNN needs more scratch memory than conv_workspace_size_limit")
+               : Unimplemented("oneDNN has no algorithm for this convolution");
 }
 
 Status BuildForward(DnnlProgram& program, const Case& c) {
@@ -388,7 +388,7 @@ Status BuildTransposeGrad(DnnlProgram& program, const Case& c) {
 
 Status CheckShape(const ConvShape& s) {
   if (s.batch >= 1 && s.in_c >= 1 && s.out_c >= 1) return OkStatus();
-  return Unimplemented("an empty convolution");
+  return Unimplemented("this kernel does not support an empty convolution");
 }
 
 // A program with the columns as an extra input.

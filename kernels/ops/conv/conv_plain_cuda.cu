@@ -31,7 +31,7 @@ StatusOr<PlainConvolution<T>> PlainConvolution<T>::Make(const OpView&, const Con
                                                         const PrepareContext&, const ConvParts&) {
   const bool blocked =
       s.in_layout == ImageLayout::kBlocked || s.out_layout == ImageLayout::kBlocked;
-  if (blocked) return Unimplemented("the layout nChw16c");
+  if (blocked) return Unimplemented("this kernel does not support layout nChw16c");
   return PlainConvolution(s);
 }
 

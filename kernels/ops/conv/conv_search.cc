@@ -70,7 +70,10 @@ Status ConvSearch::Read(const std::string& path, Table* table) {
     }
     if (!good) {
       table->clear();
-      return DataLoss("%s:%d: not a line of measured algorithms", path, number);
+      return DataLoss(
+          "%s:%d: the line does not contain measured algorithms; hint: remove the file to measure "
+          "again",
+          path, number);
     }
     (*table)[absl::StrFormat("%s\t%s", fields[0], fields[1])] = std::move(measurements);
   }
@@ -108,7 +111,8 @@ StatusOr<std::string> ConvSearch::Fastest(const std::string& machine, const std:
     ++found_;
   } else {
     TD_ASSIGN_OR_RETURN(std::vector<ConvMeasurement> measurements, measure());
-    if (measurements.empty()) return Unimplemented("there is no algorithm for %s", problem);
+    if (measurements.empty())
+      return Unimplemented("no algorithm supports the convolution %s", problem);
     known = table_.emplace(key, std::move(measurements)).first;
     dirty_ = true;
     ++measured_;
@@ -119,7 +123,7 @@ StatusOr<std::string> ConvSearch::Fastest(const std::string& machine, const std:
     if (best == nullptr || m.us < best->us) best = &m;
   }
   if (best != nullptr) return best->name;
-  return Unimplemented("every algorithm takes more scratch memory than conv_workspace_size_limit");
+  return Unimplemented("all algorithms need more scratch memory than conv_workspace_size_limit");
 }
 
 StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us) {

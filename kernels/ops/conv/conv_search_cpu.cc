@@ -57,8 +57,10 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
                               PrepareFn other) {
   TD_ASSIGN_OR_RETURN(Kernel kernel, own(view, ctx));
   if (kernel.scratch_bytes > ctx.settings.conv.scratch_max) {
-    return Unimplemented("takes %d bytes of scratch memory, more than conv_workspace_size_limit",
-                         kernel.scratch_bytes);
+    return Unimplemented(
+        "this kernel needs %d bytes of scratch memory, which is more than "
+        "conv_workspace_size_limit",
+        kernel.scratch_bytes);
   }
   if (ctx.settings.conv.search == nullptr) return kernel;
   const auto measure = [&]() -> StatusOr<std::vector<ConvMeasurement>> {
@@ -76,7 +78,7 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
                                                         "own or oneDNN: " + ConvProblem(view),
                                                         ctx.settings.conv.scratch_max, measure));
   if (fastest == "own") return kernel;
-  return Unimplemented("oneDNN was measured to be faster");
+  return Unimplemented("the measurement chose a oneDNN kernel instead");
 }
 
 }  // namespace tandem

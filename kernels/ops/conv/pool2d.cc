@@ -21,9 +21,10 @@ Status FillWindow(const OpView& view, PoolShape& s) {
     s.pad[d] = paddings[d];
     const int64_t room = s.in[d] + 2 * s.pad[d] - s.kernel[d];
     if (s.pad[d] >= s.kernel[d] || room < 0) {
-      return view.Error(absl::StrFormat(
-          "a window of %d does not fit into %d + 2 x %d, or lies in the padding alone", s.kernel[d],
-          s.in[d], s.pad[d]));
+      return view.Error(
+          absl::StrFormat("a window of %d elements does not fit into %d elements with padding 2 x "
+                          "%d, or covers only padding",
+                          s.kernel[d], s.in[d], s.pad[d]));
     }
     s.out[d] = room / s.stride[d] + 1;
   }
@@ -39,7 +40,8 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
   const auto type = view.attr<std::string>("pooling_type");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   if (type != "max" && type != "avg") {
-    return view.Error("pooling_type must be \"max\" or \"avg\", not \"" + type + "\"");
+    return view.Error(
+        absl::StrFormat("attribute pooling_type is \"%s\", expected \"max\" or \"avg\"", type));
   }
   PoolShape s{.planes = x[0] * x[1],
               .in = {x[2], x[3]},
@@ -50,7 +52,7 @@ StatusOr<PoolShape> PoolShapeOf(const OpView& view) {
               .max = type == "max",
               .exclusive = view.attr<bool>("exclusive"),
               .layout = layout};
-  if (x[2] < 1 || x[3] < 1) return view.Error("X has no elements in a plane");
+  if (x[2] < 1 || x[3] < 1) return view.Error("X has height or width 0, expected at least 1");
   if (!view.attr<bool>("global_pooling")) TD_RETURN_IF_ERROR(FillWindow(view, s));
   return s;
 }
@@ -78,7 +80,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   const Shape out = OutShape(view, s);
   if (view.in(1).shape != out || view.in(2).shape != out) {
-    return view.Error("Out and Out@GRAD must have the shape " + ToString(out));
+    return view.Error("inputs Out and Out@GRAD must have the shape " + ToString(out));
   }
   outputs[0] = view.in(0);
   return OkStatus();

@@ -97,7 +97,8 @@ template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
-  if (s.layout != ImageLayout::kBlocked) return Unimplemented("only for the layout nChw16c");
+  if (s.layout != ImageLayout::kBlocked)
+    return Unimplemented("this kernel supports only layout nChw16c");
   return MakeKernel<State, Body>({s, PartsFor(ctx.threads, s.planes * s.in_plane())});
 }
 

@@ -95,7 +95,8 @@ template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
-  if (s.layout != ImageLayout::kPlain) return Unimplemented("only for the layout NCHW");
+  if (s.layout != ImageLayout::kPlain)
+    return Unimplemented("this kernel supports only layout NCHW");
   const int64_t cost = s.planes * s.out_plane() * s.kernel[0] * s.kernel[1];
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
@@ -129,10 +130,12 @@ Status RunMax2Grad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.layout != ImageLayout::kPlain) return Unimplemented("only for the layout NCHW");
+  if (s.layout != ImageLayout::kPlain)
+    return Unimplemented("this kernel supports only layout NCHW");
   for (int d = 0; d < 2; ++d) {
     if (!s.max || s.kernel[d] != 2 || s.stride[d] != 2 || s.pad[d] != 0) {
-      return Unimplemented("only for max over 2x2 with stride 2 and no padding");
+      return Unimplemented(
+          "this kernel supports only max pooling with 2x2 windows, stride 2 and no padding");
     }
   }
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, s.planes * s.in_plane())});

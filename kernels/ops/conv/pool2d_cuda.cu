@@ -96,7 +96,8 @@ Status RunGrad(State& st, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.layout == ImageLayout::kBlocked) return Unimplemented("the layout nChw16c");
+  if (s.layout == ImageLayout::kBlocked)
+    return Unimplemented("this kernel does not support layout nChw16c");
   return MakeKernel<State, Body>({s, view.in(0).shape[1]});
 }
 

@@ -72,8 +72,9 @@ template <typename Build>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx, const Build& build) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.layout != ImageLayout::kLast) return Unimplemented("only for NHWC");
-  if (view.in(0).shape.numel() == 0) return Unimplemented("an empty tensor");
+  if (s.layout != ImageLayout::kLast) return Unimplemented("this kernel supports only layout NHWC");
+  if (view.in(0).shape.numel() == 0)
+    return Unimplemented("this kernel does not support empty tensors");
   TD_ASSIGN_OR_RETURN(DnnlProgram program,
                       BuildDnnl(ctx, [&](DnnlProgram& p) { build(p, Problem(s, view.in(0))); }));
   const size_t scratch = program.scratch_bytes();

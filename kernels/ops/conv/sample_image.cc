@@ -8,7 +8,7 @@ namespace {
 
 Status Channels(const OpView& view, const char* name, std::array<float, 3>& out) {
   const auto values = view.attr<std::vector<double>>(name);
-  if (values.size() != 3) return view.Error(absl::StrFormat("%s must be 3 numbers", name));
+  if (values.size() != 3) return view.Error(absl::StrFormat("%s must have 3 numbers", name));
   for (size_t c = 0; c < 3; ++c) out[c] = static_cast<float>(values[c]);
   return OkStatus();
 }
@@ -17,7 +17,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const SampledImages s, SampledImagesOf(view));
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("out_dtype"));
   if (!dtype.ok() || (*dtype != DType::kF32 && *dtype != DType::kF16 && *dtype != DType::kBF16)) {
-    return view.Error("out_dtype must be f32, f16 or bf16");
+    return view.Error("attribute out_dtype must be f32, f16 or bf16");
   }
   const int64_t size = s.form.size;
   outputs[0] = {
@@ -34,15 +34,16 @@ StatusOr<SampledImages> SampledImagesOf(const OpView& view) {
   s.count = view.in(2).shape[0];
   s.form.size = view.in(2).shape[2];
   if (s.form.size < 1 || s.form.size > kSizeMax) {
-    return view.Error(absl::StrFormat("images are made of 1 to %d pixels each way", kSizeMax));
+    return view.Error(absl::StrFormat(
+        "the height and width of the images must be from 1 to %d pixels", kSizeMax));
   }
   if (view.in(2) != TensorDesc{DType::kI32, {s.count, 2, s.form.size}}) {
-    return view.Error("Taps must be i32[n,2,size]");
+    return view.Error("input Taps must be i32[n,2,size]");
   }
   if (view.in(1) != TensorDesc{DType::kI64, {s.count, 3}}) {
-    return view.Error(absl::StrFormat("Images must be i64[%d,3]", s.count));
+    return view.Error(absl::StrFormat("input Images must be i64[%d,3]", s.count));
   }
-  if (view.in(0).dtype != DType::kU8) return view.Error("Pixels must be u8");
+  if (view.in(0).dtype != DType::kU8) return view.Error("input Pixels must have element type u8");
   s.pixel_bytes = view.in(0).shape.numel();
   s.form.channels_last = view.attr<bool>("channels_last");
   TD_RETURN_IF_ERROR(Channels(view, "scale", s.form.scale));

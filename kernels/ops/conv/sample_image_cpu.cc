@@ -74,14 +74,14 @@ Status Check(const SampledImages& s, const PackedImage* images, const int32_t* t
   for (int64_t i = 0; i < s.count; ++i, taps += 2 * size) {
     if (!LiesIn(images[i], size, s.pixel_bytes)) {
       return InvalidArgument(
-          "image %d, %dx%d at byte %d, does not lie in the %d bytes of Pixels or is larger than "
+          "image %d, %dx%d at byte %d, lies outside of the %d bytes of Pixels, or is larger than "
           "%dx%d",
           i, images[i].width, images[i].height, images[i].begin, s.pixel_bytes, 2 * size, 2 * size);
     }
     for (int64_t k = 0; k < 2 * size; ++k) {
       if (LiesIn(TapOf(taps[k]), k < size ? images[i].height : images[i].width)) continue;
-      return InvalidArgument("element %d of Taps, %d, lies outside of image %d", i * 2 * size + k,
-                             taps[k], i);
+      return InvalidArgument("element %d of Taps is %d, which lies outside of image %d",
+                             i * 2 * size + k, taps[k], i);
     }
   }
   return OkStatus();

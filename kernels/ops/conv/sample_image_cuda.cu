@@ -82,7 +82,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
     case DType::kBF16:
       return MakeKernel<State, Run<__nv_bfloat16>>(s);
     default:
-      return Unimplemented("only for floats");
+      return Unimplemented("this kernel supports only floating-point images");
   }
 }
 

@@ -7,17 +7,17 @@ StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape
   if (layout == kPlainLayout) return ImageLayout::kPlain;
   if (layout == kLastLayout) {
     if (shape.rank() == 4) return ImageLayout::kLast;
-    return view.Error(
-        absl::StrFormat("%s=%s is for [n,c,h,w], not %s", attr, layout, ToString(shape)));
+    return view.Error(absl::StrFormat("%s=%s needs an input [n,c,h,w], but the shape is %s", attr,
+                                      layout, ToString(shape)));
   }
   if (layout != kBlockedLayout) {
     return view.Error(absl::StrFormat("%s must be \"%s\", \"%s\" or \"%s\", not \"%s\"", attr,
                                       kPlainLayout, kBlockedLayout, kLastLayout, layout));
   }
   if (shape.rank() != 4 || shape[1] % kLayoutBlock != 0) {
-    return view.Error(
-        absl::StrFormat("%s=%s is for [n,c,h,w] with multiples of %d channels, not %s", attr,
-                        layout, kLayoutBlock, ToString(shape)));
+    return view.Error(absl::StrFormat(
+        "%s=%s needs an input [n,c,h,w] with a multiple of %d channels, but the shape is %s", attr,
+        layout, kLayoutBlock, ToString(shape)));
   }
   return ImageLayout::kBlocked;
 }

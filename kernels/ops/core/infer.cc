@@ -47,13 +47,13 @@ Status NeedOne(const OpView& view, size_t i, const char* name) {
 
 Status NeedSame(const OpView& view, size_t i, const char* name_i, size_t j, const char* name_j) {
   if (view.in(i) == view.in(j)) return OkStatus();
-  return view.Error(absl::StrFormat("%s and %s must be alike", name_i, name_j));
+  return view.Error(absl::StrFormat("%s and %s must have the same type and shape", name_i, name_j));
 }
 
 Status NeedLabel(const OpView& view, size_t i) {
   const int64_t rows = view.in(0).shape[0];
   if (view.in(i).dtype == DType::kI64 && view.in(i).shape == Shape{rows, 1}) return OkStatus();
-  return view.Error(absl::StrFormat("Label must be i64[%d,1]", rows));
+  return view.Error(absl::StrFormat("input Label must be i64[%d,1]", rows));
 }
 
 Status NeedPair(const OpView& view, const char* name, int64_t min) {
@@ -62,8 +62,8 @@ Status NeedPair(const OpView& view, const char* name, int64_t min) {
   if (v.size() == 2 && v[0] >= min && v[1] >= min && v[0] <= 1 << 20 && v[1] <= 1 << 20) {
     return OkStatus();
   }
-  return view.Error(absl::StrFormat("%s must be two integers from %d on, not [%s]", name, min,
-                                    absl::StrJoin(v, ",")));
+  return view.Error(absl::StrFormat("%s must be two integers of at least %d, but is [%s]", name,
+                                    min, absl::StrJoin(v, ",")));
 }
 
 Status NeedInts(const OpView& view, const char* name) {

@@ -203,7 +203,7 @@ StatusOr<Kernel> Preparer::Choose(const BodyStep& step, int64_t elements) {
   }
   const OpView view(*step.op, *step.def, in, out);
   const KernelSettings settings;
-  Status why = Unimplemented("%s has no kernel", step.op->type);
+  Status why = Unimplemented("operator %s has no kernel", step.op->type);
   for (const KernelImpl& impl : step.def->cpu_kernels()) {
     auto kernel = impl.prepare(view, PrepareContext{.settings = settings});
     if (kernel.ok()) return kernel;
@@ -215,7 +215,8 @@ StatusOr<Kernel> Preparer::Choose(const BodyStep& step, int64_t elements) {
 
 Status Preparer::AddStep(const BodyStep& step, std::vector<Step>* steps) {
   if (step.in.size() > kOperandsMax || step.out.size() > kOperandsMax) {
-    return Unimplemented("%s with more than %d tensors", step.op->type, kOperandsMax);
+    return Unimplemented("this kernel does not support operator %s with more than %d tensors",
+                         step.op->type, kOperandsMax);
   }
   const int64_t n = body_.elements[static_cast<size_t>(step.group)];
   Step ready;

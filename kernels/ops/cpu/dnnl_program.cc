@@ -74,7 +74,7 @@ Status DnnlProgram::Run(const KernelArgs& args) {
                                             : static_cast<std::byte*>(args.scratch) + m.at;
     if (data == m.bound) continue;
     if (dnnl_memory_set_data_handle_v2(m.memory.get(), data, stream_.get()) != dnnl_success) {
-      return Internal("oneDNN refused a pointer");
+      return Internal("oneDNN rejected a pointer to a buffer");
     }
     m.bound = data;
   }
@@ -106,7 +106,7 @@ Status CheckDnnlTypes(const OpView& view) {
   }
   if (half == DType::kF32) return OkStatus();
   if (HasFastHalf(half)) return OkStatus();
-  return half == DType::kF16 ? Unimplemented("oneDNN 2 computes no f16 on CPUs")
+  return half == DType::kF16 ? Unimplemented("oneDNN 2 does not support f16 on CPUs")
                              : Unimplemented("this CPU has no bf16 instructions");
 }
 

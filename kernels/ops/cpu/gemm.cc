@@ -29,9 +29,11 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
   // Measured: about 110 GFLOP/s per core (Sapphire Rapids, AVX-512) while B fits in the L2 cache;
   // 60 and less beyond that.
   constexpr int64_t kOperandMax = 256 * 1024;  // elements
-  if (s.m < 1 || s.n < 1 || s.k < 1) return Unimplemented("an empty product");
+  if (s.m < 1 || s.n < 1 || s.k < 1)
+    return Unimplemented("this kernel does not support an empty product");
   if (s.k * s.n > kOperandMax || s.m > 1 << 24 || (s.trans_a && s.m * s.k > kOperandMax)) {
-    return Unimplemented("%d x %d x %d is large", s.m, s.n, s.k);
+    return Unimplemented("a product of size %d x %d x %d is too large for this kernel", s.m, s.n,
+                         s.k);
   }
   XsmmGemm gemm;
   gemm.sizes_ = s;

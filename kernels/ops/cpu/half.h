@@ -30,7 +30,7 @@ StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) 
 // Uses `f32` for f32 and rejects other types.
 template <PrepareFn f32>
 StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
-  if (HasHalf(view)) return Unimplemented("only for f32");
+  if (HasHalf(view)) return Unimplemented("this kernel supports only f32");
   return f32(view, ctx);
 }
 

@@ -52,8 +52,9 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   TileGemm gemm;
   TD_REQUIRE(s.threads >= 1);
   gemm.loops_ = AmxTileLoops();
-  if (gemm.loops_ == nullptr) return Unimplemented("this machine has no AMX tiles");
-  if (!Gains(s)) return Unimplemented("%d x %d x %d is small for tiles", s.m, s.n, s.k);
+  if (gemm.loops_ == nullptr) return Unimplemented("this CPU has no AMX tiles");
+  if (!Gains(s))
+    return Unimplemented("a product of size %d x %d x %d is too small for tiles", s.m, s.n, s.k);
   gemm.s_ = s;
   gemm.row_panels_ = CeilDiv(s.m, kTilePanel);
   gemm.column_panels_ = CeilDiv(s.n, kTilePanel);

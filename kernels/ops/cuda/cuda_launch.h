@@ -19,7 +19,9 @@ inline const CudaStream& StreamOf(const KernelArgs& args) {
 }
 
 inline Status CheckCuda(cudaError_t error, const char* what) {
-  return error == cudaSuccess ? OkStatus() : Internal("%s: %s", what, cudaGetErrorString(error));
+  return error == cudaSuccess
+             ? OkStatus()
+             : Internal("the CUDA call %s failed: %s", what, cudaGetErrorString(error));
 }
 
 // Launches `kernel` on the compute stream. Returns errors of the launch; errors inside the kernel
@@ -82,7 +84,7 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
     case DType::kBF16:
       return bf16(view, ctx);
     default:
-      return Unimplemented("only for floats");
+      return Unimplemented("this kernel supports only floating-point tensors");
   }
 }
 

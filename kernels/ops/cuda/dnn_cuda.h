@@ -38,7 +38,7 @@ class DnnPlans {
 
   template <typename Make>
   StatusOr<Shared> Find(const std::string& which, const Make& make) const {
-    if (ctx_.device == nullptr) return Unimplemented("no CUDA device to compile for");
+    if (ctx_.device == nullptr) return Unimplemented("there is no CUDA device to compile for");
     const auto plan = FindFor(*ctx_.device, which, make);
     if (!plan.ok()) return Unimplemented("%s", std::string(plan.status().message()));
     return Shared(*plan);

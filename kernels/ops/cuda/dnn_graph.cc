@@ -248,7 +248,8 @@ StatusOr<size_t> WorkspaceOf(const DnnDescriptor& plan) {
       DnnStatus(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                          CUDNN_TYPE_INT64, 1, &count, &bytes),
                 "workspace"));
-  if (count != 1) return Internal("cuDNN, workspace: %d values", count);
+  if (count != 1)
+    return Internal("cuDNN reports %d values for the workspace size, expected 1", count);
   return static_cast<size_t>(bytes);
 }
 
@@ -333,9 +334,11 @@ StatusOr<DnnPlan> DnnGraph::MakeProposal(const DnnDescriptor& device, size_t num
           .Finalize();
   if (!heuristics.ok()) return NotFound("%s", std::string(heuristics.status().message()));
   TD_ASSIGN_OR_RETURN(const std::vector<DnnDescriptor> configs, Proposals(*heuristics, at + 1));
-  if (at >= configs.size()) return NotFound("%d proposals", configs.size());
+  if (at >= configs.size())
+    return NotFound("cuDNN has no further execution plan for this operator after %d plans",
+                    configs.size());
   TD_ASSIGN_OR_RETURN(const bool same_bits, GivesSameBits(configs[at]));
-  if (!same_bits) return Unimplemented("proposal %d gives other bits each time", number);
+  if (!same_bits) return Unimplemented("cuDNN's execution plan %d is not deterministic", number);
   TD_ASSIGN_OR_RETURN(const DnnDescriptor plan,
                       Builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan")
                           .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[at].get())
@@ -353,7 +356,8 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
     const bool no_more = plan.status().code() == StatusCode::kNotFound;
     number = !no_more ? number + 1 : number < kFallback ? kFallback : kProposals;
   }
-  return Unimplemented("cuDNN has no plan for%s within %d bytes", key_, workspace_max);
+  return Unimplemented("cuDNN has no execution plan for%s with at most %d bytes of workspace", key_,
+                       workspace_max);
 }
 
 StatusOr<std::string> DnnPlan::text() const {

@@ -75,7 +75,7 @@ StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::str
   NvrtcResult result =
       nvrtc.CreateProgram(&program, source.c_str(), "fused.cu", static_cast<int>(headers.size()),
                           texts.data(), names.data());
-  if (result != 0) return Internal("%s: %s", kWhere, nvrtc.GetErrorString(result));
+  if (result != 0) return Internal("a call of %s failed: %s", kWhere, nvrtc.GetErrorString(result));
   const std::string arch = absl::StrCat("sm_", major, minor);
   const std::string for_arch = "--gpu-architecture=" + arch;
   const char* const options[] = {for_arch.c_str(), "--fmad=false", "--std=c++17"};
@@ -85,9 +85,10 @@ StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::str
   if (result == 0) cubin = Take(program, nvrtc.GetCubinSize, nvrtc.GetCubin);
   nvrtc.DestroyProgram(&program);
   if (result != 0) {
-    return Internal("%s, %s: %s\n%s", kWhere, arch, nvrtc.GetErrorString(result), log);
+    return Internal("%s cannot compile a kernel for %s: %s\n%s", kWhere, arch,
+                    nvrtc.GetErrorString(result), log);
   }
-  if (cubin.empty()) return Internal("%s gave no code for %s", kWhere, arch);
+  if (cubin.empty()) return Internal("%s returned no code for %s", kWhere, arch);
   return cubin;
 }
 

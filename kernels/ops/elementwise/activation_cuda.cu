@@ -93,7 +93,7 @@ StatusOr<Kernel> PrepareClip(const OpView& view, const PrepareContext&) {
 }
 
 StatusOr<Kernel> PrepareRegularize(const OpView& view, const PrepareContext&) {
-  if (view.has_in(2)) return Unimplemented("sparse gradients");
+  if (view.has_in(2)) return Unimplemented("this kernel does not support sparse gradients");
   return MakeKernel<Pair, RunRegularize>(
       {view.in(0).shape.numel(), AttrF32(view, "l1"), AttrF32(view, "l2")});
 }
@@ -142,7 +142,8 @@ Status RunSumHalf(SumState& s, const KernelArgs& args) {
 template <Status (*Body)(SumState&, const KernelArgs&)>
 StatusOr<Kernel> PrepareSum(const OpView& view, const PrepareContext&) {
   const auto count = static_cast<int>(view.in_count());
-  if (Body != RunSum && count > 4) return Unimplemented("more than 4 inputs of 16 bits");
+  if (Body != RunSum && count > 4)
+    return Unimplemented("this kernel supports at most 4 inputs of 16-bit type");
   return MakeKernel<SumState, Body>({view.in(0).shape.numel(), count});
 }
 

@@ -6,7 +6,8 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("out_dtype"));
-  if (!dtype.ok()) return view.Error("out_dtype: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("attribute out_dtype is invalid: " + std::string(dtype.status().message()));
   outputs[0] = {*dtype, view.in(0).shape};
   return OkStatus();
 }
@@ -19,7 +20,7 @@ void Grad(GradContext& ctx) {
 
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).shape != view.in(1).shape) {
-    return view.Error("X and Out@GRAD must have the same shape");
+    return view.Error("inputs X and Out@GRAD must have the same shape");
   }
   outputs[0] = view.in(0);
   return OkStatus();

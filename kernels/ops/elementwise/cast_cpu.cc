@@ -129,7 +129,8 @@ Status Run(State& s, const KernelArgs& args) {
 template <int from>
 StatusOr<Kernel> PrepareVector(const OpView& view, const PrepareContext& ctx) {
   const LoopFn loop = VectorLoopOf(view.in(from).dtype, view.out(0).dtype);
-  if (loop == nullptr) return Unimplemented("only between f32 and 16 bits");
+  if (loop == nullptr)
+    return Unimplemented("this kernel supports only casts between f32 and 16-bit types");
   const int64_t n = view.in(0).shape.numel();
   TD_REQUIRE(view.in(from).shape.numel() == n && view.out(0).shape.numel() == n);
   return MakeKernel<State, Run<from>>({loop, n, PartsFor(ctx.threads, n / 2)});

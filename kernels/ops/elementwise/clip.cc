@@ -26,7 +26,7 @@ Status InferClipGrad(const OpView& view, std::span<TensorDesc> outputs) {
 Status NeedNorm(const OpView& view) {
   const double norm = view.attr<double>("max_norm");
   if (norm > 0) return OkStatus();
-  return view.Error(absl::StrFormat("max_norm=%g must be positive", norm));
+  return view.Error(absl::StrFormat("attribute max_norm=%g must be above 0", norm));
 }
 
 Status InferByNorm(const OpView& view, std::span<TensorDesc> outputs) {
@@ -37,8 +37,9 @@ Status InferByNorm(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferByGlobalNorm(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedNorm(view));
   TD_RETURN_IF_ERROR(NeedF32(view));
-  if (view.in_count() == 0 || !view.has_in(0)) return view.Error("at least one X is needed");
-  if (outputs.size() != view.in_count()) return view.Error("as many Out as X are needed");
+  if (view.in_count() == 0 || !view.has_in(0)) return view.Error("expected at least one input X");
+  if (outputs.size() != view.in_count())
+    return view.Error("the number of outputs Out must equal the number of inputs X");
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = view.in(i);
   return OkStatus();
 }

@@ -10,10 +10,11 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedFloats(view, {0}, 1));
-  if (view.in(1) != TensorDesc{DType::kI64, {4}}) return view.Error("Position must be i64[4]");
+  if (view.in(1) != TensorDesc{DType::kI64, {4}})
+    return view.Error("input Position must be i64[4]");
   const double p = view.attr<double>("dropout_prob");
   if (!(p >= 0 && p < 1)) {
-    return view.Error(absl::StrFormat("dropout_prob=%g must be in [0, 1)", p));
+    return view.Error(absl::StrFormat("dropout_prob=%g must be at least 0 and below 1", p));
   }
   outputs[0] = view.in(0);
   return OkStatus();

@@ -25,8 +25,9 @@ Status Run(State& s, const KernelArgs& args) {
   DropoutPosition at;
   std::memcpy(&at, args.in[1], sizeof(at));
   if (at.samples < 1 || s.n % at.samples != 0 || at.first_sample < 0) {
-    return InvalidArgument("Position: %d samples from %d on do not fit X of %d elements",
-                           at.samples, at.first_sample, s.n);
+    return InvalidArgument(
+        "Position names %d samples from sample %d on, which does not fit X with %d elements",
+        at.samples, at.first_sample, s.n);
   }
   const auto key = [](uint64_t of, int64_t counter) {
     const auto words = Philox(of, static_cast<uint64_t>(counter));

@@ -11,15 +11,16 @@ StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view) {
   int64_t axis = view.attr<int64_t>("axis");
   if (axis == -1) axis = x.rank() - y.rank();
   if (axis < 0 || axis > x.rank() - y.rank()) {
-    return view.Error(absl::StrFormat("axis=%d: Y's %d dimensions do not fit into X's %d",
-                                      view.attr<int64_t>("axis"), y.rank(), x.rank()));
+    return view.Error(absl::StrFormat(
+        "attribute axis=%d: the %d dimensions of Y do not fit the %d dimensions of X",
+        view.attr<int64_t>("axis"), y.rank(), x.rank()));
   }
   const int from = static_cast<int>(axis), to = from + y.rank();
   for (int d = from; d < to; ++d) {
     if (x[d] != y[d - from]) {
-      return view.Error(absl::StrFormat("axis=%d: dimension %d of X is %d, dimension %d of Y is %d",
-                                        view.attr<int64_t>("axis"), d, x[d], d - from,
-                                        y[d - from]));
+      return view.Error(
+          absl::StrFormat("attribute axis=%d: dimension %d of X is %d, dimension %d of Y is %d",
+                          view.attr<int64_t>("axis"), d, x[d], d - from, y[d - from]));
     }
   }
   return BroadcastShape{x.numel(0, from), x.numel(from, to), x.numel(to, x.rank())};

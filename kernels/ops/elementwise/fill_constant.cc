@@ -23,17 +23,19 @@ bool Holds(DType dtype, double value) {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   const StatusOr<DType> dtype = ParseDType(view.attr<std::string>("dtype"));
-  if (!dtype.ok()) return view.Error("dtype: " + std::string(dtype.status().message()));
+  if (!dtype.ok())
+    return view.Error("attribute dtype is invalid: " + std::string(dtype.status().message()));
   if (*dtype == DType::kF16 || *dtype == DType::kBF16) {
-    return view.Error("16-bit floats are not built yet");
+    return view.Error("16-bit types are not implemented");
   }
   const auto value = view.attr<double>("value");
   if (!Holds(*dtype, value)) {
-    return view.Error(absl::StrFormat("value %g does not fit into %s", value, Name(*dtype)));
+    return view.Error(absl::StrFormat("value %g is out of range for %s", value, Name(*dtype)));
   }
   TD_RETURN_IF_ERROR(NeedInts(view, "shape"));
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("shape"));
-  if (!shape.ok()) return view.Error("shape: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("attribute shape is invalid: " + std::string(shape.status().message()));
   outputs[0] = {*dtype, *shape};
   return OkStatus();
 }

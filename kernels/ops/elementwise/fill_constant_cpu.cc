@@ -30,7 +30,7 @@ Status Run(State& s, const KernelArgs& args) {
       Fill<uint8_t>(args.out[0], s);
       return OkStatus();
     default:
-      return Internal("fill_constant does not write %s", Name(s.desc.dtype));
+      return Internal("fill_constant cannot write element type %s", Name(s.desc.dtype));
   }
 }
 

@@ -117,7 +117,8 @@ StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body, const FusedSo
     if (full) launches.emplace_back().table.resize(bytes / sizeof(uint64_t));
     CompiledLaunch& launch = launches.back();
     const int64_t tiles = (group.elements + kFusedTile - 1) / kFusedTile;
-    if (tiles > INT32_MAX - int64_t{launch.tiles}) return Unimplemented("too many elements");
+    if (tiles > INT32_MAX - int64_t{launch.tiles})
+      return Unimplemented("the tensors have too many elements for this kernel");
     GroupsOf(launch)[launch.groups++] = {group.elements, launch.tiles,
                                          static_cast<uint16_t>(launch.addresses.size()), group.body,
                                          0};
@@ -153,7 +154,7 @@ StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source, const Pr
       cudaGetDevice(&device) == cudaSuccess &&
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
-  if (!known) return Unimplemented("no CUDA device to compile for");
+  if (!known) return Unimplemented("there is no CUDA device to compile for");
   const auto nvrtc = OpenNvrtc();
   if (!nvrtc.ok()) return Unimplemented("%s", nvrtc.status().message());
   const auto load = [&](const std::string& cubin) { return LoadedCode::Load(cubin, source.ends); };

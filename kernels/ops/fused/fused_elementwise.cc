@@ -113,7 +113,7 @@ Status Binder::Group() {
     const int64_t elements = ShapeOf(body_.steps[i]).numel();
     if (added) body_.elements.push_back(elements);
     if (body_.elements[static_cast<size_t>(it->second)] != elements) {
-      return view_.Error("operators inside that belong together have tensors of several shapes");
+      return view_.Error("operators of one fused group have tensors of different shapes");
     }
   }
   return OkStatus();
@@ -121,7 +121,8 @@ Status Binder::Group() {
 
 StatusOr<Body> Binder::Bind() {
   const Op& op = view_.op();
-  if (op.inputs.size() != 1 || op.outputs.size() != 1) return view_.Error("one slot X, one Out");
+  if (op.inputs.size() != 1 || op.outputs.size() != 1)
+    return view_.Error("expected one slot X and one slot Out");
   for (size_t i = 0; i < op.inputs[0].size(); ++i) {
     now_[op.inputs[0][i]] = static_cast<int>(body_.values.size());
     body_.values.push_back({view_.in(i), static_cast<int>(i)});
@@ -131,7 +132,7 @@ StatusOr<Body> Binder::Bind() {
     const std::string& name = op.outputs[0][i];
     const auto it = now_.find(name);
     if (it == now_.end() || body_.values[static_cast<size_t>(it->second)].in >= 0) {
-      return view_.Error("nothing inside writes \"" + name + "\"");
+      return view_.Error(absl::StrFormat("no operator of the body writes \"%s\"", name));
     }
     body_.values[static_cast<size_t>(it->second)].out = static_cast<int>(i);
   }

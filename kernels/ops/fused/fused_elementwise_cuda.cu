@@ -72,7 +72,7 @@ StatusOr<Kernel> PrepareStep(const Body& body, const BodyStep& step, const Prepa
   };
   for (const int value : step.in) in.push_back(desc(value));
   for (const int value : step.out) out.push_back(desc(value));
-  Status why = Unimplemented("%s has no CUDA kernel", step.op->type);
+  Status why = Unimplemented("operator %s has no CUDA kernel", step.op->type);
   for (const KernelImpl& impl : CudaImplsOf(step.op->type)) {
     auto kernel = impl.prepare(OpView(*step.op, *step.def, in, out), ctx);
     if (kernel.ok() || kernel.status().code() != StatusCode::kUnimplemented) return kernel;

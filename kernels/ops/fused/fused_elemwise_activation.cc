@@ -66,7 +66,7 @@ StatusOr<FusedAdd> FusedAddOf(const OpView& view) {
       return FusedAdd{row.act, act_first, static_cast<float>(view.attr<double>("scale"))};
     }
   }
-  return view.Error("functors=\"" + functors + "\" is not known");
+  return view.Error(absl::StrFormat("attribute functors is \"%s\", which is unknown", functors));
 }
 
 constinit const OpDef kFusedElemwiseActivation = {

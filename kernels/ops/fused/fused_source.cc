@@ -26,7 +26,7 @@ StatusOr<std::string> TypeName(DType type) {
     case DType::kBF16:
       return "BF16";
     default:
-      return Unimplemented("tensors of %s", Name(type));
+      return Unimplemented("this kernel does not support tensors of %s", Name(type));
   }
 }
 
@@ -102,7 +102,9 @@ std::string GroupWriter::NameOf(int v, const char* kind) {
 
 std::string GroupWriter::First(int v) {
   if (const auto it = firsts_.find(v); it != firsts_.end()) return it->second;
-  if (value(v).in < 0) Refuse(Unimplemented("a one-element result that is used inside"));
+  if (value(v).in < 0)
+    Refuse(Unimplemented(
+        "a result with one element is used inside the fused operator, which is not supported"));
   const std::string name = NameOf(v, "s");
   Before(absl::StrFormat("const float %s = First<%s>(%s);", name, Type(v), Address(v)));
   return name;
@@ -113,7 +115,9 @@ std::string GroupWriter::InValue(int v) {
   if (one && body_.elements[static_cast<size_t>(group_)] != 1) return First(v);
   auto it = names_.find(v);
   if (it == names_.end()) {
-    if (value(v).in < 0) Refuse(Unimplemented("a one-element result that is used inside"));
+    if (value(v).in < 0)
+      Refuse(Unimplemented(
+          "a result with one element is used inside the fused operator, which is not supported"));
     const std::string name = NameOf(v, "v");
     Before(absl::StrFormat("float %s[n];", name));
     Before(absl::StrFormat("Load<%s>(%s, i, %s);", Type(v), Address(v), name));
@@ -134,7 +138,9 @@ void GroupWriter::Set(size_t i, const std::string& expression) {
 
 std::string GroupWriter::EndIn(size_t i) {
   const int v = step_->in[i];
-  if (value(v).in < 0) Refuse(Unimplemented("a one-element result that is used inside"));
+  if (value(v).in < 0)
+    Refuse(Unimplemented(
+        "a result with one element is used inside the fused operator, which is not supported"));
   return absl::StrFormat("First<%s>(%s)", Type(v), Address(v));
 }
 
@@ -183,7 +189,7 @@ Status GeluGrad(GroupWriter& w) {
 Status Scale(GroupWriter& w) {
   const float scale = AttrF32(w.view(), "scale"), bias = AttrF32(w.view(), "bias");
   if (!std::isfinite(scale) || !std::isfinite(bias)) {
-    return Unimplemented("an attribute that is not finite");
+    return Unimplemented("an attribute is not finite, which this kernel does not support");
   }
   w.Set(0, absl::StrFormat("%s * %s + %s", w.In(0), Literal(scale), Literal(bias)));
   return OkStatus();
@@ -194,7 +200,7 @@ Status Scale(GroupWriter& w) {
 Status Sum(GroupWriter& w) {
   constexpr size_t kHalfMax = 4;
   if (w.view().in(0).dtype != DType::kF32 && w.view().in_count() > kHalfMax) {
-    return Unimplemented("more than %d inputs of 16 bits", kHalfMax);
+    return Unimplemented("this kernel supports at most %d inputs of 16-bit type", kHalfMax);
   }
   std::vector<std::string> in;
   for (size_t i = 0; i < w.view().in_count(); ++i) in.push_back(w.In(i));
@@ -207,7 +213,8 @@ Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, 
                    const std::string& begin) {
   const OpView& view = w.view();
   const size_t slots = SlotsOf(view);
-  if (view.has_in(RowsAt(slots))) return Unimplemented("sparse gradients");
+  if (view.has_in(RowsAt(slots)))
+    return Unimplemented("this kernel does not support sparse gradients");
   size_t full = slots - scalars;
   while (full > 0 && !view.has_in(1 + full)) --full;  // a slot that these attributes do not need
   const std::string u = w.Unique("u"), e = w.Unique("x");
@@ -219,7 +226,8 @@ Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, 
       {"l2", args.l2},           {"weight_decay", args.weight_decay}};
   w.Before(absl::StrFormat("UpdateArgs %s;", u));
   for (const auto& [name, number] : given) {
-    if (!std::isfinite(number)) return Unimplemented("an attribute that is not finite");
+    if (!std::isfinite(number))
+      return Unimplemented("an attribute is not finite, which this kernel does not support");
     if (number != 0) w.Before(absl::StrFormat("%s.%s = %s;", u, name, Literal(number)));
   }
   w.Before(begin.empty() ? absl::StrFormat("%s.lr = %s;", u, rate)
@@ -305,7 +313,8 @@ const std::map<std::string_view, WriteFn>& Writers() {
 
 Status GroupWriter::WriteStep(const BodyStep& step) {
   const auto it = Writers().find(step.op->type);
-  if (it == Writers().end()) return Unimplemented("%s has no formula here", step.op->type);
+  if (it == Writers().end())
+    return Unimplemented("this kernel does not support operator %s", step.op->type);
   std::vector<const TensorDesc*> in, out;
   for (const int v : step.in) in.push_back(v < 0 ? nullptr : &value(v).desc);
   for (const int v : step.out) out.push_back(v < 0 ? nullptr : &value(v).desc);
@@ -378,7 +387,7 @@ Status SizeTable(FusedSource& source) {
   if (bytes(source.groups_max, all) <= kFusedTableMax) return OkStatus();
   source.groups_max = (kFusedTableMax - bytes(0, 0)) / bytes(1, most);
   source.addresses_max = source.groups_max * most;
-  if (source.groups_max == 0) return Unimplemented("a chain of %d tensors", most);
+  if (source.groups_max == 0) return Unimplemented("a fused chain of %d tensors is too long", most);
   return OkStatus();
 }
 
@@ -396,7 +405,9 @@ StatusOr<FusedSource> WriteFusedSource(const Body& body) {
     source.groups.push_back({body.elements[g], static_cast<uint8_t>(number), writer.values()});
     source.ends |= writer.ends();
     if (bodies.size() > kBodiesMax) {
-      return Unimplemented("more than %d chains that are not alike", kBodiesMax);
+      return Unimplemented(
+          "the fused operator has more than %d different chains, which is not supported",
+          kBodiesMax);
     }
   }
   TD_RETURN_IF_ERROR(SizeTable(source));

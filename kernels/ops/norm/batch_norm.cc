@@ -16,8 +16,9 @@ StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
                      : type.starts_with("fused_") ? NeedFloats(view, {0, 4, 5})
                                                   : NeedFloats(view, {0, 4}));
   const Shape& x = view.in(0).shape;
-  if (x.rank() < 2) return view.Error("X must have at least 2 dimensions: batch and channels");
-  if (x.numel() == 0) return view.Error("X has no elements");
+  if (x.rank() < 2)
+    return view.Error("input X must have at least 2 dimensions, for the batch and the channels");
+  if (x.numel() == 0) return view.Error("X has 0 elements, expected at least 1");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), layout};
 }
@@ -37,10 +38,11 @@ Status NeedPerChannel(const OpView& view, int64_t channels, size_t first, size_t
 Status CheckEpsilon(const OpView& view) {
   const double epsilon = view.attr<double>("epsilon"), momentum = view.attr<double>("momentum");
   if (!(epsilon > 0 && epsilon <= 1e-3)) {
-    return view.Error(absl::StrFormat("epsilon=%g must be in (0, 0.001]", epsilon));
+    return view.Error(
+        absl::StrFormat("attribute epsilon=%g must be above 0 and at most 0.001", epsilon));
   }
   if (momentum >= 0 && momentum <= 1) return OkStatus();
-  return view.Error(absl::StrFormat("momentum=%g must be in [0, 1]", momentum));
+  return view.Error(absl::StrFormat("attribute momentum=%g must be from 0 to 1", momentum));
 }
 
 // X, Scale, Bias, Mean, Variance [, Z] -> Y, MeanOut, VarianceOut, SavedMean, SavedInvStd.
@@ -83,7 +85,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   if (fused) TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 5, "Y"));
   const size_t sums = fused ? 6 : 5;
   if (view.has_in(sums) && view.in(sums).shape != Shape{2 * s.channels + 1}) {
-    return view.Error(absl::StrFormat("Sums must have the shape [%d]", 2 * s.channels + 1));
+    return view.Error(absl::StrFormat("input Sums must have the shape [%d]", 2 * s.channels + 1));
   }
   outputs[0] = view.in(0);
   outputs[1] = outputs[2] = view.in(1);

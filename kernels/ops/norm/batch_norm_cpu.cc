@@ -240,7 +240,8 @@ template <void (*Body)(const State&, const KernelArgs&, int64_t), bool kRelu>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   TD_REQUIRE(s.batch * s.channels * s.plane == view.in(0).shape.numel());
-  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
+  if (s.layout == ImageLayout::kLast)
+    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
   return MakeKernel<State, Run<Body>>({s, static_cast<float>(view.attr<double>("momentum")),
                                        static_cast<float>(view.attr<double>("epsilon")),
                                        view.attr<bool>("is_test"), kRelu, BestNormLoops(),
@@ -251,7 +252,8 @@ StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
   TD_REQUIRE(view.attr<int64_t>("rank") >= 0);
   TD_REQUIRE(view.attr<int64_t>("rank") < view.attr<int64_t>("ranks"));
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
-  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
+  if (s.layout == ImageLayout::kLast)
+    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
   return MakeKernel<State, Run<GroupMoments>>(
       {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel()),
        view.attr<int64_t>("rank"), view.attr<int64_t>("ranks")});
@@ -259,7 +261,8 @@ StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
 
 StatusOr<Kernel> PrepareGradSums(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
-  if (s.layout == ImageLayout::kLast) return Unimplemented("only for NCHW and nChw16c");
+  if (s.layout == ImageLayout::kLast)
+    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
   return MakeKernel<State, Run<GroupGradSums>>(
       {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel())});
 }

@@ -182,9 +182,10 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   DnnState state;
   TD_ASSIGN_OR_RETURN(state.s, BatchNormSettingsOf(view, /*relu=*/false));
-  if (state.s.is_test) return Unimplemented("given statistics");
-  if (view.has_in(5)) return Unimplemented("sums of several ranks");
-  if (state.s.count < 2) return Unimplemented("one sample");
+  if (state.s.is_test) return Unimplemented("this kernel does not support is_test=true");
+  if (view.has_in(5)) return Unimplemented("this kernel does not support sums of several ranks");
+  if (state.s.count < 2)
+    return Unimplemented("this kernel does not support a batch of one element per channel");
   TD_ASSIGN_OR_RETURN(
       state.norm, DnnBatchNorm::Make({s.batch, s.channels, s.plane, s.layout == ImageLayout::kLast},
                                      view.in(0).dtype, view.attr<double>("epsilon"),
@@ -274,13 +275,15 @@ StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareCont
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
   const DType dtype = view.in(0).dtype;
   if (!ctx.settings.persistent_batch_norm)
-    return Unimplemented("cudnn_batchnorm_spatial_persistent=false");
-  if (shape.layout != ImageLayout::kLast) return Unimplemented("channels are not last");
+    return Unimplemented("the kernel is switched off by cudnn_batchnorm_spatial_persistent=false");
+  if (shape.layout != ImageLayout::kLast)
+    return Unimplemented("this kernel supports only layouts with channels last");
   if (s.channels * static_cast<int64_t>(SizeOf(dtype)) % 16 != 0) {
-    return Unimplemented("%d channels of %s", s.channels, Name(dtype));
+    return Unimplemented("this kernel does not support %d channels of %s", s.channels, Name(dtype));
   }
-  if (s.is_test) return Unimplemented("given statistics");
-  if (s.count < 2) return Unimplemented("one sample");
+  if (s.is_test) return Unimplemented("this kernel does not support is_test=true");
+  if (s.count < 2)
+    return Unimplemented("this kernel does not support a batch of one element per channel");
   return BatchNormGraphShape{DnnTypeOf(dtype), shape.batch, shape.channels, shape.plane, s.relu};
 }
 
@@ -296,8 +299,10 @@ StatusOr<Kernel> PrepareGraphAs(const OpView& view, const PrepareContext& ctx) {
 
 template <typename T, bool relu>
 StatusOr<Kernel> PrepareGradGraphAs(const OpView& view, const PrepareContext& ctx) {
-  if (view.has_in(relu ? 6 : 5)) return Unimplemented("sums of several ranks");
-  if (!view.has_out(0)) return Unimplemented("X's gradient is not wanted");
+  if (view.has_in(relu ? 6 : 5))
+    return Unimplemented("this kernel does not support sums of several ranks");
+  if (!view.has_out(0))
+    return Unimplemented("this kernel always computes the gradient of X, which is not requested");
   TD_ASSIGN_OR_RETURN(const BatchNormState s, BatchNormSettingsOf(view, relu));
   TD_ASSIGN_OR_RETURN(BatchNormGraphShape shape, GraphShapeOf(view, ctx, s));
   shape.z = relu && view.has_out(3);

@@ -34,7 +34,7 @@ struct Masked {
 // Sets only the sizes.
 inline StatusOr<BatchNormState> BatchNormStateOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
-  if (s.blocked()) return Unimplemented("the layout nChw16c");
+  if (s.blocked()) return Unimplemented("this kernel does not support layout nChw16c");
   const bool last = s.layout == ImageLayout::kLast;
   BatchNormState state{};
   state.outer = last ? s.batch * s.plane : s.batch;

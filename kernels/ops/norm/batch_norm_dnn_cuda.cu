@@ -4,7 +4,8 @@ namespace tandem {
 
 StatusOr<DnnBatchNorm> DnnBatchNorm::Make(const Shape& s, DType dtype, double epsilon,
                                           bool persistent) {
-  if (s.images * s.channels * s.plane > INT32_MAX) return Unimplemented("more than 2^31 elements");
+  if (s.images * s.channels * s.plane > INT32_MAX)
+    return Unimplemented("this kernel does not support more than 2^31 elements");
   DnnBatchNorm norm;
   norm.epsilon_ = epsilon;
   norm.mode_ = persistent ? CUDNN_BATCHNORM_SPATIAL_PERSISTENT : CUDNN_BATCHNORM_SPATIAL;

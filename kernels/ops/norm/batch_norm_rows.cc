@@ -259,10 +259,11 @@ Status RunGrad(State& st, const KernelArgs& args) {
 template <Status (*Run)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
-  if (shape.layout != ImageLayout::kLast) return Unimplemented("only for NHWC");
+  if (shape.layout != ImageLayout::kLast)
+    return Unimplemented("this kernel supports only layout NHWC");
   TD_REQUIRE(shape.batch * shape.channels * shape.plane == view.in(0).shape.numel());
   const DType dtype = view.in(0).dtype;
-  if (dtype == DType::kF16) return Unimplemented("only for f32 and bf16");
+  if (dtype == DType::kF16) return Unimplemented("this kernel supports only f32 and bf16");
   State state{.s = shape,
               .momentum = static_cast<float>(view.attr<double>("momentum")),
               .epsilon = static_cast<float>(view.attr<double>("epsilon")),

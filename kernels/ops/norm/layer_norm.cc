@@ -14,12 +14,13 @@ StatusOr<Rows> RowsOf(const OpView& view) {
   const Shape& x = view.in(0).shape;
   const int64_t axis = view.attr<int64_t>("begin_norm_axis");
   if (axis < 0 || axis >= x.rank()) {
-    return view.Error(absl::StrFormat("begin_norm_axis=%d must be in [0, %d)", axis, x.rank()));
+    return view.Error(absl::StrFormat("begin_norm_axis=%d is out of range, expected 0 to %d", axis,
+                                      x.rank() - 1));
   }
-  if (!(view.attr<double>("epsilon") > 0)) return view.Error("epsilon must be above 0");
+  if (!(view.attr<double>("epsilon") > 0)) return view.Error("attribute epsilon must be above 0");
   const int from = static_cast<int>(axis);
   const Rows rows{x.numel(0, from), x.numel(from, x.rank())};
-  if (rows.n < 1) return view.Error("a row has no element");
+  if (rows.n < 1) return view.Error("the rows of X have 0 elements, expected at least 1");
   return rows;
 }
 
@@ -49,7 +50,7 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const Rows r, RowsOf(view));
   if (view.has_in(1) && view.in(1).shape != Shape{r.n}) {
-    return view.Error(absl::StrFormat("Scale must have the shape [%d]", r.n));
+    return view.Error(absl::StrFormat("input Scale must have the shape [%d]", r.n));
   }
   for (const size_t i : {size_t{2}, size_t{3}}) {
     if (view.in(i).shape == Shape{r.rows}) continue;

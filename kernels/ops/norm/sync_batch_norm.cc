@@ -16,7 +16,7 @@ Status InferMoments(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   const auto rank = view.attr<int64_t>("rank"), ranks = view.attr<int64_t>("ranks");
   if (ranks < 1 || ranks > 65536 || rank < 0 || rank >= ranks) {
-    return view.Error(absl::StrFormat("rank=%d must be in [0, ranks=%d)", rank, ranks));
+    return view.Error(absl::StrFormat("rank=%d is out of range: there are %d ranks", rank, ranks));
   }
   outputs[0] = {DType::kF32, {ranks, 2 * s.channels + 1}};
   return OkStatus();
@@ -29,7 +29,7 @@ Status InferMerge(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedSame(view, 1, "Mean", 2, "Variance"));
   const Shape& moments = view.in(0).shape;
   if (moments[0] < 1 || moments[1] != 2 * view.in(1).shape[0] + 1) {
-    return view.Error("Moments must be [ranks, 2 channels + 1]");
+    return view.Error("input Moments must have the shape [ranks, 2 * channels + 1]");
   }
   for (TensorDesc& output : outputs) output = view.in(1);
   return OkStatus();
@@ -39,7 +39,7 @@ Status InferGradSums(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (view.in(1).shape != Shape{s.channels}) {
-    return view.Error(absl::StrFormat("SavedMean must have the shape [%d]", s.channels));
+    return view.Error(absl::StrFormat("input SavedMean must have the shape [%d]", s.channels));
   }
   TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 2, "Y@GRAD"));
   if (view.has_in(3)) TD_RETURN_IF_ERROR(NeedSame(view, 0, "X", 3, "Y"));

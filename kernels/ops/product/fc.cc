@@ -12,14 +12,14 @@ Status CheckProduct(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   if (x[1] == w[0]) return OkStatus();
-  return view.Error(absl::StrFormat("inner dimensions %d and %d differ", x[1], w[0]));
+  return view.Error(absl::StrFormat("the inner dimensions %d and %d differ", x[1], w[0]));
 }
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(CheckProduct(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   if (view.has_in(2) && view.in(2).shape != Shape{w[1]}) {
-    return view.Error(absl::StrFormat("Bias must have the shape [%d]", w[1]));
+    return view.Error(absl::StrFormat("input Bias must have the shape [%d]", w[1]));
   }
   outputs[0] = {view.in(0).dtype, {x[0], w[1]}};
   return OkStatus();
@@ -38,7 +38,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(CheckProduct(view));
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   if (view.in(2).shape != Shape{x[0], w[1]}) {
-    return view.Error(absl::StrFormat("Out@GRAD must have the shape [%d,%d]", x[0], w[1]));
+    return view.Error(absl::StrFormat("input Out@GRAD must have the shape [%d,%d]", x[0], w[1]));
   }
   outputs[0] = view.in(0);
   outputs[1] = view.in(1);

@@ -11,13 +11,12 @@ StatusOr<MatmulSizes> MatmulSizesOf(const OpView& view) {
   const int rank = x.rank();
   if (rank < 2 || y.rank() != rank) {
     return view.Error(absl::StrFormat(
-        "X and Y must have the same number of dimensions, at least 2 dimensions, not %d and %d",
+        "inputs X and Y must have the same number of dimensions, at least 2, but have %d and %d",
         rank, y.rank()));
   }
   for (int d = 0; d < rank - 2; ++d) {
     if (x[d] == y[d]) continue;
-    return view.Error(
-        absl::StrFormat("dimension %d of the batch is %d in X and %d in Y", d, x[d], y[d]));
+    return view.Error(absl::StrFormat("batch dimension %d is %d in X and %d in Y", d, x[d], y[d]));
   }
   const bool tx = view.attr<bool>("trans_x"), ty = view.attr<bool>("trans_y");
   const int rows = rank - 2, cols = rank - 1;

@@ -52,7 +52,8 @@ void AddProduct(DnnlProgram& program, const Product& p, DnnlType t, int x, int y
 Status CheckServed(const OpView& view) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   for (size_t i = 0; i < 2; ++i) {
-    if (view.in(i).shape.numel() == 0) return Unimplemented("an empty product");
+    if (view.in(i).shape.numel() == 0)
+      return Unimplemented("this kernel does not support an empty product");
   }
   return OkStatus();
 }

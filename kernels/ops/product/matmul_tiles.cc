@@ -89,7 +89,8 @@ StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx
   const Shape &x = view.in(0).shape, &w = view.in(1).shape;
   const int64_t m = x[0], k = x[1], n = w[1];
   TD_REQUIRE(view.in(2).dtype == DType::kF32 && view.in(2).shape == Shape({m, n}));
-  if (!view.has_out(0) && !view.has_out(1)) return Unimplemented("no product is wanted");
+  if (!view.has_out(0) && !view.has_out(1))
+    return Unimplemented("no output of this operator is requested");
   FcGradState state{{}, {}, BiasGrad(DType::kF32, m, n, ctx.threads)};
   size_t scratch = 0;
   if (view.has_out(0)) {

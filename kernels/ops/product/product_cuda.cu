@@ -14,7 +14,7 @@ constexpr size_t kWorkspace = size_t{32} << 20;  // cuBLAS's default on Hopper
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
-  return Internal("%s: %s", what, cublasLtGetStatusString(status));
+  return Internal("the cuBLASLt call %s failed: %s", what, cublasLtGetStatusString(status));
 }
 
 cudaDataType TypeOf(DType dtype) {
@@ -97,8 +97,10 @@ cublasStatus_t Layout(cublasLtMatrixLayoutOpaque_t* layout, DType dtype, int64_t
 }
 
 StatusOr<Product> Product::Make(const Sizes& s, DType in, DType out, bool tf32) {
-  if (s.batch * s.m * s.n * s.k == 0) return Unimplemented("a product without elements");
-  if (s.batch > INT32_MAX) return Unimplemented("more than 2^31 products");
+  if (s.batch * s.m * s.n * s.k == 0)
+    return Unimplemented("this kernel does not support a product without elements");
+  if (s.batch > INT32_MAX)
+    return Unimplemented("this kernel does not support more than 2^31 products");
   Product p;
   p.sizes_ = s;
   p.in_ = in;

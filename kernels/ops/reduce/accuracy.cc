@@ -8,10 +8,11 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view, 1));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "Out", 2));
   TD_RETURN_IF_ERROR(NeedLabel(view, 1));
-  if (view.in(0).shape.numel() == 0) return view.Error("Out has no elements");
+  if (view.in(0).shape.numel() == 0) return view.Error("Out has 0 elements, expected at least 1");
   const auto k = view.attr<int64_t>("k");
   if (k < 1 || k > view.in(0).shape[1]) {
-    return view.Error(absl::StrFormat("k=%d must be in [1, %d]", k, view.in(0).shape[1]));
+    return view.Error(
+        absl::StrFormat("attribute k=%d must be from 1 to %d", k, view.in(0).shape[1]));
   }
   outputs[0] = {DType::kF32, {1}};
   outputs[1] = {DType::kI32, {1}};

@@ -8,14 +8,14 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != DType::kF32 || view.in(0).shape.rank() != 2) {
-    return view.Error("Predict must be f32[b,1] or f32[b,2]");
+    return view.Error("input Predict must be f32[batch,1] or f32[batch,2]");
   }
   const int64_t classes = view.in(0).shape[1];
-  if (classes != 1 && classes != 2) return view.Error("Predict must have one or two columns");
+  if (classes != 1 && classes != 2) return view.Error("input Predict must have one or two columns");
   TD_RETURN_IF_ERROR(NeedLabel(view, 1));
   const TensorDesc& buckets = view.in(2);
   if (buckets.dtype != DType::kI64 || buckets.shape.rank() != 1 || buckets.shape[0] < 2) {
-    return view.Error("StatPos must be i64[buckets], at least two");
+    return view.Error("input StatPos must be i64[buckets], with at least two buckets");
   }
   TD_RETURN_IF_ERROR(NeedSame(view, 2, "StatPos", 3, "StatNeg"));
   outputs[0] = {DType::kF32, {1}};

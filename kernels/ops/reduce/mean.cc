@@ -6,7 +6,7 @@ namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view));
-  if (view.in(0).shape.numel() == 0) return view.Error("X has no elements");
+  if (view.in(0).shape.numel() == 0) return view.Error("X has 0 elements, expected at least 1");
   outputs[0] = {DType::kF32, {1}};
   return OkStatus();
 }

@@ -13,7 +13,7 @@ StatusOr<Reduction> ReductionOf(const OpView& view) {
   for (const int64_t dim : dims) {
     const int64_t d = dim < 0 ? dim + x.rank() : dim;
     if (d < 0 || d >= x.rank() || r.reduced[static_cast<size_t>(d)]) {
-      return view.Error(absl::StrFormat("dim: %d is out of range or there twice", dim));
+      return view.Error(absl::StrFormat("dim: %d is out of range or occurs twice", dim));
     }
     r.reduced[static_cast<size_t>(d)] = true;
   }
@@ -28,7 +28,7 @@ StatusOr<Reduction> ReductionOf(const OpView& view) {
     (reduced ? r.len : runs == 0 ? r.outer : r.inner) *= x[d];
     if (!reduced || view.attr<bool>("keep_dim")) kept.push_back(reduced ? 1 : x[d]);
   }
-  if (r.len == 0) return view.Error("X has no element to reduce");
+  if (r.len == 0) return view.Error("X has no elements to reduce");
   if (kept.empty()) kept = {1};
   r.out = Shape(kept);
   r.neighbours = runs <= 1;

@@ -105,7 +105,7 @@ Status RunGrad(State& s, const KernelArgs& args) {
 template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
   TD_ASSIGN_OR_RETURN(const Reduction r, ReductionOf(view));
-  if (!r.neighbours) return Unimplemented("dimensions that are not neighbours");
+  if (!r.neighbours) return Unimplemented("this kernel supports only neighbouring dimensions");
   return MakeKernel<State, Body>({r.outer, r.len, r.inner});
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 Status NeedLabels(const OpView& view) {
   if (view.in(1) == TensorDesc{DType::kI64, view.in(0).shape}) return OkStatus();
-  return view.Error("Label must be i64" + ToString(view.in(0).shape));
+  return view.Error("input Label must be i64" + ToString(view.in(0).shape));
 }
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {

@@ -13,7 +13,7 @@ struct State {
 Status CheckLabels(int64_t n, const int64_t* labels) {
   for (int64_t i = 0; i < n; ++i) {
     if (labels[i] == 0 || labels[i] == 1) continue;
-    return InvalidArgument("Label[%d] is %d; it must be 0 or 1", i, labels[i]);
+    return InvalidArgument("Label[%d] is %d, expected 0 or 1 [TD2004]", i, labels[i]);
   }
   return OkStatus();
 }

@@ -7,7 +7,8 @@ namespace {
 Status Check(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   const Shape& x = view.in(0).shape;
-  if (x.rank() < 1 || x[x.rank() - 1] < 1) return view.Error("the last dimension has no element");
+  if (x.rank() < 1 || x[x.rank() - 1] < 1)
+    return view.Error("the last dimension of X has size 0, expected at least 1");
   if (!view.attr<bool>("causal")) return OkStatus();
   if (x.rank() < 2 || x[x.rank() - 1] < x[x.rank() - 2]) {
     return view.Error("causal needs matrices [..., t, s] with t <= s");

@@ -8,7 +8,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view, 1));
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "Logits", 2));
   TD_RETURN_IF_ERROR(NeedLabel(view, 1));
-  if (view.in(0).shape[1] < 1) return view.Error("Logits has no classes");
+  if (view.in(0).shape[1] < 1) return view.Error("Logits has 0 classes, expected at least 1");
   outputs[0] = view.in(0);
   outputs[1] = {DType::kF32, {view.in(0).shape[0], 1}};
   return OkStatus();
@@ -28,7 +28,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedLabel(view, 1));
   const Shape loss{view.in(0).shape[0], 1};
   if (view.in(2).shape != loss) {
-    return view.Error("Loss@GRAD must have the shape " + ToString(loss));
+    return view.Error("input Loss@GRAD must have the shape " + ToString(loss));
   }
   outputs[0] = view.in(0);
   return OkStatus();

@@ -15,9 +15,8 @@ struct State {
 
 Status CheckLabel(const State& s, int64_t row, int64_t label) {
   if (label == s.ignore || (label >= 0 && label < s.classes)) return OkStatus();
-  return InvalidArgument(
-      "row %d has the label %d; it must be in [0, %d) or ignore_index %d [TD2004]", row, label,
-      s.classes, s.ignore);
+  return InvalidArgument("row %d has the label %d, expected 0 to %d or ignore_index %d [TD2004]",
+                         row, label, s.classes - 1, s.ignore);
 }
 
 // loss = log(sum exp(x - max)) - (x[label] - max). This never takes the log of an underflowed

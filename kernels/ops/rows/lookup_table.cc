@@ -10,20 +10,22 @@ namespace tandem {
 
 StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   const bool sparse = view.attr<bool>("is_sparse");
-  if (view.in(0).dtype != DType::kI64) return view.Error("Ids must be i64");
+  if (view.in(0).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
   TD_RETURN_IF_ERROR(NeedF32(view, 0));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "W", 2));
   const Shape &ids = view.in(0).shape, &w = view.in(1).shape;
   LookupShape s{.count = ids.numel(), .rows = w[0], .dim = w[1], .out = {}};
   s.padding_idx = view.attr<int64_t>("padding_idx");
   if (s.padding_idx < -1 || s.padding_idx >= s.rows) {
-    return view.Error(absl::StrFormat("padding_idx=%d is neither -1 (none) nor a row of W's %d",
-                                      s.padding_idx, s.rows));
+    return view.Error(absl::StrFormat(
+        "padding_idx=%d is neither -1 (none) nor one of the %d rows of W", s.padding_idx, s.rows));
   }
   const bool distributed = view.attr<bool>("is_distributed");
-  if (distributed && !sparse) return view.Error("is_distributed goes with is_sparse alone");
+  if (distributed && !sparse)
+    return view.Error("attribute is_distributed has no effect without is_sparse");
   const auto rules = view.attr<std::string>("table_rules");
-  if (!rules.empty() && !distributed) return view.Error("table_rules go with is_distributed alone");
+  if (!rules.empty() && !distributed)
+    return view.Error("attribute table_rules has no effect without is_distributed");
   const auto parsed = ParseTableRules(rules);
   if (!parsed.ok()) return view.Error(std::string(parsed.status().message()));
   const bool counted = parsed->counts() > 0;
@@ -34,14 +36,14 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   }
   const int64_t rows_max = int64_t{1} << (distributed ? 62 : 32);
   if (sparse && (s.rows >= rows_max || s.count >= int64_t{1} << 32)) {
-    return view.Error("is_sparse: ids and rows must be fewer than 2^32");
+    return view.Error("is_sparse: there must be fewer than 2^32 ids and rows");
   }
   std::vector<int64_t> dims(ids.dims().begin(), ids.dims().end());
   if (view.attr<bool>("squeeze_last") && dims.size() > 1 && dims.back() == 1) dims.pop_back();
   dims.push_back(s.dim);
   if (dims.size() > size_t{Shape::kRankMax}) {
-    return view.Error(absl::StrFormat("Ids has too many dimensions: at most %d are looked up",
-                                      Shape::kRankMax - 1));
+    return view.Error(
+        absl::StrFormat("Ids has too many dimensions, expected at most %d", Shape::kRankMax - 1));
   }
   s.out = Shape(dims);
   return s;
@@ -50,9 +52,8 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
 Status CheckIds(std::span<const int64_t> ids, int64_t rows) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < rows) continue;
-    return InvalidArgument(
-        "id %d (element %d of Ids) is no row of the table: it must be in [0, %d) [TD2004]", ids[i],
-        i, rows);
+    return InvalidArgument("id %d (element %d of Ids) is out of range, expected 0 to %d [TD2004]",
+                           ids[i], i, rows - 1);
   }
   return OkStatus();
 }
@@ -84,7 +85,7 @@ void Grad(GradContext& ctx) {
 StatusOr<LookupShape> GradShapeOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const LookupShape s, LookupShapeOf(view));
   if (view.in(2).shape == s.out) return s;
-  return view.Error("Out@GRAD must have the shape " + ToString(s.out));
+  return view.Error("input Out@GRAD must have the shape " + ToString(s.out));
 }
 
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {

@@ -90,7 +90,8 @@ Status RunSparseGrad(SparseState& s, const KernelArgs& args) {
 
 StatusOr<Kernel> PrepareSparseGrad(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const LookupShape shape, LookupShapeOf(view));
-  if (shape.rows >= int64_t{1} << 32) return Unimplemented("a whole table of 2^32 rows or more");
+  if (shape.rows >= int64_t{1} << 32)
+    return Unimplemented("this kernel does not support a local table of 2^32 rows or more");
   const RowMerger merger(shape.count, shape.rows, shape.dim,
                          PartsFor(ctx.threads, RowsCost(shape.count, shape.dim)));
   return MakeKernel<SparseState, RunSparseGrad>({shape, merger}, merger.scratch_bytes());

@@ -14,13 +14,14 @@ StatusOr<SequencePool> SequencePoolOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "X", 3));
   const Shape& x = view.in(0).shape;
   if (view.has_in(1) && view.in(1) != TensorDesc{DType::kI64, {x[0]}}) {
-    return view.Error(absl::StrFormat("Lengths must be i64[%d]", x[0]));
+    return view.Error(absl::StrFormat("input Lengths must be i64[%d]", x[0]));
   }
   const auto name = view.attr<std::string>("pooltype");
   for (const auto& [type, value] : kTypes) {
     if (name == type) return SequencePool{value, x[0], x[1], x[2]};
   }
-  return view.Error("pooltype \"" + name + "\" is none of sum, average, sqrt, max, first and last");
+  return view.Error(absl::StrFormat(
+      "attribute pooltype is \"%s\", expected sum, average, sqrt, max, first or last", name));
 }
 
 namespace {
@@ -42,7 +43,8 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const SequencePool s, SequencePoolOf(view));
   if (view.in(2).shape != Shape{s.batch, s.dim} || view.in(3).shape != view.in(2).shape) {
-    return view.Error("Out and Out@GRAD must have the shape " + ToString(Shape{s.batch, s.dim}));
+    return view.Error("inputs Out and Out@GRAD must have the shape " +
+                      ToString(Shape{s.batch, s.dim}));
   }
   outputs[0] = view.in(0);
   return OkStatus();

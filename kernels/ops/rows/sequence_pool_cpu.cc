@@ -24,7 +24,7 @@ Status CheckLengths(const SequencePool& s, const KernelArgs& args) {
   for (int64_t b = 0; b < s.batch; ++b) {
     const int64_t length = LengthOf(s, args, b);
     if (length >= 0 && length <= s.steps) continue;
-    return InvalidArgument("Lengths[%d] is %d; it must be in [0, %d]", b, length, s.steps);
+    return InvalidArgument("Lengths[%d] is %d, expected 0 to %d", b, length, s.steps);
   }
   return OkStatus();
 }

@@ -9,12 +9,12 @@ namespace tandem {
 
 Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t dim) {
   const TensorDesc &v = view.in(values), &r = view.in(rows);
-  if (r.dtype != DType::kI64 || r.shape.rank() != 1) return view.Error("Rows must be i64[n]");
+  if (r.dtype != DType::kI64 || r.shape.rank() != 1) return view.Error("input Rows must be i64[n]");
   if (v.dtype != DType::kF32 || v.shape.rank() != 2 || v.shape[0] != r.shape[0] ||
       (dim >= 0 && v.shape[1] != dim)) {
     const std::string width = dim < 0 ? "dim" : std::to_string(dim);
-    return view.Error(absl::StrFormat("the values of %d sparse rows must be f32[%d,%s]", r.shape[0],
-                                      r.shape[0], width));
+    return view.Error(absl::StrFormat("the values of the %d sparse rows must be f32[%d,%s]",
+                                      r.shape[0], r.shape[0], width));
   }
   return OkStatus();
 }
@@ -26,8 +26,9 @@ StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height)
     const bool behind_all = count == static_cast<int64_t>(i);
     const bool ascends = i == 0 || rows[i] > rows[i - 1];
     if (!behind_all || !ascends || rows[i] < 0 || rows[i] >= height) {
-      return InvalidArgument("Rows[%d] is %d: rows must ascend in [0, %d), with -1 behind the last",
-                             i, rows[i], height);
+      return InvalidArgument(
+          "Rows[%d] is %d, but rows must ascend from 0 to %d, followed only by -1", i, rows[i],
+          height - 1);
     }
     ++count;
   }
@@ -39,17 +40,17 @@ namespace {
 Status NeedHeight(const OpView& view) {
   if (view.op().attrs.contains("height") &&
       !std::holds_alternative<int64_t>(view.op().attrs.at("height"))) {
-    return view.Error("height must be an integer");
+    return view.Error("attribute height must be an integer");
   }
   const auto height = view.attr<int64_t>("height");
   if (height >= 1 && height < int64_t{1} << 32) return OkStatus();
-  return view.Error(absl::StrFormat("height=%d must be in [1, 2^32)", height));
+  return view.Error(absl::StrFormat("attribute height=%d must be from 1 to 2^32 - 1", height));
 }
 
 Status InferSum(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedHeight(view));
   if (view.in_count() < 2 || view.in_count() % 2 != 0 || !view.has_in(0)) {
-    return view.Error("X must be pairs of values and rows, at least one");
+    return view.Error("expected one or more (values, rows) pairs as input X");
   }
   int64_t rows = 0;
   for (size_t i = 0; i < view.in_count(); i += 2) {

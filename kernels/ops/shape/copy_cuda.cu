@@ -77,7 +77,7 @@ StatusOr<Kernel> PrepareCast(const OpView& view, const PrepareContext&) {
     case DType::kU8:
       return CastFrom<uint8_t, from>(s, to);
   }
-  return Unimplemented("this type");
+  return Unimplemented("this kernel does not support the element type");
 }
 
 // ---- fill_constant ------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ StatusOr<Kernel> PrepareFill(const OpView& view, const PrepareContext&) {
     case DType::kU8:
       return MakeKernel<FillState, RunFill<uint8_t>>(s);
     default:
-      return Unimplemented("16-bit floats");
+      return Unimplemented("this kernel does not support 16-bit floats");
   }
 }
 

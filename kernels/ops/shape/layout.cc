@@ -14,7 +14,8 @@ using Ints = std::vector<int64_t>;
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape) {
   const int64_t axis = view.attr<int64_t>("axis"), rank = shape.rank();
   if (axis < -rank || axis >= rank) {
-    return view.Error(absl::StrFormat("axis=%d must be in [%d, %d)", axis, -rank, rank));
+    return view.Error(
+        absl::StrFormat("attribute axis=%d must be from %d to %d", axis, -rank, rank - 1));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -25,18 +26,21 @@ StatusOr<Ints> SectionsOf(const OpView& view, int64_t n, size_t count) {
     const auto parts = static_cast<int64_t>(count);
     const int64_t num = view.attr<int64_t>("num");
     if (num != parts || n % parts != 0) {
-      return view.Error(absl::StrFormat("num=%d: %d elements into %d outputs", num, n, parts));
+      return view.Error(
+          absl::StrFormat("num=%d: %d elements cannot be divided into %d outputs", num, n, parts));
     }
     return Ints(count, n / parts);
   }
   int64_t total = 0;
   for (const int64_t s : sections) {
-    if (s < 0 || s > n) return view.Error(absl::StrFormat("sections: %d is not in [0, %d]", s, n));
+    if (s < 0 || s > n)
+      return view.Error(absl::StrFormat("sections: %d is out of range, expected 0 to %d", s, n));
     total += s;
   }
   if (sections.size() != count || total != n) {
-    return view.Error(absl::StrFormat("sections [%s] add up to %d: %d elements into %d outputs",
-                                      absl::StrJoin(sections, ","), total, n, count));
+    return view.Error(absl::StrFormat(
+        "sections [%s] have the sum %d, but must divide %d elements into %d outputs",
+        absl::StrJoin(sections, ","), total, n, count));
   }
   return sections;
 }
@@ -46,7 +50,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
   const Ints axes = view.attr<Ints>("axes"), starts = view.attr<Ints>("starts"),
              ends = view.attr<Ints>("ends");
   if (axes.size() != starts.size() || axes.size() != ends.size()) {
-    return view.Error("axes, starts and ends must be of the same length");
+    return view.Error("axes, starts and ends must have the same length");
   }
   Window w{x, x};
   for (int d = 0; d < x.rank(); ++d) w.begin[d] = 0;
@@ -54,7 +58,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
     if (axis < 0 || axis >= x.rank() || seen[static_cast<size_t>(axis)]) {
-      return view.Error(absl::StrFormat("axes: %d is out of range or there twice", axes[i]));
+      return view.Error(absl::StrFormat("axes: %d is out of range or occurs twice", axes[i]));
     }
     seen[static_cast<size_t>(axis)] = true;
     const int d = static_cast<int>(axis);
@@ -65,8 +69,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
     const int64_t begin = place(starts[i]), end = place(ends[i]);
     if (begin > end) {
       return view.Error(
-          absl::StrFormat("dimension %d of %d elements: it ends at %d, before its "
-                          "start %d",
+          absl::StrFormat("dimension %d of %d elements: the slice ends at %d, before its start %d",
                           d, x[d], end, begin));
     }
     w.begin[d] = begin;
@@ -86,8 +89,9 @@ StatusOr<std::vector<int>> PermutationOf(const OpView& view, int rank) {
     dims.push_back(static_cast<int>(d));
   }
   if (axis.size() == static_cast<size_t>(rank) && dims.size() == axis.size()) return dims;
-  return view.Error(absl::StrFormat("axis=[%s] must hold each of the %d dimensions once",
-                                    absl::StrJoin(axis, ","), rank));
+  return view.Error(
+      absl::StrFormat("attribute axis=[%s] must contain each of the %d dimensions once",
+                      absl::StrJoin(axis, ","), rank));
 }
 
 namespace {
@@ -117,16 +121,17 @@ void GradTranspose(GradContext& ctx) {
 // along the axis; the result has the sum.
 StatusOr<TensorDesc> Joined(const OpView& view, size_t first) {
   if (view.in_count() <= first || !view.has_in(first))
-    return view.Error("at least one X is needed");
+    return view.Error("expected at least one input X");
   TensorDesc total = view.in(first);
   TD_ASSIGN_OR_RETURN(const int axis, AxisOf(view, total.shape));
   for (size_t i = first + 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("an X is missing");
+    if (!view.has_in(i)) return view.Error("an input X is missing");
     TensorDesc x = view.in(i);
     const int64_t before = total.shape[axis];
     if (x.shape.rank() == total.shape.rank()) total.shape[axis] = x.shape[axis];
     if (x != total) {
-      return view.Error(absl::StrFormat("all X must be alike besides dimension %d", axis));
+      return view.Error(absl::StrFormat(
+          "all inputs X must have the same type, and equal dimensions except dimension %d", axis));
     }
     total.shape[axis] += before;
   }
@@ -153,10 +158,11 @@ void GradConcat(GradContext& ctx) {
 
 Status InferConcatGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const TensorDesc total, Joined(view, 1));
-  if (view.in(0) != total) return view.Error("Out@GRAD must be " + ToString(total));
+  if (view.in(0) != total) return view.Error("input Out@GRAD must be " + ToString(total));
   const int64_t index = view.attr<int64_t>("index");
   if (index < 0 || index >= static_cast<int64_t>(view.in_count()) - 1) {
-    return view.Error(absl::StrFormat("index=%d: there are %d X", index, view.in_count() - 1));
+    return view.Error(absl::StrFormat("attribute index=%d is out of range: there are %d inputs X",
+                                      index, view.in_count() - 1));
   }
   outputs[0] = view.in(1 + static_cast<size_t>(index));
   return OkStatus();
@@ -165,7 +171,7 @@ Status InferConcatGrad(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferSplit(const OpView& view, std::span<TensorDesc> outputs) {
   const Shape& x = view.in(0).shape;
   TD_ASSIGN_OR_RETURN(const int axis, AxisOf(view, x));
-  if (outputs.empty()) return view.Error("at least one Out is needed");
+  if (outputs.empty()) return view.Error("expected at least one output Out");
   TD_ASSIGN_OR_RETURN(const Ints sections, SectionsOf(view, x[axis], outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i] = view.in(0);
@@ -195,17 +201,19 @@ Status InferSplitGrad(const OpView& view, std::span<TensorDesc> outputs) {
   const TensorDesc& x = view.in(0);
   TD_ASSIGN_OR_RETURN(const int axis, AxisOf(view, x.shape));
   const int64_t count = view.attr<int64_t>("outputs");
-  if (count < 1 || count > 1 << 16) return view.Error(absl::StrFormat("outputs=%d", count));
+  if (count < 1 || count > 1 << 16)
+    return view.Error(absl::StrFormat("outputs=%d, expected 1 to 65536", count));
   TD_ASSIGN_OR_RETURN(const Ints sections,
                       SectionsOf(view, x.shape[axis], static_cast<size_t>(count)));
   const Ints given = view.attr<Ints>("given");
   if (given.size() != view.in_count() - 1) {
-    return view.Error(
-        absl::StrFormat("given: %d numbers for %d gradients", given.size(), view.in_count() - 1));
+    return view.Error(absl::StrFormat("given has %d numbers for %d gradients", given.size(),
+                                      view.in_count() - 1));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     const bool rises = given[i] >= 0 && given[i] < count && (i == 0 || given[i] > given[i - 1]);
-    if (!rises) return view.Error(absl::StrFormat("given: %d", given[i]));
+    if (!rises)
+      return view.Error(absl::StrFormat("given: %d is out of range or out of order", given[i]));
     TensorDesc part = x;
     part.shape[axis] = sections[static_cast<size_t>(given[i])];
     if (!view.has_in(1 + i) || view.in(1 + i) != part) {
@@ -231,7 +239,7 @@ void GradSlice(GradContext& ctx) {
 Status InferSliceGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const Window w, WindowOf(view, view.in(0).shape));
   const TensorDesc want{view.in(0).dtype, w.shape};
-  if (view.in(1) != want) return view.Error("Out@GRAD must be " + ToString(want));
+  if (view.in(1) != want) return view.Error("input Out@GRAD must be " + ToString(want));
   outputs[0] = view.in(0);
   return OkStatus();
 }

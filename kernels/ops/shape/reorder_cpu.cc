@@ -44,7 +44,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const ImageLayout from_layout, LayoutOf(view, "from", x));
   TD_ASSIGN_OR_RETURN(const ImageLayout to_layout, LayoutOf(view, "to", x));
   if (from_layout == ImageLayout::kLast || to_layout == ImageLayout::kLast) {
-    return Unimplemented("only between NCHW and nChw16c");
+    return Unimplemented("this kernel supports only conversions between NCHW and nChw16c");
   }
   const bool from = from_layout == ImageLayout::kBlocked, to = to_layout == ImageLayout::kBlocked;
   // Plain to plain: any number of channels, one copy.
@@ -60,7 +60,7 @@ Status RunDnnl(DnnlProgram& program, const KernelArgs& args) { return program.Ru
 StatusOr<Kernel> PrepareDnnl(const OpView& view, const PrepareContext& ctx) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   const TensorDesc& x = view.in(0);
-  if (x.shape.numel() == 0) return Unimplemented("an empty tensor");
+  if (x.shape.numel() == 0) return Unimplemented("this kernel does not support empty tensors");
   TD_ASSIGN_OR_RETURN(const ImageLayout from, LayoutOf(view, "from", x.shape));
   TD_ASSIGN_OR_RETURN(const ImageLayout to, LayoutOf(view, "to", x.shape));
   const auto dims = x.shape.dims();

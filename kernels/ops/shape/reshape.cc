@@ -18,22 +18,25 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
     if (dims[d] == 0 && static_cast<int>(d) < x.rank()) dims[d] = x[static_cast<int>(d)];
     if (dims[d] < 0 || (dims[d] == 0 && x.numel() != 0) ||
         __builtin_mul_overflow(known, dims[d], &known)) {
-      return view.Error(absl::StrFormat(
-          "shape[%d] = %d: one -1 is computed, 0 copies X's dimension", d, dims[d]));
+      return view.Error(
+          absl::StrFormat("attribute shape[%d] = %d is invalid: at most one dimension may be -1 "
+                          "(computed), and 0 copies a dimension of X",
+                          d, dims[d]));
     }
   }
   if (computed >= 0) {
     if (known == 0 || x.numel() % known != 0) {
-      return view.Error(
-          absl::StrFormat("%d elements cannot be cut into parts of %d", x.numel(), known));
+      return view.Error(absl::StrFormat("%d elements cannot be divided into parts of %d elements",
+                                        x.numel(), known));
     }
     dims[computed] = x.numel() / known;
   }
   const StatusOr<Shape> shape = ParseShape(dims);
-  if (!shape.ok()) return view.Error("shape: " + std::string(shape.status().message()));
+  if (!shape.ok())
+    return view.Error("attribute shape is invalid: " + std::string(shape.status().message()));
   if (shape->numel() != x.numel()) {
-    return view.Error(absl::StrFormat("%s has %d elements, X has %d", ToString(*shape),
-                                      shape->numel(), x.numel()));
+    return view.Error(absl::StrFormat("attribute shape %s has %d elements, but X has %d elements",
+                                      ToString(*shape), shape->numel(), x.numel()));
   }
   outputs[0] = {view.in(0).dtype, *shape};
   return OkStatus();
@@ -48,7 +51,7 @@ void Grad(GradContext& ctx) {
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != view.in(1).dtype ||
       view.in(0).shape.numel() != view.in(1).shape.numel()) {
-    return view.Error("X and Out@GRAD must have the same type and number of elements");
+    return view.Error("inputs X and Out@GRAD must have the same type and number of elements");
   }
   outputs[0] = view.in(0);
   return OkStatus();

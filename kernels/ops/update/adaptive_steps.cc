@@ -16,7 +16,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   // f32 cannot count beyond 2^24.
   if (first < 1 || first > most || most > (1 << 24)) {
     return view.Error(absl::StrFormat(
-        "init_k_steps=%d must be from 1 to k_steps_max=%d, and that at most 2^24", first, most));
+        "init_k_steps=%d must be from 1 to k_steps_max=%d, which must be at most 2^24", first,
+        most));
   }
   for (size_t i = 0; i < 3; ++i) outputs[i] = view.in(0);
   return OkStatus();

@@ -15,10 +15,9 @@ int64_t SelectedOf(int64_t n, float sparsity) { return DgcSelectedOf(n, sparsity
 
 StatusOr<int64_t> SelectionCapacity(const OpView& view, const char* name, int64_t words) {
   if (words % 2 == 1) return words / 2;
-  return view.Error(
-      absl::StrFormat("%s: a selection has an odd number of words, not %d "
-                      "(kernels/ops/update/dgc.h)",
-                      name, words));
+  return view.Error(absl::StrFormat(
+      "%s: a selection has %d words, expected an odd number (kernels/ops/update/dgc.h)", name,
+      words));
 }
 
 namespace {
@@ -29,9 +28,10 @@ Status InferCompress(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedSame(view, 0, "Grad", 2, "Residual"));
   TD_RETURN_IF_ERROR(NeedOne(view, 3, "Sparsity"));
   const int64_t n = view.in(0).shape.numel(), capacity = view.attr<int64_t>("capacity");
-  if (n > std::numeric_limits<int32_t>::max()) return view.Error("indices have 32 bits");
+  if (n > std::numeric_limits<int32_t>::max())
+    return view.Error("the tensor has too many elements for 32-bit indices");
   if (capacity < std::min<int64_t>(n, 1) || capacity > n) {
-    return view.Error(absl::StrFormat("capacity=%d of %d elements", capacity, n));
+    return view.Error(absl::StrFormat("capacity=%d is out of range for %d elements", capacity, n));
   }
   outputs[0] = outputs[1] = view.in(0);
   outputs[2] = {DType::kI32, {SelectionWords(capacity)}};
@@ -41,7 +41,8 @@ Status InferCompress(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view, 1));
   TD_RETURN_IF_ERROR(NeedRank(view, 1, "Selections", 2));
-  if (view.in(1).dtype != DType::kI32) return view.Error("Selections must be i32");
+  if (view.in(1).dtype != DType::kI32)
+    return view.Error("input Selections must have element type i32");
   TD_RETURN_IF_ERROR(SelectionCapacity(view, "Selections", view.in(1).shape[1]).status());
   TD_RETURN_IF_ERROR(NeedOne(view, 2, "LearningRate"));
   outputs[0] = view.in(0);

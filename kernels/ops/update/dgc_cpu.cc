@@ -129,11 +129,11 @@ Status RunCompress(CompressState& s, const KernelArgs& args) {
   auto* selected = static_cast<int32_t*>(args.out[2]);
   const float sparsity = *InF32(args, 3);
   if (!(sparsity >= 0 && sparsity < 1)) {
-    return InvalidArgument("Sparsity %g is not in [0, 1)", sparsity);
+    return InvalidArgument("dgc: Sparsity is %g, expected at least 0 and below 1", sparsity);
   }
   const int64_t k = SelectedOf(s.n, sparsity);
   if (k > s.capacity) {
-    return InvalidArgument("Sparsity %g selects %d elements, above capacity=%d", sparsity, k,
+    return InvalidArgument("dgc: Sparsity %g selects %d elements, but capacity is %d", sparsity, k,
                            s.capacity);
   }
   selected[0] = static_cast<int32_t>(k);
@@ -165,14 +165,17 @@ struct AddState {
 Status AddSelection(const AddState& s, const int32_t* selection, float lr, float* param) {
   const int64_t k = selection[0];
   if (k < 0 || SelectionWords(k) > s.words) {
-    return InvalidArgument("a selection of %d elements has room for %d", k, s.words / 2);
+    return InvalidArgument("dgc: a selection has %d elements, but there is room for %d", k,
+                           s.words / 2);
   }
   const int32_t* indices = selection + 1;
   int64_t last = -1;
   for (int64_t j = 0; j < k; ++j) {
     const int64_t i = indices[j];
     if (i <= last || i >= s.n) {
-      return InvalidArgument("index %d behind %d in a selection of %d elements", i, last, s.n);
+      return InvalidArgument(
+          "dgc: index %d follows index %d in a selection of %d elements, but indices must ascend",
+          i, last, s.n);
     }
     last = i;
     param[i] -= lr * std::bit_cast<float>(indices[k + j]);

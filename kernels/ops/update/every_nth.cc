@@ -11,7 +11,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.has_in(1)) TD_RETURN_IF_ERROR(NeedOne(view, 1, "N"));
   const auto n = view.attr<int64_t>("n");
   // f32 cannot count beyond 2^24.
-  if (n < 1 || n > (1 << 24)) return view.Error("n must be from 1 to 16777216");
+  if (n < 1 || n > (1 << 24)) return view.Error("attribute n must be from 1 to 16777216");
   outputs[0] = outputs[1] = view.in(0);
   return OkStatus();
 }

@@ -10,8 +10,9 @@ namespace {
 Status InferCheck(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   TD_RETURN_IF_ERROR(NeedOne(view, 0, "Scale"));
-  if (view.in_count() < 2 || !view.has_in(1)) return view.Error("at least one X is needed");
-  if (outputs.size() != view.in_count()) return view.Error("as many Out as X are needed");
+  if (view.in_count() < 2 || !view.has_in(1)) return view.Error("expected at least one input X");
+  if (outputs.size() != view.in_count())
+    return view.Error("the number of outputs Out must equal the number of inputs X");
   outputs[0] = view.in(0);
   for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = view.in(i);
   return OkStatus();
@@ -29,9 +30,9 @@ Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
     }
   }
   const double incr = view.attr<double>("incr_ratio"), decr = view.attr<double>("decr_ratio");
-  if (!(incr >= 1)) return view.Error(absl::StrFormat("incr_ratio=%g is below 1", incr));
+  if (!(incr >= 1)) return view.Error(absl::StrFormat("incr_ratio=%g must be at least 1", incr));
   if (!(decr > 0 && decr <= 1)) {
-    return view.Error(absl::StrFormat("decr_ratio=%g is not in (0, 1]", decr));
+    return view.Error(absl::StrFormat("decr_ratio=%g must be above 0 and at most 1", decr));
   }
   for (size_t i = 0; i < 3; ++i) outputs[i] = view.in(1);
   return OkStatus();

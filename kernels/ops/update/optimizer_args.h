@@ -48,7 +48,7 @@ inline UpdateArgs DecayedAdagradArgs(const OpView& view) {
 inline StatusOr<UpdateArgs> RmspropArgs(const OpView& view) {
   constexpr size_t kMeanGrad = 4;
   if (view.has_in(kMeanGrad) != view.attr<bool>("centered")) {
-    return view.Error("MeanGrad must be there with centered, and only then");
+    return view.Error("input MeanGrad must be given with centered=true, and only then");
   }
   return UpdateArgs{.epsilon = AttrF32(view, "epsilon"),
                     .mu = AttrF32(view, "mu"),

@@ -91,7 +91,7 @@ StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, 
   TD_REQUIRE(s.full <= size_t{kUpdateSlotsMax});
   for (size_t i = 0; i < s.slots; ++i) {
     if (view.has_in(2 + i) != view.has_out(1 + i)) {
-      return view.Error(absl::StrFormat("slot %d is an input or an output, but not both", i));
+      return view.Error(absl::StrFormat("slot %d must be either an input or an output", i));
     }
   }
   s.n = view.in(0).shape.numel();

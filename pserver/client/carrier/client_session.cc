@@ -40,8 +40,8 @@ Status ClientSession::Accept(const OpenSessionRequest& offer, const OpenSessionR
       terms.server_nonce.size() == rpc::kNonceBytes && terms.id.size() == rpc::kSessionIdBytes;
   if (!sizes || !rpc::ProofsEqual(reply.proof(), rpc::ServerProof(secret_, terms))) {
     return Unauthenticated(
-        "the program that listens on %s does not hold the secret of job \"%s\" [TD6020]; hint: "
-        "give both sides the same secret file; if they have it, find out who took the port",
+        "the program that listens on %s does not have the secret of job \"%s\" [TD6020]; hint: use "
+        "the same secret file on both sides, and check which program uses the port",
         address_, job_);
   }
   std::string key = rpc::SessionKey(secret_, terms);
@@ -55,8 +55,8 @@ Status ClientSession::Accept(const OpenSessionRequest& offer, const OpenSessionR
 Status ClientSession::Explain(const Status& refused) const {
   if (refused.code() != StatusCode::kUnimplemented) return refused;
   return FailedPrecondition(
-      "the program that listens on %s has no call OpenSession: it is a pserver of an earlier "
-      "version, or none [TD6022]; hint: run the same version of Tandem on both sides",
+      "the program that listens on %s has no call OpenSession, so it is an earlier version or not "
+      "a pserver [TD6022]; hint: run the same version of Tandem on both sides",
       address_);
 }
 

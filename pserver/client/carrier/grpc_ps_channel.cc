@@ -52,9 +52,10 @@ constexpr int kClosingLooks = 60;
 
 // The memory of a call in progress must not be freed before the call, so the process exits.
 [[noreturn]] void EndWithout(int calls, const char* what) {
-  std::fprintf(stderr,
-               "error: %d or more calls to pservers were %s; the process ends without them\n",
-               calls, what);
+  std::fprintf(
+      stderr,
+      "error: %d or more calls to pservers were %s; the process exits without waiting for them\n",
+      calls, what);
   std::_Exit(kExitFailure);
 }
 
@@ -168,10 +169,11 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
       !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
     if (options_.callbacks.stop && options_.callbacks.stop())
-      return Cancelled("told to stop while %s was away", server.name);
+      return Cancelled("the wait for %s was stopped", server.name);
     if (now >= deadline) {
       return Unavailable(
-          "%s did not answer for %.0f s: is it running, is the address right? [TD4001]",
+          "%s did not reply within %.0f s [TD4001]; hint: check that it runs and that its address "
+          "is right",
           server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
@@ -202,8 +204,9 @@ StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
     const Status opened = server->lane->WaitForFirst(until);
     lanes += opened.ok();
     if (opened.ok() || !asked_for) continue;
-    return FailedPrecondition("%s: no shared memory, which was asked for: %s", server->name,
-                              std::string(opened.message()));
+    return FailedPrecondition(
+        "cannot use shared memory with %s, which pserver_transport: Shm requires: %s", server->name,
+        std::string(opened.message()));
   }
   return lanes;
 }
@@ -291,7 +294,7 @@ void GrpcPsChannel::CallByGrpc(Server& server, rpc::PserverCall call, codec::Enc
       calls_[id] = {};
     }
   }
-  if (id == 0) return take(Cancelled("the client is going away"), {});
+  if (id == 0) return take(Cancelled("the client is shutting down"), {});
   auto made = RawCall::Start(
       WaitGroup::Take(call_leases_), server.raw, call, rpc::ToByteBuffer(std::move(request)),
       CallRetries(options_.patience.retries, deadline, retry_stream_ + id),
@@ -343,13 +346,13 @@ void GrpcPsChannel::Close() {
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }
-    if (!calls_.empty()) EndWithout(static_cast<int>(calls_.size()), "cancelled and do not end");
+    if (!calls_.empty()) EndWithout(static_cast<int>(calls_.size()), "cancelled but did not end");
   }
   bool gone = false;
   for (int looks = 0; looks < kClosingLooks && !gone; ++looks) {
     gone = call_leases_->WaitForNone(SteadyNow() + kClosingLook);
   }
-  if (!gone) EndWithout(1, "ended and still hold memory");
+  if (!gone) EndWithout(1, "ended but still use memory");
   for (auto& server : servers_) server->raw.channel.reset();
   MutexLock lock(mu_);
   added_.clear();

@@ -118,7 +118,7 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
   {
     MutexLock lock(mu_);
     if (cancelled_) {
-      ready = Cancelled("the client is going away");
+      ready = Cancelled("the client is shutting down");
     } else {
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
@@ -147,8 +147,8 @@ Status RawCall::Explain(const grpc::Status& status) const {
                                     : Annotate(rpc::FromGrpc(status),
                                                absl::StrFormat("attempt %d", retries_.attempts()));
   }
-  return DeadlineExceeded("no answer for %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
-                          last_error_.empty() ? "" : "; before that: " + last_error_);
+  return DeadlineExceeded("no reply within %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
+                          last_error_.empty() ? "" : "; the error before: " + last_error_);
 }
 
 bool RawCall::TriesAgain(const grpc::Status& status) {

@@ -86,7 +86,8 @@ bool ShmRpcConnection::Sleep(Duration duration) {
 StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> ShmRpcConnection::Open() {
   Status status;
   for (int tries = 0; tries < kTriesMax; ++tries) {
-    if (tries > 0 && !Sleep(std::chrono::milliseconds(20))) return Cancelled("stopped");
+    if (tries > 0 && !Sleep(std::chrono::milliseconds(20)))
+      return Cancelled("the shared-memory connection was stopped");
     TD_ASSIGN_OR_RETURN(const shm_rpc::ShmRpcTicket invitation, invite_());
     auto lane = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
     if (lane.ok()) return std::shared_ptr<shm_rpc::ShmRpcClient>(*std::move(lane));
@@ -109,14 +110,14 @@ void ShmRpcConnection::Loop() {
     }
     if (!go_on) return;
     if (!lane.ok()) {
-      VLOG(1) << name_ << ": no lane: " << lane.status().message();
+      VLOG(1) << name_ << ": cannot use shared memory: " << lane.status().message();
       if (IsFinal(lane.status())) return;
       continue;
     }
     const Status lost = (*lane)->Run();
     if (!Show(nullptr)) return;
-    LOG(INFO) << name_ << ": shared memory is lost (" << lost.message()
-              << "); gRPC carries until it is there again";
+    LOG(INFO) << name_ << ": the shared-memory connection is lost (" << lost.message()
+              << "); calls use gRPC until it is restored";
   } while (Sleep(kPause));
 }
 

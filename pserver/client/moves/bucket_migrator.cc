@@ -57,7 +57,7 @@ Status BucketMigrator::Pause() {
   const std::shared_ptr<PsEvent> over = carrier_.MakeEvent();
   carrier_.After(std::chrono::milliseconds(20), [over] { over->Set(); });
   if (over->WaitUntil(carrier_.Now() + options_.call_timeout)) return OkStatus();
-  return Cancelled("given up");
+  return Cancelled("the migration was stopped");
 }
 
 template <typename Request, typename Reply>
@@ -81,7 +81,7 @@ Status BucketMigrator::Call(int server, rpc::PserverCall call, const Request& re
                   });
     // The channel ends the call in time. This is a second limit.
     if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
-      return Cancelled("%s: %s did not end", NameOf(server), rpc::NameOf(call));
+      return Cancelled("%s did not reply to %s [TD4025]", NameOf(server), rpc::NameOf(call));
     }
     if (waiting->status.ok()) {
       *reply = std::move(waiting->reply);
@@ -127,8 +127,8 @@ Status BucketMigrator::Leave(int server) {
     });
     if (source == now.end()) return OkStatus();
     if (carrier_.Now() >= give_up) {
-      return Unavailable("buckets of %s stay frozen for pserver %d", NameOf(source->server),
-                         server);
+      return Unavailable("row buckets of %s are still frozen for pserver %d; hint: try again",
+                         NameOf(source->server), server);
     }
     TD_RETURN_IF_ERROR(Pause());
   }
@@ -148,8 +148,7 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   // its source.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
-      return Unavailable(
-          "buckets go on moving; hint: somebody else rebalances this job, wait until that is over");
+      return Unavailable("another migration of this job is running; hint: wait until it has ended");
     }
     news = false;
     now.clear();
@@ -164,8 +163,8 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
       TD_RETURN_IF_ERROR(told);
       if (static_cast<int>(reply.index()) != server) {
         return FailedPrecondition(
-            "%s says that it is pserver %d; hint: give servers in the order of their --index, new "
-            "ones behind the others",
+            "%s reports that it is pserver %d [TD1005]; hint: name servers in the order of their "
+            "--index, new servers last",
             NameOf(server), reply.index());
       }
       news |= !all.Learn(FromProto(reply.map())).empty();
@@ -216,8 +215,8 @@ Status BucketMigrator::AwaitStep() {
     if (made) return OkStatus();
     if (carrier_.Now() >= give_up) {
       return Unavailable(
-          "trainers made no step since for %.0f s, and may ask once more for rows where they were; "
-          "hint: try again while they train",
+          "trainers made no step for %.0f s, so they may still use the old owner of the rows; "
+          "hint: try again while trainers run",
           Seconds(options_.patience));
     }
     TD_RETURN_IF_ERROR(Pause());
@@ -256,8 +255,8 @@ StatusOr<ParcelDef> BucketMigrator::Freeze(int source, int target,
     if (gives && (takes || !at.both)) return std::move(*from.mutable_parcel());
     if (carrier_.Now() >= give_up) {
       return Unavailable(
-          "%s and %s did not come to step %d within %.0f s; hint: rows move while trainers make "
-          "steps",
+          "%s and %s did not reach step %d within %.0f s [TD4007]; hint: migrate rows only while "
+          "trainers run",
           NameOf(source), NameOf(target), DisplayStep(at.step), Seconds(options_.patience));
     }
     TD_RETURN_IF_ERROR(Pause());

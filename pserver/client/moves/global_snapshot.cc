@@ -77,7 +77,7 @@ Status GlobalSnapshotCoordinator::CallAll(rpc::PserverCall call, const Request& 
                   });
   }
   if (!all->ended->WaitUntil(carrier_.Now() + timeout + kGrace)) {
-    return Cancelled("%s did not end", rpc::NameOf(call));
+    return Cancelled("%s did not reply", rpc::NameOf(call));
   }
   for (size_t i = 0; i < servers_.size(); ++i) {
     TD_RETURN_IF_ERROR(
@@ -110,13 +110,15 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
   request.set_over(true);
   // If the call fails, the lease ends the hold.
   const Status released = CallAll(PserverCall::kHoldPushes, request, options_.lease, &ignored);
-  LOG_IF(INFO, !released.ok()) << "pushes stay held for a moment: " << ToString(released);
+  LOG_IF(INFO, !released.ok()) << "pushes wait until the snapshot's lease expires: "
+                               << ToString(released);
 }
 
 Status GlobalSnapshotCoordinator::CheckServers(const BucketMap& map) const {
   for (const auto& [server, address] : map.addresses()) {
     if (!map.OwnsAny(server) || Has(server)) continue;
-    return Unavailable("%s came to the job meanwhile; try again", PserverName(server, address));
+    return Unavailable("the snapshot failed, because %s joined the job; hint: try again",
+                       PserverName(server, address));
   }
   return OkStatus();
 }
@@ -127,9 +129,9 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
   for (size_t i = 0; i < held.size(); ++i) {
     if (i == 0) marks.assign(held[i].mark().begin(), held[i].mark().end());
     if (held[i].mark_size() != static_cast<int>(marks.size())) {
-      return FailedPrecondition("%s has %d trainers, another server %d",
-                                PserverName(servers_[i].server, servers_[i].address),
-                                held[i].mark_size(), marks.size());
+      return FailedPrecondition(
+          "the snapshot failed, because %s has %d trainers, but another server has %d",
+          PserverName(servers_[i].server, servers_[i].address), held[i].mark_size(), marks.size());
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
   }
@@ -138,7 +140,8 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
       if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
       return Unavailable(
-          "trainer %d has pushes under way to pserver %d, which has no rows any more; try again",
+          "the snapshot failed, because trainer %d has unfinished pushes to pserver %d, which no "
+          "longer has rows; hint: try again",
           mark.trainer_id(), s);
     }
   }
@@ -218,11 +221,12 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
     whole.push_back(std::to_string(f.cut));
     if (cut == 0 || cut == f.cut) request.set_cut(f.cut);
   }
-  if (whole.empty()) return NotFound("there is no cut that all %d servers have", servers_.size());
+  if (whole.empty())
+    return NotFound("no snapshot exists on all %d servers [TD4020]", servers_.size());
   if (request.cut() == 0) {
     return NotFound(
-        "there is no cut %d that all %d servers have; they have %s [TD4020]; hint: "
-        "tandem restore --list shows their versions",
+        "snapshot %d does not exist on all %d servers, but snapshots %s do [TD4020]; hint: tandem "
+        "restore --list shows the snapshots",
         cut, servers_.size(), absl::StrJoin(whole, ", "));
   }
   std::vector<RestoreCheckpointReply> back;
@@ -244,7 +248,8 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
     highest = std::max<uint64_t>(highest, state.last_cut());
     for (const uint64_t cut : state.cut()) highest = std::max(highest, cut);
   }
-  if (highest == UINT64_MAX) return FailedPrecondition("there is no number above cut %d", highest);
+  if (highest == UINT64_MAX)
+    return FailedPrecondition("the highest snapshot number, %d, is already used [TD4020]", highest);
   return highest + 1;
 }
 

@@ -1,4 +1,4 @@
-// Takes a global snapshot over all servers of a running a_sync job (`tandem save --cut`). This
+// Takes a global snapshot over all servers of a running a_sync job (`tandem save --snapshot`). This
 // header does not include gRPC.
 //
 // The process that runs it may be killed at any time. Servers hold new pushes for at most one

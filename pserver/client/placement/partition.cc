@@ -64,9 +64,10 @@ void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& 
 StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options) {
   if (options.servers < 1)
-    return InvalidArgument("%d pservers; expected at least 1", options.servers);
+    return InvalidArgument("the job has %d pservers, expected at least 1", options.servers);
   if (options.min_block_size < 1) {
-    return InvalidArgument("min_block_size is %d; expected at least 1", options.min_block_size);
+    return InvalidArgument("min_block_size is %d, expected at least 1 [TD1104]",
+                           options.min_block_size);
   }
   std::set<std::string> names;
   std::vector<PsSlice> blocks;
@@ -74,11 +75,11 @@ StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variable
     const PsVariable& variable = variables[v];
     const int64_t numel = variable.shape.numel();
     if (numel < 1) {
-      return InvalidArgument("variable %s of shape %s has no elements", variable.name,
-                             ToString(variable.shape));
+      return InvalidArgument("variable %s has shape %s, but needs at least one element",
+                             variable.name, ToString(variable.shape));
     }
     if (!names.insert(variable.name).second) {
-      return InvalidArgument("variable %s comes twice", variable.name);
+      return InvalidArgument("variable %s occurs twice", variable.name);
     }
     const int64_t block = BlockSize(variable.shape, options);
     for (int64_t offset = 0; offset < numel; offset += block) {

@@ -45,16 +45,16 @@ TEST(HostLimitsDeathTest, MemoryThatRunsOutIsNamed) {
         End(std::bad_alloc());
       },
       ExitedWithCode(kExitIo),
-      AllOf(HasSubstr("prog: error: the memory ran out: "),
+      AllOf(HasSubstr("prog: error: the process is out of memory: "),
             HasSubstr(" bytes of address space are in use, the limit of this process is 3000000000 "
                       "bytes (ulimit -v) [TD2116] (RESOURCE_EXHAUSTED)\nhint: raise the limits"),
-            Not(HasSubstr("ran out: 0 bytes"))));
+            Not(HasSubstr("out of memory: 0 bytes"))));
   EXPECT_EXIT(
       {
         NameHostLimits("prog");
         End(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
       },
-      ExitedWithCode(kExitIo), "^prog: error: the system gave no thread: ");
+      ExitedWithCode(kExitIo), "^prog: error: the system cannot create a thread: ");
 }
 
 TEST(HostLimitsDeathTest, OtherExceptionsStayCrashes) {
@@ -79,8 +79,8 @@ TEST(HostLimitsDeathTest, AFileThatIsTooLargeIsNamed) {
         _exit(ExitCodeOf(written));
       },
       ExitedWithCode(kExitIo),
-      HasSubstr("cannot be written (File too large) [TD2115]: a file of this process may have 1000 "
-                "bytes; hint: ulimit -f"));
+      HasSubstr("cannot be written (File too large) [TD2115]: a file of this process may have at "
+                "most 1000 bytes; hint: ulimit -f unlimited"));
 }
 
 TEST(HostLimitsDeathTest, TooManyOpenFilesAreNamed) {
@@ -95,7 +95,7 @@ TEST(HostLimitsDeathTest, TooManyOpenFilesAreNamed) {
       },
       ExitedWithCode(0),
       HasSubstr("/etc/passwd: cannot be opened (Too many open files) [TD2114]: this process may "
-                "have 20 files open; hint: ulimit -n NUMBER, with a larger one"));
+                "open only 20 files; hint: raise the limit with ulimit -n NUMBER"));
 }
 
 }  // namespace

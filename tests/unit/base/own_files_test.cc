@@ -70,7 +70,7 @@ TEST_F(OwnFiles, AreReadWithTheModesOfTheirRule) {
   ExpectRefused(ReadOwnFile(File("file", 0666), 100, OwnRule::kUser),
                 "may be written by others (mode 666) [TD2113]; hint: chmod go-w ");
   ExpectRefused(ReadOwnFile(File("file", 0644), 100, OwnRule::kSecret),
-                "may be read or changed by others (mode 644) [TD6012]; hint: chmod 600 ");
+                "(mode 644) [TD6012]; hint: chmod 600 ");
   const StatusOr<std::string> text = ReadOwnFile(File("file", 0600), 7, OwnRule::kUser);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(*text, "content");
@@ -100,9 +100,12 @@ TEST_F(OwnFiles, LinksAreFollowedWhereAUserNamesThem) {
   std::filesystem::create_symlink(folder, to_folder);
   EXPECT_TRUE(ReadOwnFile(to_file, 100, OwnRule::kSecret).ok()) << "as Kubernetes mounts secrets";
   EXPECT_TRUE(MakeOwnDir(to_folder, OwnRule::kGroup).ok());
-  ExpectRefused(ReadOwnFile(to_file, 100, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(OpenOwnDir(to_folder, OwnRule::kUser), "is a link [TD2113]");
-  ExpectRefused(MakeOwnDir(to_folder, OwnRule::kUser), "is a link [TD2113]");
+  ExpectRefused(ReadOwnFile(to_file, 100, OwnRule::kUser),
+                "is a link, which is not allowed here [TD2113]");
+  ExpectRefused(OpenOwnDir(to_folder, OwnRule::kUser),
+                "is a link, which is not allowed here [TD2113]");
+  ExpectRefused(MakeOwnDir(to_folder, OwnRule::kUser),
+                "is a link, which is not allowed here [TD2113]");
   EXPECT_EQ(WriteOwnFile(to_file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
   std::filesystem::create_symlink(dir_ / "none", dir_ / "to_none");

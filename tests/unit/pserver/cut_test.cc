@@ -96,7 +96,7 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
   clock_.Advance(seconds(2));
   shard_->ExpireWaiters();
   EXPECT_EQ(answer_->status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 has not come, or was refused"));
+  EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 is missing"));
   // The coordinator is lost; trainers continue.
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
   // A permanently rejected push counts as ended once its trainer reports it so.
@@ -116,15 +116,15 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   auto held = Hold(5);
   ASSERT_TRUE(held.ok());
-  EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("held for cut 5"));
+  EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("snapshot 5 is in progress"));
   // The lease expires, a push arrives, and the request arrives late.
   clock_.Advance(seconds(3));
   ASSERT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
   Take(5, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("not held for cut 5 any more"));
+  EXPECT_THAT(Said(), HasSubstr("the lease of snapshot 5 has expired"));
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed on meanwhile"));
+  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed in the meantime"));
   // An incarnation that other servers know becomes known here too, and the older one is rejected.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
@@ -135,7 +135,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   held = Hold(8);
   held->marks[1].incarnation = kIncarnation;
   Take(8, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 1 was started again meanwhile"));
+  EXPECT_THAT(Said(), HasSubstr("because trainer 1 was restarted"));
   held = Hold(9);
   ASSERT_TRUE(held.ok()) << held.status();
   shard_->global_snapshots().Release("job", 9);
@@ -176,7 +176,8 @@ TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
 TEST_F(CutTest, WhoCannotTakePartSaysSo) {
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(PushOnce(Head(Rank(0), 1, 0)).ok());
-  EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("trainer 0 does not say which"));
+  EXPECT_THAT(std::string(Hold(5).status().message()),
+              HasSubstr("trainer 0 does not number its messages"));
   shard_.reset();
   Start(Config(1, ShardMode::kSync));
   EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("in sync mode"));

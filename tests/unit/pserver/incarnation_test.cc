@@ -31,7 +31,7 @@ TEST_F(IncarnationTest, ASuccessorIsAboveWhatAnyClockSaid) {
   ASSERT_TRUE(Push(*older, 0).ok());
   const auto newer = Join(0);
   EXPECT_TRUE(Push(*newer, 1).ok());
-  EXPECT_THAT(ToString(Push(*older, 2)), HasSubstr("was started again"));
+  EXPECT_THAT(ToString(Push(*older, 2)), HasSubstr("was restarted as incarnation"));
   EXPECT_TRUE(Push(*Join(0), 2).ok());
 }
 

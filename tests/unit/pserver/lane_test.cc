@@ -209,7 +209,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   ASSERT_TRUE(now->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   const Status late = PushAndWait(*old, 0, 0.1f, model.View(model.params));
   EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late;
-  EXPECT_THAT(std::string(late.message()), HasSubstr("was started again"));
+  EXPECT_THAT(std::string(late.message()), HasSubstr("was restarted as incarnation"));
   EXPECT_GT(old->lane_calls(), 0u);
 }
 
@@ -221,7 +221,7 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {}).ok());
   std::atomic<int> asked = 0;
   const auto invite = [&]() -> StatusOr<shm_rpc::ShmRpcTicket> {
-    if (++asked < 3) return DeadlineExceeded("no answer for 5 s");
+    if (++asked < 3) return DeadlineExceeded("no reply within 5");
     auto [status, invitation] = Invite(0);
     if (!status.ok()) return Internal("%s", status.error_message());
     return invitation;
@@ -230,7 +230,7 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60));
   EXPECT_TRUE(opened.ok()) << opened;
   EXPECT_EQ(asked, 3);
-  ps::ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no answer for 5 s"); });
+  ps::ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no reply within 5"); });
   EXPECT_EQ(silent.WaitForFirst(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
   ps::ShmRpcConnection refused("refused", [] { return FailedPrecondition("another job"); });
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);

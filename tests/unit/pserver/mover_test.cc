@@ -46,7 +46,7 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   const auto servers =
       ps::BucketMigrator(carrier, {"host:0", "host:1"}, {.patience = seconds(10)}).Where();
   EXPECT_EQ(servers.status().code(), StatusCode::kUnavailable);
-  EXPECT_THAT(ToString(servers.status()), HasSubstr("somebody else rebalances this job"));
+  EXPECT_THAT(ToString(servers.status()), HasSubstr("another migration of this job is running"));
   EXPECT_LE(carrier.calls(), 12);
 }
 
@@ -75,7 +75,8 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
     EXPECT_TRUE(parcel.ok()) << parcel.status();
     const Status status = shard.migrations().Offer("job", *parcel);
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 1 is leaving"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("pserver 1 is being drained and accepts no rows"));
     clock_.Advance(seconds(3));  // the lease is over
   };
   refused(*b);
@@ -99,7 +100,7 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
   ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("stay frozen for pserver 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("are still frozen for pserver 1"));
 }
 
 TEST(PlanTest, WhoIsLeavingGivesAllAndGetsNone) {

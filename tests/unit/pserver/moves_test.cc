@@ -35,7 +35,8 @@ TEST_F(MovesTest, RowsAndSlotsMoveAndGoOnInTheSameBits) {
   EXPECT_EQ(b->Info().map_version, 1u);
   const auto gone = Pull(*a, sorted);
   EXPECT_EQ(gone.status().code(), StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(gone.status().message()), HasSubstr("is in bucket 5, which is not on"));
+  EXPECT_THAT(std::string(gone.status().message()),
+              HasSubstr("is in row bucket 5, which is not on"));
 }
 
 TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
@@ -146,7 +147,7 @@ TEST_F(MovesTest, AnOlderIncarnationIsRefusedWhereTheBucketCame) {
   ASSERT_TRUE(Move(*a, *b, {5}, 2).ok());
   const auto old = Push(*b, Head(9, 1, 0, /*trainer=*/1), {IdIn(5)});
   EXPECT_EQ(old.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(old.status().message()), HasSubstr("was started again"));
+  EXPECT_THAT(std::string(old.status().message()), HasSubstr("was restarted as incarnation"));
 }
 
 TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
@@ -180,7 +181,7 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
   wrong.Learn(BucketMove{5, 1000, 1});
   const Status told = Tell(*a, wrong);
   EXPECT_EQ(told.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(told.message()), HasSubstr("bucket 5 is served by this server"));
+  EXPECT_THAT(std::string(told.message()), HasSubstr("this server owns row bucket 5"));
   EXPECT_EQ(*Pull(*a, {IdIn(5)}), rows);
 }
 

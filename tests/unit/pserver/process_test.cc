@@ -239,7 +239,7 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(read.message()),
               HasSubstr(absl::StrFormat("secret file: %s: cannot be opened (Too many open files) "
-                                        "[TD2114]: this process may have %d files open",
+                                        "[TD2114]: this process may open only %d files",
                                         secret, next)));
   EXPECT_EQ(ExitCodeOf(read), kExitIo);
   std::filesystem::remove_all(dir);

@@ -289,7 +289,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()),
-              HasSubstr("pserver 1 (" + absent + ") did not answer for 2 s"));
+              HasSubstr("pserver 1 (" + absent + ") did not reply within 2 s"));
   ASSERT_GE(messages.size(), 2u);
   EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 1 (" + absent + ") ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
@@ -349,7 +349,7 @@ TEST_F(PserverTest, AServerThatGoesAwayEndsCallsInTime) {
   EXPECT_LT(SteadyNow() - start, seconds(60));
   EXPECT_THAT(std::string(status.message()), HasSubstr("pull of version 1: pserver 0 (127.0.0.1:"));
   EXPECT_THAT(std::string(status.message()),
-              testing::ContainsRegex("no answer for [0-9.]+ s \\[TD4025\\]"))
+              testing::ContainsRegex("no reply within [0-9.]+ s \\[TD4025\\]"))
       << status;
 }
 

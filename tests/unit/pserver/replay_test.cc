@@ -160,7 +160,8 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   compensated.rules.delay_compensation = 0.1;
   const StatusOr<ps::PsState> refused = Configure(**Client(0, 1, compensated), model);
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("delay compensation"));
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::HasSubstr("enable_dc_asgd is not supported"));
   auto client = *Client(0, 1);
   ASSERT_TRUE(Configure(*client, model).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());

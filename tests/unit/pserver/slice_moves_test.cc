@@ -171,8 +171,8 @@ TEST_F(SliceMovesTest, AParcelMustHaveWhatItSaysAndFit) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
-  refused("its slice does not come", [](BucketMigration& p) { p.slices.clear(); });
-  refused("bucket 1026 does not move",
+  refused("its slice is missing", [](BucketMigration& p) { p.slices.clear(); });
+  refused("partition 1026 cannot move",
           [](BucketMigration& p) { p.slices[0].spec.bucket = kThird; });
   refused("overlaps another", [](BucketMigration& p) { p.slices[0].spec.offset = 4; });
   EXPECT_EQ(StateOf(*b).size(), 1u);

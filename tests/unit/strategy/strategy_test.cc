@@ -79,7 +79,7 @@ TEST(Override, NamesAndValues) {
       {"learning_rate", "nan", "", "is not a finite number"},
       {"learning_rate", "1e400", "", "is not a finite number"},
       {"learning_rate", "1e39", "", "is not a finite number"},
-      {"build_strategy", "x", "", "holds other settings"},
+      {"build_strategy", "x", "", "is a group of settings"},
       {"arg", "x", "", "is a list of messages"},
       {"model.arg", "x", "", "is a list of messages"},
       {"", "x", "", "there is no setting"},

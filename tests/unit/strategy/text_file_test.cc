@@ -222,7 +222,7 @@ TEST(TextFile, FilesThatCannotBeRead) {
   EXPECT_EQ(ReadTextFile("/nonexistent/job.pbtxt").status().code(), StatusCode::kNotFound);
   const Status folder = ReadTextFile(::testing::TempDir()).status();
   EXPECT_EQ(folder.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(folder.message()), HasSubstr("is a folder"));
+  EXPECT_THAT(std::string(folder.message()), HasSubstr("is a directory"));
   JobConfig job;
   Diagnostics diagnostics;
   EXPECT_EQ(LoadTextProto("/nonexistent", &job, nullptr, &diagnostics).code(),

@@ -37,7 +37,7 @@ class Started:
         if (error.code() != grpc.StatusCode.DEADLINE_EXCEEDED
                 or error.details() != "Deadline Exceeded"):
             return error.details()
-        return (f"the server did not answer for {time.monotonic() - self._begin:.1f} s [TD4025]; "
+        return (f"the server did not reply within {time.monotonic() - self._begin:.1f} s [TD4025]; "
                 "hint: start it again at this address, or raise step_timeout (start_timeout before "
                 "the first step)")
 
@@ -65,9 +65,9 @@ class Server:
         if tls is None and not insecure_allow_network and not _is_loopback(address):
             raise PserverError(
                 "PERMISSION_DENIED", self.name, "connect",
-                f"what goes to {address} would cross the network in the clear: anybody on the way "
-                "reads and changes it [TD6023]; hint: give tls=FOLDER, or in a network that you "
-                "trust insecure_allow_network=True")
+                f"gradients and parameters would go to {address} over the network without "
+                "encryption [TD6023]; hint: set tls=DIR, or insecure_allow_network=True in a "
+                "trusted network")
         if address.startswith("unix:/"):
             _check_own_socket(address[5:], self.name)
         self._session = Session(secret, job, address) if secret else None
@@ -115,8 +115,9 @@ class Server:
                     raise PserverError("UNAUTHENTICATED", self.name, "connect", why) from None
                 if left <= 1.0:
                     raise PserverError("UNAVAILABLE", self.name, "connect",
-                                       f"did not answer for {seconds:g} s: is it running, is the "
-                                       "address right? [TD4001]") from None
+                                       f"the server did not reply within {seconds:g} s [TD4001]; "
+                                       "hint: check that it runs and that its address is right"
+                                       ) from None
 
     def start(self, method, request, seconds):
         """Sends the request and returns the call in progress."""
@@ -228,7 +229,7 @@ def _check_own_socket(path, name):
     for all users, as /tmp is, the socket belongs to them. Where nothing is, nothing is refused."""
     folder, users = os.path.dirname(path), (os.geteuid(), 0)
     try:
-        kind, found = "folder " + folder, os.stat(folder)
+        kind, found = "directory " + folder, os.stat(folder)
         others_write = found.st_mode & stat.S_IWOTH
         if others_write and found.st_uid == 0 and found.st_mode & stat.S_ISVTX:
             kind, found, others_write = "socket " + path, os.lstat(path), False
@@ -237,12 +238,12 @@ def _check_own_socket(path, name):
     if found.st_uid not in users:
         why = f"belongs to user {found.st_uid}, expected {users[0]} or root"
     elif others_write:
-        why = f"may be written by others (mode {found.st_mode & 0o777:o})"
+        why = f"allows other users to write (mode {found.st_mode & 0o777:o})"
     else:
         return
     raise PserverError("PERMISSION_DENIED", name, "connect",
-                       f"{kind} {why} [TD2113]; hint: put the server's socket into a folder that "
-                       "others do not write")
+                       f"{kind} {why} [TD2113]; hint: put the server's socket into a "
+                       "directory that other users cannot write")
 
 
 def _dialled(address):
@@ -278,17 +279,18 @@ def _why_refused(address, tls):
         with _dial(address) as plain, \
                 context.wrap_socket(plain, server_hostname=_host(address)) as connection:
             if tls is None:
-                return "the server speaks TLS, and this client does not: give tls=FOLDER"
+                return "the server uses TLS, but this client does not [TD6003]; hint: set tls=DIR"
             # Only a reply shows that the server accepted our certificate (TLS 1.3).
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4)) + bytes(5))
             if connection.recv(9):
                 return None
-            return f"the server does not accept certificate {tls[0]}: is it of the same authority?"
+            return (f"the server rejects certificate {tls[0]} [TD6007]; hint: use a certificate of "
+                    "the server's authority")
     except ssl.SSLCertVerificationError as error:
-        return f"the server's certificate is not accepted: {error.verify_message}"
+        return f"this client rejects the server's certificate: {error.verify_message} [TD6005]"
     except ssl.SSLError as error:
         if tls is not None and error.reason == "WRONG_VERSION_NUMBER":
-            return "the server does not speak TLS, and this client does"
+            return "the server does not use TLS, but this client does [TD6004]"
         return None
     except OSError:
         return None

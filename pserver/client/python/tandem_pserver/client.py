@@ -39,9 +39,9 @@ class ServerStatus(NamedTuple):
 def _check(name, array, shape, writable=False):
     if not isinstance(array, numpy.ndarray) or array.dtype != numpy.float32:
         kind = array.dtype if isinstance(array, numpy.ndarray) else type(array).__name__
-        raise TypeError(f"{name} is {kind}; expected a numpy array of float32")
+        raise TypeError(f"{name} is {kind}, expected a numpy array of float32")
     if array.shape != tuple(shape):
-        raise ValueError(f"{name} has shape {array.shape}; it was configured as {tuple(shape)}")
+        raise ValueError(f"{name} has shape {array.shape}, but was configured as {tuple(shape)}")
     if writable and not (array.flags.c_contiguous and array.flags.writeable):
         raise ValueError(f"{name} must be C-contiguous and writable to receive values")
 
@@ -49,34 +49,35 @@ def _check(name, array, shape, writable=False):
 def _check_ids(name, ids, height):
     ids = numpy.asarray(ids)
     if ids.size and ids.dtype.kind not in "iu":  # [] is an array of float64
-        raise TypeError(f"{name}: row ids are {ids.dtype}; expected whole numbers")
+        raise TypeError(f"{name}: row ids are {ids.dtype}, expected whole numbers")
     ids = ids.astype(numpy.int64)
     if ids.ndim != 1:
-        raise ValueError(f"{name}: row ids have shape {ids.shape}; expected one dimension")
+        raise ValueError(f"{name}: row ids have shape {ids.shape}, expected one dimension")
     if ids.size and (ids.min() < 0 or ids.max() >= height):
-        raise ValueError(f"{name}: row ids from {ids.min()} to {ids.max()}; the table has "
-                         f"{height} rows")
+        raise ValueError(f"{name}: row ids are from {ids.min()} to {ids.max()}, but the table has "
+                         f"only {height} rows")
     return ids
 
 
 def _check_addresses(servers):
     if isinstance(servers, str):
-        raise TypeError(f'servers is "{servers}"; expected a list: ["{servers}"]')
+        raise TypeError(f'servers is "{servers}", expected a list: ["{servers}"]')
     if not servers:
-        raise ValueError("no pserver addresses were given")
+        raise ValueError("servers is empty, expected at least one pserver address")
     for address in servers:
         host, _, port = address.rpartition(":")
         if not address.startswith("unix:/") and (not host or not port.isdecimal()):
-            raise ValueError(f'pserver address "{address}"; expected "host:port" or "unix:/path"')
+            raise ValueError(f'pserver address is "{address}", expected "host:port" or '
+                             '"unix:/path"')
         if list(servers).count(address) > 1:
-            raise ValueError(f"pserver {address} was given twice")
+            raise ValueError(f"pserver {address} is given twice")
 
 
 def _shape(name, shape):
     try:
         return tuple(shape)
     except TypeError:
-        raise TypeError(f"variable {name} has shape {shape!r}; expected a tuple, ({shape!r},)"
+        raise TypeError(f"variable {name} has shape {shape!r}, expected a tuple, ({shape!r},)"
                         ) from None
 
 
@@ -104,7 +105,7 @@ class Client:
                  insecure_allow_network=False):
         _check_addresses(servers)
         if not 0 <= trainer < trainers:
-            raise ValueError(f"trainer {trainer} of {trainers}: ranks are 0 to {trainers - 1}")
+            raise ValueError(f"trainer {trainer} is out of range: ranks are 0 to {trainers - 1}")
         self.job, self.trainer, self.trainers = job, trainer, trainers
         self.incarnation = incarnation or 0
         self._start_timeout, self._step_timeout = start_timeout, step_timeout
@@ -136,7 +137,7 @@ class Client:
         its part. All trainers must pass the same arguments. attrs: hyper-parameters of the
         optimizer as float, int, bool or str. mode: "sync" or "a_sync". Returns a State."""
         if self._shapes or self._tables:
-            raise RuntimeError("configure was called before")
+            raise RuntimeError("configure was already called")
         if mode not in MODES:
             raise ValueError(f'mode "{mode}"; expected sync or a_sync')
         self._shapes = {name: _shape(name, shape) for name, shape in variables.items()}
@@ -388,7 +389,7 @@ class Client:
 
     def _add_table(self, server, name, table, request):
         if not isinstance(table, Table):
-            raise TypeError(f"table {name} is {table!r}; expected Table(height, dim)")
+            raise TypeError(f"table {name} is {table!r}, expected Table(height, dim)")
         if table.init not in INIT_KINDS:
             raise ValueError(f'table {name}: there is no init "{table.init}"; there are '
                              f"{', '.join(INIT_KINDS)}")
@@ -418,7 +419,7 @@ class Client:
 
     def _push_request(self, step, learning_rate):
         if learning_rate is None:  # the field would stay unset: a step with rate 0
-            raise TypeError("learning_rate is None; expected a number")
+            raise TypeError("learning_rate is None, expected a number")
         return self._request("Push", step=step, learning_rate=learning_rate)
 
     def _push_requests(self, step, learning_rate, gradients, rows):
@@ -444,7 +445,7 @@ class Client:
                 _check(f"counts of {name}", pairs, (ids.size, 2))
                 values = numpy.hstack((pairs, values))
             if ids.size and (numpy.diff(ids) <= 0).any():
-                raise ValueError(f"{name}: row ids must be ascending, each once")
+                raise ValueError(f"{name}: row ids must be ascending and unique")
             owners = self._calls.placement.owners(ids)
             for i in range(len(self._servers)):
                 if self._calls.placement.owns_rows(i):

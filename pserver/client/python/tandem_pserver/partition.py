@@ -58,14 +58,15 @@ def partition(variables, servers, slice_var_up=True, min_block_size=8192,
     min_block_size below 1, and variables without elements.
     """
     if servers < 1:
-        raise ValueError(f"{servers} pservers; expected at least 1")
+        raise ValueError(f"the job has {servers} pservers, expected at least 1")
     if min_block_size < 1:
-        raise ValueError(f"min_block_size is {min_block_size}; expected at least 1")
+        raise ValueError(f"min_block_size is {min_block_size}, expected at least 1")
     pieces = []
     for name, shape in variables.items():
         numel = math.prod(shape)
         if numel < 1:
-            raise ValueError(f"variable {name} of shape {tuple(shape)} has no elements")
+            raise ValueError(f"variable {name} has shape {tuple(shape)}, but needs at least one "
+                             "element")
         size = _block_size(shape, servers, slice_var_up, min_block_size)
         pieces += [(name, at, min(size, numel - at)) for at in range(0, numel, size)]
     if dispatcher == "round_robin":
@@ -75,8 +76,8 @@ def partition(variables, servers, slice_var_up=True, min_block_size=8192,
     elif dispatcher == "size_balanced":
         owner = _balance([numel for _, _, numel in pieces], servers)
     else:
-        raise ValueError(f'there is no dispatcher "{dispatcher}": round_robin, hash_name and '
-                         "size_balanced there are")
+        raise ValueError(f'unknown dispatcher "{dispatcher}", expected round_robin, hash_name or '
+                         "size_balanced")
     return [Slice(*piece, server) for piece, server in zip(pieces, owner)]
 
 

@@ -42,9 +42,9 @@ class Session:
         sizes = len(reply.nonce) == NONCE_BYTES and len(reply.session) == 16
         proof = _hmac(self._secret, LABEL + b"server\0" + terms)
         if not sizes or not hmac.compare_digest(proof, reply.proof):
-            return (f'the program that listens on {self._address} does not hold the secret of job '
-                    f'"{self._job}" [TD6020]; hint: give both sides the same secret; if they have '
-                    "it, find out who took the port")
+            return (f'the program that listens on {self._address} does not have the secret of job '
+                    f'"{self._job}" [TD6020]; hint: use the same secret on both sides, and check '
+                    "which program uses the port")
         self._id, self._key = reply.session, _hmac(self._secret, LABEL + b"key\0" + terms)
         self._counter = 0
         return None
@@ -54,9 +54,9 @@ class Session:
         if code != "UNIMPLEMENTED":
             return code, details
         return "FAILED_PRECONDITION", (
-            f"the program that listens on {self._address} has no call OpenSession: it is a pserver "
-            "of an earlier version, or none [TD6022]; hint: run the same version of Tandem on both "
-            "sides")
+            f"the program that listens on {self._address} has no call OpenSession, so it is an "
+            "earlier version or not a pserver [TD6022]; hint: run the same version of Tandem on "
+            "both sides")
 
     def forget(self, session):
         """Drops a session that the server does not know."""

@@ -34,8 +34,9 @@ class StepParts:
         if lacking:
             names = ", ".join(f'"{name}"' for name in sorted(lacking))
             raise ValueError(
-                "step %d of sync mode cannot be done: no gradient of %s was pushed [TD4026]; hint: "
-                "push all configured variables and tables, zeros or no rows where there is no gradient"
+                "step %d of sync mode is incomplete: no gradient of %s was pushed [TD4026]; hint: "
+                "push all configured variables and tables, with zeros or no rows where there is no "
+                "gradient"
                 % (step, names))
 
     def _with_more(self, step, names):

@@ -30,6 +30,6 @@ def warn_of_spinning(addresses):
         return
     _warned = True
     warnings.warn(
-        "%d OpenMP threads of torch spin while they wait, which slows pserver %s on this host "
+        "%d OpenMP threads of torch wait in a busy loop, which slows pserver %s on this host "
         "[TD4027]; hint: start Python with OMP_WAIT_POLICY=passive" % (threads, local[0]),
         RuntimeWarning, stacklevel=4)  # the caller of push or push_pull

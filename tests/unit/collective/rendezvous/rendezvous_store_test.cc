@@ -40,8 +40,8 @@ TEST(RendezvousUrlTest, Forms) {
            {"", "expected HOST:PORT"},
            {"tcp://host", "expected HOST:PORT"},
            {"etcd:///prefix", "expected HOST:PORT"},
-           {"file://jobs", "names no absolute folder"},
-           {"redis://host:1", "expected tcp://HOST:PORT, file:///FOLDER or etcd://"}}) {
+           {"file://jobs", "names no absolute directory"},
+           {"redis://host:1", "expected tcp://HOST:PORT, file:///DIR or etcd://"}}) {
     EXPECT_EQ(ParseRendezvousUrl(text).status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(of(text), HasSubstr(expected));
   }
@@ -194,7 +194,7 @@ TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const Status denied = Store()->Find(In(60)).status();
   EXPECT_EQ(denied.code(), StatusCode::kPermissionDenied) << denied;
-  EXPECT_THAT(Text(denied), HasSubstr("signed with another secret, by process"));
+  EXPECT_THAT(Text(denied), HasSubstr("the announcement by process"));
 }
 
 // The wait exceeds the lease. The dead rank's announcement is gone, or recognised as stale.
@@ -213,8 +213,8 @@ TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
       30));
   EXPECT_EQ(gone.code(), StatusCode::kNotFound) << gone;
   if (!etcd()) {
-    EXPECT_THAT(Text(gone), HasSubstr("was left by process"));
-    EXPECT_THAT(Text(gone), HasSubstr("which is gone"));
+    EXPECT_THAT(Text(gone), HasSubstr("was written by process"));
+    EXPECT_THAT(Text(gone), HasSubstr("which no longer runs"));
   }
   ASSERT_EQ(Store()->Announce(kAddress, In(60)), OkStatus());
 }
@@ -266,10 +266,10 @@ TEST_P(RendezvousStoreTest, AbsentRankZeroIsNamed) {
   world.timeout = std::chrono::milliseconds(3500);
   const Status status = ConnectTcp(world).status();
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(Text(status), HasSubstr("no way to rank 0 at "));
+  EXPECT_THAT(Text(status), HasSubstr("cannot reach rank 0 at "));
   EXPECT_THAT(Text(status), HasSubstr(Store()->name()));
   if (!etcd()) {
-    EXPECT_THAT(Text(status), HasSubstr("was left by process"));
+    EXPECT_THAT(Text(status), HasSubstr("was written by process"));
   }
 }
 
@@ -320,7 +320,7 @@ TEST(FileStoreTest, FolderMustBeThere) {
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(
       Text(status),
-      HasSubstr("/nowhere/at/all/job.lock cannot be written: No such file or directory [TD3010]"));
+      HasSubstr("cannot write /nowhere/at/all/job.lock: No such file or directory [TD3010]"));
 }
 
 // JOB.rank0 cannot be replaced. The file that was to replace it is removed.
@@ -329,7 +329,7 @@ TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
   fs::create_directories(folder_ + "/job.rank0");
   const Status status = Store()->Announce(kAddress, In(60));
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
-  EXPECT_THAT(Text(status), HasSubstr("/job.rank0 cannot be written: Is a directory"));
+  EXPECT_THAT(Text(status), HasSubstr("cannot write "));
   EXPECT_FALSE(fs::exists(folder_ + "/job.rank0.new"));
 }
 
@@ -343,7 +343,7 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
     world.rank = rank;
     const Status status = ConnectTcp(world).status();
     EXPECT_EQ(status.code(), rank == 0 ? StatusCode::kUnavailable : StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(Text(status), HasSubstr("etcd at " + server_->address() + ": no answer"));
+    EXPECT_THAT(Text(status), HasSubstr("etcd at " + server_->address() + ": no reply in time"));
   }
 }
 

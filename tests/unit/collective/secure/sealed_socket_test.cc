@@ -260,7 +260,7 @@ TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   const std::vector<Status> said = SumThroughRelay(relay, door, 1 << 18);
   EXPECT_EQ(said[0].code(), StatusCode::kDataLoss) << said[0];
   EXPECT_THAT(Text(said[0]), HasSubstr("rank 1 (127.0.0.1:"));
-  EXPECT_THAT(Text(said[0]), HasSubstr("it was altered, repeated or left out on the way"));
+  EXPECT_THAT(Text(said[0]), HasSubstr("they were altered, repeated or removed on the network"));
   EXPECT_THAT(Text(said[0]), HasSubstr("[TD6025]"));
   EXPECT_THAT(Text(said[1]), HasSubstr("[TD6025]")) << "a code goes from rank to rank";
 }
@@ -295,7 +295,7 @@ TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
     const Status status = JoinWorld(world).status();
     done = true;
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-    EXPECT_THAT(Text(status), HasSubstr("an announcement that is not this rank 0's [TD3014]"));
+    EXPECT_THAT(Text(status), HasSubstr("an announcement that is not from this rank 0 [TD3014]"));
   });
   std::filesystem::remove_all(folder);
 }

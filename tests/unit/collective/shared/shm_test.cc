@@ -236,7 +236,7 @@ TEST(ShmTest, DeadRankIsNamedByAll) {
       const Status status = work->Wait(In(20));
       EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
       EXPECT_THAT(Text(status), HasSubstr("rank 2 (127.0.0.1:"));
-      EXPECT_THAT(Text(status), HasSubstr("is gone"));
+      EXPECT_THAT(Text(status), HasSubstr("is lost"));
       EXPECT_THAT(Text(status),
                   HasSubstr("AllReduce(sum, f32[100000]) of \"fc_0.w_0@GRAD\", operation 1"));
     });

@@ -108,7 +108,7 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
     };
     const Status status = ConnectTcp(world).status();
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(Text(status), HasSubstr("rank 1 did not come"));
+    EXPECT_THAT(Text(status), HasSubstr("rank 1 did not join"));
     EXPECT_THAT(Text(status), HasSubstr("[TD3002]"));
   });
   EXPECT_GE(told.load(), 2);
@@ -152,13 +152,13 @@ TEST(RendezvousTest, IntrudersAreRefused) {
   IntruderIsRefused([](WorldConfig& w) { w.secret = "a guess"; }, StatusCode::kPermissionDenied,
                     "secret");
   IntruderIsRefused([](WorldConfig& w) { w.job = "other"; }, StatusCode::kFailedPrecondition,
-                    "this is job \"test\", not \"other\" [TD3007]");
+                    "this is job \"test\", but the caller is of job \"other\" [TD3007]");
   IntruderIsRefused(
       [](WorldConfig& w) {
         w.size = 4;
         w.rank = 3;
       },
-      StatusCode::kFailedPrecondition, "this job has 2 ranks, not 4 [TD3007]");
+      StatusCode::kFailedPrecondition, "this job has 2 ranks, but the caller expects 4 [TD3007]");
 }
 
 TEST(RendezvousTest, TakenRankIsRefused) {
@@ -175,7 +175,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
       return;
     }
     EXPECT_EQ(comm.status().code(), StatusCode::kAlreadyExists) << comm.status();
-    EXPECT_THAT(Text(comm.status()), HasSubstr("rank 1 is taken"));
+    EXPECT_THAT(Text(comm.status()), HasSubstr("rank 1 is already connected"));
     EXPECT_THAT(Text(comm.status()), HasSubstr("[TD3008]"));
     taken.fetch_add(1);
     one_refused.count_down();
@@ -255,7 +255,7 @@ TEST(RendezvousTest, OtherServiceAtTheDoorIsNamed) {
   });
   const Status status = ConnectTcp(TestWorld(door, 1, 2)).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Text(status), HasSubstr("not Tandem"));
+  EXPECT_THAT(Text(status), HasSubstr("does not speak Tandem's handshake"));
   EXPECT_THAT(Text(status), HasSubstr(door.address()));
   other.join();
 }
@@ -349,7 +349,7 @@ TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
       EXPECT_LT(Seconds(SteadyNow() - died), 60.0);
       EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
       EXPECT_THAT(Text(status), HasSubstr("rank 2 (127.0.0.1:"));
-      EXPECT_THAT(Text(status), HasSubstr("is gone"));
+      EXPECT_THAT(Text(status), HasSubstr("is lost"));
       EXPECT_THAT(Text(status), HasSubstr("[TD3005]"));
       EXPECT_THAT(Text(status),
                   HasSubstr("AllReduce(sum, f32[100000]) of \"fc_0.w_0@GRAD\", operation 1"));
@@ -433,9 +433,9 @@ TEST(RendezvousTest, RanksOfAnotherVersionAreToldSo) {
   });
   Greeting greeting;
   greeting.version = 3;
-  EXPECT_THAT(
-      Text(CheckGreeting(greeting)),
-      HasSubstr("version 3 of the handshake between ranks, this program 4 [TD3013]; hint: "));
+  EXPECT_THAT(Text(CheckGreeting(greeting)),
+              HasSubstr("version 3 of the handshake between ranks, this program speaks version 4 "
+                        "[TD3013]; hint: "));
 }
 
 TEST(MessageTest, TheTextOfAPeerIsMadePlain) {

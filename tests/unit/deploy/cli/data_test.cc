@@ -122,7 +122,7 @@ TEST_F(DataTest, WhatIsWrong) {
   EXPECT_THAT(Err(), HasSubstr("did you mean \"tfrecord\"?"));
   const std::string job = LibSvmJob();
   EXPECT_EQ(Tandem({"data", "inspect", dir_ + "/a.libsvm"}), kExitData);
-  EXPECT_THAT(Err(), HasSubstr("begins neither as a tfrecord nor as a recordio file"));
+  EXPECT_THAT(Err(), HasSubstr("the file is neither a tfrecord nor a recordio file"));
   EXPECT_EQ(Tandem({"data", "convert", job, dir_ + "/a.libsvm"}), kExitUnavailable);
   EXPECT_THAT(Err(), HasSubstr("is there already"));
 }

@@ -106,9 +106,10 @@ TEST_F(KnobBenchRun, WrongNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(Bench({"knobs", "--only=fuse_all_optimizer_op"}), kExitUsage);
   EXPECT_THAT(output_, HasSubstr("did you mean \"fuse_all_optimizer_ops\""));
   EXPECT_EQ(Bench({"knobs", "--only=mode"}), kExitUsage);
-  EXPECT_THAT(output_, HasSubstr("mode is not measured: "));
+  EXPECT_THAT(output_, HasSubstr("knob mode cannot be measured: "));
   EXPECT_EQ(Bench({"knobs", "--network=lenett"}), kExitUsage);
-  EXPECT_THAT(output_, HasSubstr("there is no network \"lenett\" here: lenet, mlp"));
+  EXPECT_THAT(output_,
+              HasSubstr("there is no network \"lenett\" to measure, expected one of lenet, mlp"));
   EXPECT_EQ(Bench({"knobs", "--job=/no/such/file"}), kExitUsage);
   EXPECT_EQ(Bench({"nkobs"}), kExitUsage);
   EXPECT_EQ(Bench({"knobs", "--help"}), 0);

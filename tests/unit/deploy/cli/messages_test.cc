@@ -50,62 +50,66 @@ const std::map<std::string, std::string>& Elsewhere() {
       "job_record_test";
   static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
-      {"%s does not run", kRace},
-      {"it was over too soon", kRace},
-      {"the job did not begin", kRace},
-      {"pserver %d (pid %d) cannot be killed: %s", kRace},
-      {"pserver %d did not come back", kRace},
-      {"no recovery to show: %s", kRace},
-      {"the job's trainers have no status page", "the demo always asks for one"},
-      {"%s does not say at which version the server ended", "cli_test"},
-      {"%s: expected a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
+      {"%s is not running", kRace},
+      {"the job ended before the demo killed a process", kRace},
+      {"the job did not complete a step in time", kRace},
+      {"cannot kill pserver %d (pid %d): %s", kRace},
+      {"pserver %d did not restart in time", kRace},
+      {"the demo failed to kill and recover a pserver: %s", kRace},
+      {"the demo cannot read the progress of the job, because its trainers have no status page",
+       "the demo always asks for one"},
+      {"%s does not contain the last version of the server", "cli_test"},
+      {"%s is not a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
        "cli_test"},
-      {"the trainer wrote no %s", "cli_test"},
-      {"--only: %s is not built yet", "all knobs are built; the next one is not, at first"},
-      {"%s is not what a trainer writes: %s", "a trainer of another version"},
-      {"stopped by a signal", "minutes of measuring; knob_bench_test"},
-      {"the job %s ended with exit code %d (said above)", "minutes of measuring; knob_bench_test"},
-      {"pserver %d has %d slices of dense variables that do not move: their trainers or its "
-       "checkpoint are of an older version; hint: save the job and start it again with other "
-       "servers",
+      {"the trainer wrote no result file %s", "cli_test"},
+      {"--only: knob %s is not implemented [TD1109]",
+       "all knobs are built; the next one is not, at first"},
+      {"%s is not a result file of a trainer: %s", "a trainer of another version"},
+      {"the measurement was stopped by a signal", "minutes of measuring; knob_bench_test"},
+      {"the job %s failed with exit code %d (see its output above)",
+       "minutes of measuring; knob_bench_test"},
+      {"pserver %d has %d slices of dense variables that cannot move, because an older version of "
+       "Tandem wrote them [TD1109]; hint: save the job and start it again with other servers",
        "trainers of another version"},
-      {"pserver %d has %d buckets or slices again; hint: somebody took it back (tandem rebalance "
-       "--add), drain it again",
+      {"pserver %d received %d partitions during its drain, probably from tandem rebalance --add; "
+       "hint: drain it again",
        "another command about the same pserver at the same moment"},
-      {"pserver %d is the only one that stays; hint: tandem rebalance --add=HOST:PORT", kServers},
-      {"pserver 0 has the trainers' barriers too, and must stay; hint: drain another one",
+      {"pserver %d cannot be drained, because it would be the last one [TD1005]; hint: add another "
+       "one with tandem rebalance --add=HOST:PORT",
        kServers},
-      {"there is no pserver %d; the job has %d", kServers},
-      {"no pserver went back: in sync mode their checkpoints must be of one step, and these are of "
-       "versions %s [TD7012]; hint: tandem save while nobody trains, or --checkpoint_every_steps "
-       "of the pservers",
+      {"pserver 0 cannot be drained, because it also serves the barriers of the trainers [TD1005]; "
+       "hint: drain another pserver",
+       kServers},
+      {"there is no pserver %d: the job has %d pservers [TD1004]", kServers},
+      {"the pservers were not restored: sync mode needs checkpoints of one step, but these are of "
+       "versions %s [TD7012]; hint: run tandem save while no trainer pushes, or start the pservers "
+       "with --checkpoint_every_steps",
        "two servers and a client; python_pserver_faults_test"},
-      {"dot cannot be started: %s [TD7009]", kKernel},
-      {"--status_port: 127.0.0.1:%d, where %s would show its page, is taken [TD1012]; hint: "
-       "choose another --status_port: each process takes one port from there on",
+      {"cannot start dot: %s [TD7009]", kKernel},
+      {"--status_port: 127.0.0.1:%d, the port of the status page of %s, is in use [TD1012]; hint: "
+       "choose another --status_port",
        "launch_line_test"},
-      {"tandemrun (pid %d) of job %s does not run [TD7003]", kLauncher},
-      {"process %d, which job.json of job %s names, belongs to user %d, expected user %d: it was "
-       "not signalled [TD6028]; hint: run this as the user who started the job",
+      {"tandemrun (pid %d) of job %s is not running [TD7003]", kLauncher},
+      {"process %d, which job.json of job %s names, belongs to user %d, expected user %d, and was "
+       "not signalled [TD6028]; hint: run the command as the user who started the job",
        kLauncher},
       {"cannot signal tandemrun (pid %d): %s [TD6028]", kLauncher},
-      {"job %s of %s: tandemrun, pid %d, is gone without an ending (killed?); its processes on "
-       "this "
-       "host ended with it [TD7013]; hint: start the job again; tandem events %s shows its last "
-       "word",
+      {"job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended its processes on "
+       "this host [TD7013]; hint: start the job again; tandem events %s shows the last event",
        kLauncher},
       {"cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
-       "listens there",
+       "uses it",
        "a program that takes the port between two looks of tandemrun"},
-      {"getrandom: %s", kKernel},
-      {"signalfd: %s", kKernel},
-      {"openpty: %s", kKernel},
-      {"pipe: %s", kKernel},
-      {"fork: %s", kKernel},
-      {"reading %s failed: %s", "a disk that fails"},
-      {"--place=%s: %s", "machines differ in what they miss; e2e_device_pserver_test"},
-      {"a lane has no method %d", "a client of another version; lane_test"},
-      {"this server has no lanes", "pserver_lane_test"},
+      {"cannot get random bytes: %s", kKernel},
+      {"cannot create a signal descriptor: %s", kKernel},
+      {"cannot create a terminal for the output: %s", kKernel},
+      {"cannot create a pipe: %s", kKernel},
+      {"cannot start a process: %s", kKernel},
+      {"cannot read %s: %s [TD1008]", "a disk that fails"},
+      {"--place=%s cannot be used: %s",
+       "machines differ in what they miss; e2e_device_pserver_test"},
+      {"the shared-memory connection has no method %d", "a client of another version; lane_test"},
+      {"this server does not support shared-memory connections", "pserver_lane_test"},
   };
   return rows;
 }

@@ -63,7 +63,7 @@ TEST_F(PlanTest, SimulatesFromOneHostToAll) {
     for (const auto& other : seconds) EXPECT_LE(seconds[bucket["best"]], other);
     best_of_each += seconds[bucket["best"].get<std::string>()].get<double>();
   }
-  EXPECT_NEAR(scale["step_s"], best_of_each, 1e-12) << "nothing is computed";
+  EXPECT_NEAR(scale["step_s"], best_of_each, 1e-12) << "no output can be exported";
   const std::string svg = Read("p.svg");
   EXPECT_THAT(svg, StartsWith("<svg "));
   EXPECT_THAT(svg, HasSubstr("(simulated)"));
@@ -145,22 +145,22 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
       error({}),
       HasSubstr("expected one job file, got 0 [TD1007] (INVALID_ARGUMENT)\nhint: tandem plan JOB"));
   EXPECT_THAT(error({dir_ + "/none"}), HasSubstr("none"));
-  EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: more are simulated"));
+  EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: simulate more ranks"));
   EXPECT_THAT(error({job, "--ranks=1"}), HasSubstr("from 2 to 4096"));
   EXPECT_THAT(error({job, "--inter_bandwidth_gbps=1"}), HasSubstr("--inter_latency_us is missing"));
   EXPECT_THAT(error({job, "--ranks=4", "--ranks_per_host=2", "--inter_bandwidth_gbps=1",
                      "--inter_latency_us=1"}),
               HasSubstr("--latency_us is missing"));
   EXPECT_THAT(error({job, "--latency_us=1", "--inter_bandwidth_gbps=1", "--inter_latency_us=1"}),
-              HasSubstr("hint: --ranks_per_host=N"));
+              HasSubstr("hint: use --ranks_per_host=N"));
   EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--latency_us=1", "--bandwidth_gbps=1",
                      "--inter_bandwidth_gbps=1"}),
               HasSubstr("all 2 ranks are on one [TD1005] (INVALID_ARGUMENT)\nhint"));
   EXPECT_THAT(error({job, "--inter_latency_us=1", "--inter_bandwidth_gbps=0"}),
               HasSubstr("--inter_bandwidth_gbps: expected a number from 1e-06"));
-  EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("no multiple of"));
+  EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("not a multiple of"));
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=4:2"}, kLinks)),
-              HasSubstr("there is no rank 4 of 4"));
+              HasSubstr("rank 4 is out of range: there are 4"));
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1"}, kLinks)),
               HasSubstr("expected RANK:FACTOR"));
   EXPECT_THAT(error(With({job, "--ranks=4", "--straggler=1:0.5"}, kLinks)),

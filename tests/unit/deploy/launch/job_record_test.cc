@@ -93,7 +93,7 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0700), 0);
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
-  EXPECT_THAT(Err(), HasSubstr("/log/job.json is a link [TD2113]"));
+  EXPECT_THAT(Err(), HasSubstr("/log/job.json is a link, which is not allowed here [TD2113]"));
   EXPECT_EQ(Tandem({"status", dir_ + "/log"}), kExitPermission);
   EXPECT_EQ(Read("victim"), "precious");
 }
@@ -117,7 +117,7 @@ TEST_F(JobRecordTest, AFolderOfAnotherUserIsRefused) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
   EXPECT_THAT(Err(), AllOf(HasSubstr("(65534), expected root [TD2113]"),
-                           HasSubstr("hint: run this as that user")));
+                           HasSubstr("hint: run the command as the expected user")));
 }
 
 TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
@@ -161,9 +161,9 @@ TEST_F(JobRecordTest, ALauncherThatIsGoneIsTold) {
   EXPECT_FALSE(Exists("log/job.secret")) << "it ended with its maker";
   EXPECT_FALSE(Exists("log/tls/admin/tls.key"));
 
-  const std::string said = "tandemrun, pid " + pid +
-                           ", is gone without an ending (killed?); its processes on this host "
-                           "ended with it [TD7013]";
+  const std::string said = "tandemrun (pid " + pid +
+                           ") ended unexpectedly, and the kernel ended its processes on this "
+                           "host [TD7013]";
   for (const char* command : {"status", "drain"}) {
     EXPECT_EQ(Tandem({command, dir_ + "/log", command[0] == 's' ? "--timeout_s=1" : "--wait_s=1"}),
               kExitConfig);

@@ -91,11 +91,10 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Status status = deploy::PrepareFiles(*plan).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(
-      std::string(status.message()),
-      HasSubstr(absl::StrFormat("--status_port: 127.0.0.1:%d, where pserver 0 would show its "
-                                "page, is taken [TD1012]",
-                                *port + 1)));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrFormat("--status_port: 127.0.0.1:%d, the port of the status page "
+                                        "of pserver 0, is in use [TD1012]",
+                                        *port + 1)));
 }
 
 TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {
@@ -107,8 +106,9 @@ TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {
   EXPECT_THAT(text, HasSubstr("| hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda\n"));
   EXPECT_THAT(text, Not(HasSubstr("an older one")));
   failure.last_lines = {"tandem-trainer: error: x"};
-  EXPECT_THAT(deploy::FailureText("j", failure, {}, "error.json"),
-              HasSubstr("\nhint: tandem explain 2 says more; log has all that it wrote"));
+  EXPECT_THAT(
+      deploy::FailureText("j", failure, {}, "error.json"),
+      HasSubstr("\nhint: tandem explain 2 explains the code; log contains its complete output"));
 }
 
 }  // namespace

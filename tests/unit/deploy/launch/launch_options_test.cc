@@ -102,27 +102,27 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"@/bad_name.pbtxt", "../evil"},
       {"@/hybrid.pbtxt", "hybrid mode needs --servers"},
       {"@/typo.pbtxt", "typo.pbtxt:1:1: error:"},
-      {"@/job.pbtxt @/ps.pbtxt", "go after --"},
+      {"@/job.pbtxt @/ps.pbtxt", "after --"},
       {"--sevrers=2 @/job.pbtxt", "hint: did you mean \"--servers\"?"},
       {"@/job.pbtxt --epoch=3", "hint: did you mean \"--epochs\"?"},
-      {"@/job.pbtxt --epochs 3", "--epochs: a field of the job or a knob needs a value"},
-      {"@/job.pbtxt --qwrtpsdf=fleet", "hint: flags of tandem-trainer go after --"},
+      {"@/job.pbtxt --epochs 3", "--epochs needs a value"},
+      {"@/job.pbtxt --qwrtpsdf=fleet", "hint: flags of tandem-trainer after --"},
       {"--servers=2 --server_num=3 --workers=1 @/job.pbtxt", "given twice"},
       {"--servers=0 --workers=1 @/job.pbtxt", "--servers: expected a whole number from 1"},
       {"--servers=99999999999 --workers=1 @/job.pbtxt", "--servers: expected a whole number"},
-      {"--servers=a:b --workers=1 @/job.pbtxt", "expected host:port"},
-      {"--servers=a:70000 --workers=1 @/job.pbtxt", "expected host:port"},
+      {"--servers=a:b --workers=1 @/job.pbtxt", "expected HOST:PORT"},
+      {"--servers=a:70000 --workers=1 @/job.pbtxt", "expected HOST:PORT"},
       {"--servers=2 @/job.pbtxt", "pserver mode needs --workers"},
       {"@/ps.pbtxt", "pserver mode needs --servers"},
       {"--mode=collective @/job.pbtxt", "collective mode needs --nproc"},
       {"--servers=2 --workers=2 --nproc=2 @/job.pbtxt", "belongs to pserver mode and --nproc"},
-      {"--worker_num=2 --ips=a,b @/job.pbtxt", "--worker_num belongs to pserver mode and --ips"},
+      {"--worker_num=2 --ips=a,b @/job.pbtxt", "--worker_num needs pserver mode, but --ips"},
       {"--mode=collective --servers=2 @/job.pbtxt", "contradicts --mode=collective"},
       {"--mode=pserver --nproc=2 @/job.pbtxt", "contradicts --mode=pserver"},
       {"--mode=local --workers=2 @/job.pbtxt", "contradicts --mode=local"},
       {"--status_port=0 --mode=local @/job.pbtxt", "--status_port: expected a whole number from 1"},
       {"--mode=hybrid @/job.pbtxt", "hybrid mode needs --servers"},
-      {"--max_restarts=1 --mode=local @/job.pbtxt", "is for all modes but local"},
+      {"--max_restarts=1 --mode=local @/job.pbtxt", "has no effect in local mode"},
       {"--servers=1 --workers=1 --durability=replayable @/job.pbtxt", "--pserver_data_dir=DIR"},
       {"--servers=1 --workers=1 --pserver_data_dir=d --durability=loged @/job.pbtxt",
        "hint: did you mean \"logged\"?"},
@@ -133,33 +133,35 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "not built yet"},
       {"--heter_workers=2 @/job.pbtxt", "hybrid mode needs --servers"},
-      {"--heter_workers=2 --nproc=2 @/job.pbtxt", "--heter_workers belongs to pserver mode"},
+      {"--heter_workers=2 --nproc=2 @/job.pbtxt", "--heter_workers needs pserver mode"},
       {"--mode=pserver --servers=1 --workers=1 --heter_workers=1 @/job.pbtxt",
-       "--heter_workers contradicts --mode=pserver: it belongs to hybrid mode"},
+       "--heter_workers contradicts --mode=pserver, because it needs hybrid mode"},
       {"--servers=1 --workers=3 --heter_workers=2 @/job.pbtxt",
-       "--heter_workers: 3 trainers do not divide equally among 2 heter workers"},
+       "--heter_workers: 3 trainers cannot be divided equally among 2 heter workers [TD1004]"},
       {"--servers=1 --workers=1 --heter_place=cuda @/job.pbtxt",
        "--heter_place has no effect without --heter_workers"},
       {"--servers=1 --workers=1 --heter_workers=0 @/job.pbtxt",
        "--heter_workers: expected a whole number from 1"},
       {"--servers=1 --workers=1 --heter_workers=1 --max_restarts=1 @/job.pbtxt",
-       "--heter_workers with --max_restarts is not built yet"},
+       "--heter_workers together with --max_restarts is not implemented"},
       {"--servers=1 --workers=1 --heter_workers=1 --gpus=0,1 @/job.pbtxt",
-       "--heter_workers with --gpus is not built yet"},
-      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not built yet"},
-      {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt", "give one of the two"},
+       "--heter_workers together with --gpus is not implemented"},
+      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not implemented"},
+      {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt",
+       "--tls and --tls_dir exclude each other"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
       {"@/job.pbtxt --log_dir", "needs a value"},
       {"--gpus=0,1,2 --nproc=2 @/job.pbtxt", "3 cards for 2 workers"},
-      {"--ips=240.0.0.1,240.0.0.2 --nproc=1 @/job.pbtxt", "none of the hosts"},
+      {"--ips=240.0.0.1,240.0.0.2 --nproc=1 @/job.pbtxt", "is not one of the given hosts"},
       {"--ips=127.0.0.1:80 --nproc=1 @/job.pbtxt", "hosts without ports"},
       {"--nproc=0:2 @/job.pbtxt", "--nproc: expected N or MIN:MAX with 1 <= MIN"},
       {"--nproc=3:2 @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
       {"--nproc=2: @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
       {"--nproc=1:2:3 @/job.pbtxt", "--nproc: expected N or MIN:MAX"},
       {"--nproc=1:99999 @/job.pbtxt", "MAX <= 1024, got \"1:99999\""},
-      {"--nproc=1:2 --ips=127.0.0.1,localhost @/job.pbtxt", "one host alone"},
-      {"--nproc=1:2 --gpus=0,1 @/job.pbtxt", "--nproc=1:2 is for the CPU ranks"},
+      {"--nproc=1:2 --ips=127.0.0.1,localhost @/job.pbtxt", "on a single host"},
+      {"--nproc=1:2 --gpus=0,1 @/job.pbtxt",
+       "--nproc=1:2 needs CPU ranks on a single host [TD1005]"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -214,7 +216,7 @@ TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   EXPECT_THAT(both->pservers, HasSubstr("unix:/run/x/a,127.0.0.1:"));
   EXPECT_THAT(
       std::string(Plan("--servers=unix:/run/x/a --workers=1 --tls @/job.pbtxt").status().message()),
-      HasSubstr("a Unix-domain socket has none"));
+      HasSubstr("is a Unix-domain socket, which does not support TLS"));
 }
 
 TEST_F(LaunchOptionsTest, TakenPortIsNamed) {
@@ -404,7 +406,7 @@ TEST_F(LaunchOptionsTest, StatusPagesBeginWithTheTrainers) {
   EXPECT_THAT(
       std::string(
           Plan("--status_port=65535 --servers=1 --workers=2 @/job.pbtxt").status().message()),
-      HasSubstr("not enough ports"));
+      HasSubstr("too few ports"));
 }
 
 constexpr char kGolden[] = R"(job j1, mode pserver: 1 pserver, 1 trainer; logs in ./log-j1

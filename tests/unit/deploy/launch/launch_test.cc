@@ -150,8 +150,8 @@ TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   EXPECT_THAT(Err(), HasSubstr("its last lines:\n"
                                "    | tandem-trainer: error: none: no such data folder [TD2001] "
                                "(NOT_FOUND)\n    | hint: name the folder\n  then "));
-  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 says more; " + log +
-                               " has all that it wrote\n"));
+  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 explains the code; " + log +
+                               " contains its complete output\n"));
   EXPECT_THAT(Err(), Not(HasSubstr("epochs: 3")));
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["last_lines"].size(), 4u);
 }
@@ -165,9 +165,8 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 128 + SIGABRT);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_THAT(
-      Err(),
-      HasSubstr("it may have met a limit of this host: ulimit -v allows 68719476736 bytes; "));
+  EXPECT_THAT(Err(), HasSubstr("the process may have reached a limit of this host: ulimit -v "
+                               "allows 68719476736 bytes; "));
 }
 
 // As on a full disk: the job continues and reports which lines its logs lack.
@@ -180,12 +179,12 @@ TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  const std::string said = "tandemrun: warning: lines of logs or events of " + dir_ +
+  const std::string said = "tandemrun: warning: lines of the logs or events in " + dir_ +
                            "/log are lost: " + dir_ +
                            "/log/workerlog.0: cannot be written (File too large) [TD2115]";
   const size_t first = Err().find(said);
   ASSERT_NE(first, std::string::npos) << Err();
-  EXPECT_THAT(Err(), HasSubstr("[TD2117]; the job goes on\n"));
+  EXPECT_THAT(Err(), HasSubstr("[TD2117]; the job continues\n"));
   const size_t last = Err().rfind(said);
   EXPECT_NE(last, first) << "at once, and at the end";
   EXPECT_EQ(Err().find(said, first + 1), last) << "no third time";
@@ -251,7 +250,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
   EXPECT_THAT(Err(), HasSubstr("pserver 0 does not answer (trainer 1 has waited 0.0 s for it)"));
   EXPECT_THAT(Err(), HasSubstr("first failure  pserver 0 on host "));
-  EXPECT_THAT(Err(), HasSubstr("did not answer for 0.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("did not reply for 0.0 s and was killed [TD3012]"));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
@@ -266,7 +265,7 @@ TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
   Launch({"--mode=collective", "--nproc=2", "--grace_s=1"});
   EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
   EXPECT_THAT(Err(), HasSubstr("first failure  trainer 0 on host "));
-  EXPECT_THAT(Err(), HasSubstr("did not answer for 1.0 s, and was killed [TD3012]"));
+  EXPECT_THAT(Err(), HasSubstr("did not reply for 1.0 s and was killed [TD3012]"));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
 }
@@ -284,8 +283,9 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
       "done; true");
   Launch({"--servers=1", "--workers=2", "--max_restarts=1"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(),
-              HasSubstr("trainer 1 waits for trainer 0, which does not answer (0.0 s of 60.0 s)"));
+  EXPECT_THAT(
+      Err(),
+      HasSubstr("trainer 1 is waiting for trainer 0, which does not reply (0.0 s of 60.0 s)"));
   EXPECT_THAT(Err(), HasSubstr("trainer 0 does not answer (trainer 1 has waited"));
   EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1)"));
   EXPECT_EQ(Read("servers"), "x\n");
@@ -428,8 +428,8 @@ TEST_F(LauncherTest, MissingProgram) {
   trainer_script_ = dir_ + "/nothing-here";
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: trainer 0: cannot start " + trainer_script_ +
-                               ": No such file or directory"));
+  EXPECT_THAT(Err(), HasSubstr("a program of the job is missing: trainer 0: cannot start " +
+                               trainer_script_ + ": No such file or directory"));
 }
 
 TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {

@@ -307,13 +307,15 @@ TEST(AmpPass, AConvolutionThatOthersReadStays) {
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
   std::vector<PassReport> reports;
   ASSERT_TRUE(RunPasses(strategy, program, PlaceKind::kCuda, &reports).ok());
-  EXPECT_THAT(ReportText(reports),
-              HasSubstr("fuse_elewise_add_act_ops.conv: no place: none of 1 conv2d has a relu"));
+  EXPECT_THAT(
+      ReportText(reports),
+      HasSubstr(
+          "fuse_elewise_add_act_ops.conv: not applied: none of 1 conv2d is followed by a relu"));
 }
 
 TEST(AmpPass, WhereChannelsStayIsSaid) {
   EXPECT_EQ(LaidOut(Amp(), PlaceKind::kCpu, 1).report.outcome.reason,
-            "on CPU use_mkldnn sees to layouts");
+            "on CPU use_mkldnn determines the layouts");
   Program program = Small();
   std::vector<PassReport> reports;
   ASSERT_TRUE(RunPasses(Amp(), program, PlaceKind::kCuda, &reports).ok());

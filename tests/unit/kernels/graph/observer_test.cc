@@ -171,11 +171,11 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_EQ(busy.steps, 2);
   EXPECT_NEAR(busy.busy, 0.020, 1e-9);
   EXPECT_NEAR(busy.all, 0.050, 1e-9);
-  EXPECT_EQ(ToString(busy), "device: busy 10.000 ms of 25.000 ms a step, 40 %\n");
+  EXPECT_EQ(ToString(busy), "device: busy 10.000 ms of 25.000 ms per step, 40 %\n");
   EXPECT_NEAR(OverlapOf(device).on_way, 0.020, 1e-9);
   EXPECT_EQ(ToString(overlap),
-            "communication: 10.000 ms a step, 6.000 of it exposed; 40 % is hidden behind other "
-            "work\n");
+            "communication: 10.000 ms per step, of which steps wait 6.000 ms; 40 % overlaps with "
+            "other work\n");
   EXPECT_EQ(ToString(OverlapOf(std::span(spans).first(1))), "");
 }
 
@@ -234,12 +234,12 @@ TEST_F(ObserverTest, NoShareAboveThePeak) {
   ProfileRow relu{.name = "relu", .calls = 1, .total = 0.25, .bytes = 9e9};
   const std::string table = ProfileTable({fc}, {8e9, 16e9, 3});
   EXPECT_THAT(table, HasSubstr("     12.0   >100%      2.0   12.5%\n"));
-  EXPECT_THAT(table, HasSubstr("peak unreliable (measured while 3 other threads ran)"));
+  EXPECT_THAT(table, HasSubstr("the measured peak is too low (3 other threads ran)"));
   EXPECT_THAT(table, Not(HasSubstr("caches")));
   const std::string cached = ProfileTable({relu}, {8e9, 16e9, 3});
   EXPECT_THAT(cached, HasSubstr(" 36.0   >100%\n"));
   EXPECT_THAT(cached, HasSubstr("GB/s above the peak: the data were in caches"));
-  EXPECT_THAT(cached, Not(HasSubstr("measured while")));
+  EXPECT_THAT(cached, Not(HasSubstr("other threads ran")));
 }
 
 // A probe fits into one time slice, so that even a busy machine sometimes runs one probe without
@@ -299,8 +299,8 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   Status status = executor.Run();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("op #0 fc: check_nan_inf: not finite is fc_0.out[2] of f32[8,4] [TD1210]; "
-                        "all inputs are finite"));
+              HasSubstr("op #0 fc: check_nan_inf: the result fc_0.out[2] of f32[8,4] is not finite "
+                        "[TD1210]; all inputs are finite"));
   // The message says that the value is an input of the program.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();

@@ -83,7 +83,7 @@ TEST(Program, AppendOpSaysWhatIsWrong) {
                      .attrs = {{"scale", std::string("2")}}}),
               HasSubstr("wrong type"));
   EXPECT_THAT(error({.type = "relu", .inputs = {{"x"}}, .outputs = {{"x y"}}}),
-              HasSubstr("bad variable name"));
+              HasSubstr("invalid variable name"));
 }
 
 TEST(Program, BindBatchInfersAllShapesAgain) {

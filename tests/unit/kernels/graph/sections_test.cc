@@ -43,7 +43,7 @@ TEST(OneForwardOneBackwardTest, Rows) {
   EXPECT_EQ(Text(OneForwardOneBackward(0, 3, 4)), "F0 F1 F2 B0 F3 B1 B2 B3 ");
   EXPECT_EQ(Text(OneForwardOneBackward(1, 3, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
   EXPECT_EQ(Text(OneForwardOneBackward(2, 3, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
-  EXPECT_EQ(Text(OneForwardOneBackward(0, 4, 2)), "F0 F1 B0 B1 ") << "fewer than sections";
+  EXPECT_EQ(Text(OneForwardOneBackward(0, 4, 2)), "F0 F1 B0 B1 ") << "too few for";
   EXPECT_EQ(Text(OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
 }
 
@@ -155,9 +155,9 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
   EXPECT_THAT(refused([](Program& p) {
                 for (Op& op : p.ops) op.attrs.erase(kOpDevice);
               }),
-              HasSubstr("no operator of program \"mlp\" is under device guard \"gpu\""));
+              HasSubstr("no operator of program \"mlp\" has device guard \"gpu\""));
   EXPECT_THAT(refused([](Program& p) { p.ops[3].attrs.erase(kOpDevice); }),
-              AllOf(HasSubstr("is not under device guard \"gpu\" and reads \"fc_1.out\""),
+              AllOf(HasSubstr("lacks device guard \"gpu\", but reads \"fc_1.out\""),
                     HasSubstr("the relu that makes \"relu_1.out\"")));
   EXPECT_THAT(refused([](Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
               HasSubstr("the parameter \"fc_0.w\" is used by the fc that makes \"fc_0.out\" and by "
@@ -170,7 +170,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
                 p.ops[2].type = "lookup_table";
                 p.ops[2].attrs["is_sparse"] = true;
               }),
-              HasSubstr("the lookup_table that makes \"fc_1.out\" is under device guard"));
+              HasSubstr("the lookup_table that makes \"fc_1.out\" has device guard"));
 }
 
 // ---- Programs of ranks --------------------------------------------------------------------------

@@ -391,7 +391,7 @@ TEST_F(RowTiersTest, DamagedRowsAreNamed) {
 
 TEST_F(RowTiersTest, WaitsForTheFolderOfAServerThatIsEnding) {
   Fill(*Make("sgd", "", 50), 50);
-  const WhenLogged waits("another process has it open", [this] { store_.reset(); });
+  const WhenLogged waits("is in use by another process", [this] { store_.reset(); });
   EXPECT_NE(Open(), nullptr);
   EXPECT_EQ(waits.times(), 1);
 }
@@ -437,7 +437,7 @@ TEST_F(RowTiersTest, OptimizersThatChangeEveryRowAreRefused) {
     const auto make = [&](uint64_t bytes) {
       return SparseTables::Make(config, backend_, device_, {bytes, store_.get()}).status();
     };
-    EXPECT_THAT(std::string(make(10000).message()), HasSubstr("say lazy_mode"));
+    EXPECT_THAT(std::string(make(10000).message()), HasSubstr("hint: set optimizer.lazy_mode"));
     EXPECT_TRUE(make(10'000'000).ok()) << "all its rows fit";
     config.optimizer.attrs["lazy_mode"] = true;
     EXPECT_TRUE(make(10000).ok());

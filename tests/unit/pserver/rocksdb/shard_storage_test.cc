@@ -73,8 +73,7 @@ TEST_F(ShardStorageTest, AServerWithoutACheckpointSaysHowItBegan) {
   const Status refused = shard_->Greet(Rank(0));
   EXPECT_EQ(refused.message(),
             "this server is not configured; its data folder d had no checkpoint when it began "
-            "[TD4005]; hint: --durability=logged (or replayable) keeps pushes, none (the default) "
-            "does not");
+            "[TD4005]; hint: use --durability=logged or replayable to keep pushes over a restart");
 }
 
 }  // namespace

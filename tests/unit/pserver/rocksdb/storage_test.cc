@@ -130,7 +130,7 @@ TEST_F(StorageTest, ReadsWhatWasWrittenLast) {
 TEST_F(StorageTest, WaitsForTheFolderOfAServerThatIsEnding) {
   auto held = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(held.ok()) << held.status();
-  const WhenLogged waits("another process has it open", [&held] { held->reset(); });
+  const WhenLogged waits("is in use by another process", [&held] { held->reset(); });
   const auto storage = OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage.ok()) << storage.status();
   EXPECT_EQ(waits.times(), 1);
@@ -155,8 +155,9 @@ TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
        {(*storage)->CheckRoom(0), (*storage)->AppendLog({&entry, 1}, false).status(),
         (*storage)->Write(image).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(" needed [TD2107]; nothing was written; hint: make room there"));
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(" bytes are needed [TD2107]; nothing was written; hint: free space on the disk"));
     EXPECT_THAT(std::string(status.message()), HasSubstr(dir_));
   }
 }
@@ -218,8 +219,9 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();
   EXPECT_EQ(read.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(read.status().message()),
-              HasSubstr("newest checkpoint is of version 2, but 4 was acknowledged [TD4010]"));
+  EXPECT_THAT(
+      std::string(read.status().message()),
+      HasSubstr("newest checkpoint has version 2, but version 4 was acknowledged [TD4010]"));
   std::filesystem::remove_all(copy);
 }
 
@@ -310,7 +312,7 @@ TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const std::string two = ReadFile(Only("values-"));
   ASSERT_TRUE(storage->Write(Image(3)).ok());
   WriteFile(Only("values-"), two);
-  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("record says"));
+  EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr("checkpoint says"));
 }
 
 TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {

@@ -73,7 +73,8 @@ TEST_F(StoreIoTest, OneFailedSyncIsForEverAndASuccessorHasAllThatWasWritten) {
     const Status failed = storage->SyncLog();
     g_failures = 0;
     EXPECT_EQ(failed.code(), StatusCode::kUnavailable) << failed;
-    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot sync the update log of " + dir_));
+    EXPECT_THAT(std::string(failed.message()),
+                HasSubstr("cannot sync the write-ahead log of " + dir_));
     EXPECT_THAT(std::string(failed.message()), HasSubstr("[TD2110]; hint: start the server again"));
     EXPECT_EQ(storage->AppendLog({&second, 1}, true).status().code(), StatusCode::kUnavailable);
   }
@@ -112,7 +113,7 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
   const Status gone = store->Flush();
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
   EXPECT_THAT(std::string(gone.message()), HasSubstr("cold rows in " + options.dir));
-  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: leave the folder alone"));
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("[TD2112]; hint: start the server again"));
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0], gone);
 }

@@ -31,8 +31,10 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
     ASSERT_TRUE(Push(Head(Rank(1), step + 1, step), 1.0f).ok());
     ASSERT_TRUE(first->ok()) << first->status();
   }
-  EXPECT_THAT(Page().facts,
-              Contains(Pair("slowest", "trainer 1: others waited 4.0 s more in the last minute")));
+  EXPECT_THAT(
+      Page().facts,
+      Contains(
+          Pair("slowest", "trainer 1: the others waited 4.0 s longer for it in the last minute")));
   const http::StatusTable trainers = Page().tables[0];
   ASSERT_EQ(trainers.rows.size(), 3u);
   EXPECT_EQ(trainers.columns[5], "waited for others");

@@ -55,8 +55,9 @@ TEST_F(AgreedSettingsTest, AnotherJobBeginsWhenNobodyElseIsAtWork) {
 TEST(CheckSettings, NamesAscendAndAreOfSomeLength) {
   EXPECT_TRUE(CheckSettings({}).ok());
   EXPECT_TRUE(CheckSettings(kOne).ok());
-  EXPECT_THAT(std::string(CheckSettings({{"seed", "1"}, {"batch", "32"}}).message()),
-              HasSubstr("setting \"batch\" does not come behind \"seed\""));
+  EXPECT_THAT(
+      std::string(CheckSettings({{"seed", "1"}, {"batch", "32"}}).message()),
+      HasSubstr("setting \"batch\" follows \"seed\", but names must be in ascending order"));
   EXPECT_FALSE(CheckSettings({{"seed", "1"}, {"seed", "1"}}).ok());
   EXPECT_FALSE(CheckSettings({{"seed", std::string(1025, 'x')}}).ok());
   EXPECT_FALSE(CheckSettings(Agreement(4097)).ok());

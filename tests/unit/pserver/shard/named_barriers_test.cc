@@ -60,7 +60,7 @@ TEST_F(NamedBarriersTest, NobodyWaitsForWhoIsGone) {
   EXPECT_THAT(Told(), ElementsAre(kOk));
   EXPECT_FALSE(roster_.Waits(0));
   Enter(1, "a", 2);
-  EXPECT_THAT(Told(), ElementsAre(HasSubstr("after it completed")));
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("after it has completed")));
 }
 
 TEST_F(NamedBarriersTest, WhoWaitedTooLongIsToldWhoIsMissing) {
@@ -73,7 +73,7 @@ TEST_F(NamedBarriersTest, WhoWaitedTooLongIsToldWhoIsMissing) {
   clock_.Advance(seconds(1));
   barriers_.Expire(clock_.Now(), ready_);
   EXPECT_THAT(Told(),
-              ElementsAre(HasSubstr("barrier \"a\": waiting 10.0 s for trainer 1; others")));
+              ElementsAre(HasSubstr("barrier \"a\": waited 10.0 s for trainer 1; the others")));
   EXPECT_FALSE(roster_.Waits(0));
 }
 
@@ -93,7 +93,7 @@ TEST_F(NamedBarriersTest, ATrainerThatWasStartedAgainHasToComeItself) {
   EXPECT_THAT(barriers_.Missing(), ElementsAre(1));
   EXPECT_TRUE(barriers_.HasReplaced());
   barriers_.FailReplaced(ready_);
-  EXPECT_THAT(Told(), ElementsAre(HasSubstr("trainer 1 was started again (incarnation 1)")));
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("trainer 1 was restarted as incarnation 1")));
   EXPECT_FALSE(roster_.Waits(1));
   Enter(1, "a", 1);
   EXPECT_THAT(Told(), ElementsAre(kOk, kOk));
@@ -112,7 +112,7 @@ TEST_F(NamedBarriersTest, ACallerThatIsGoneDoesNotCount) {
   const int call = 0;
   Enter(1, "a", 1, &call);
   barriers_.Leave(&call, ready_);
-  EXPECT_THAT(Told(), ElementsAre(HasSubstr("the caller is gone")));
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("the caller closed its connection")));
   EXPECT_FALSE(roster_.Waits(1)) << "it is silent from now on";
   Enter(0, "a", 1);
   EXPECT_THAT(Told(), IsEmpty());
@@ -133,7 +133,7 @@ TEST_F(NamedBarriersTest, NamesAndGenerationsHaveLimits) {
   Enter(0, std::string(201, 'x'), 1);
   Enter(0, "a", 0);
   EXPECT_THAT(Told(), ElementsAre(HasSubstr("0 characters"), HasSubstr("201 characters"),
-                                  HasSubstr("count from 1")));
+                                  HasSubstr("number of the use is 0")));
   for (int i = 0; i < 1024; ++i) Enter(0, std::to_string(i), 1);
   Enter(0, "one more", 1);
   EXPECT_THAT(Told(), ElementsAre(HasSubstr("1024 barriers already")));

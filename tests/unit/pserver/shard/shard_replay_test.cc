@@ -86,7 +86,7 @@ TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) 
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
   const Status gone = shard_->Greet(Rank(0, kIncarnation + 1));
   EXPECT_EQ(gone.code(), StatusCode::kAborted);
-  EXPECT_THAT(std::string(gone.message()), testing::HasSubstr("for step 1 is gone with it"));
+  EXPECT_THAT(std::string(gone.message()), testing::HasSubstr("for step 1 are lost"));
 }
 
 }  // namespace

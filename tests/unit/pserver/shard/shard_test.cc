@@ -113,7 +113,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
   };
   const std::vector<Case> cases = {
       {"stale", [](PushHead& h) { h.step = 0; }, StatusCode::kFailedPrecondition,
-       "step 1, this server is at step 2: the push is stale [TD4015]"},
+       "step 1, but this server is at step 2 (the push is stale) [TD4015]"},
       {"future", [](PushHead& h) { h.step = 5; }, StatusCode::kFailedPrecondition, "at step 2"},
       {"unknown variable", [](PushHead& h) { h.slices[0].variable = "fc_0.ww"; },
        StatusCode::kNotFound, "did you mean \"fc_0.w\""},
@@ -129,9 +129,9 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"wrong type", [](PushHead& h) { h.slices[1].desc.dtype = DType::kBF16; },
        StatusCode::kInvalidArgument, "expected f32[4]"},
       {"twice", [](PushHead& h) { h.slices[1].offset = 0; }, StatusCode::kInvalidArgument,
-       "comes twice"},
+       "contains two gradients"},
       {"empty", [](PushHead& h) { h.slices.clear(); }, StatusCode::kInvalidArgument,
-       "without slices"},
+       "contains no slices"},
       {"rate", [](PushHead& h) { h.learning_rate = std::nanf(""); }, StatusCode::kInvalidArgument,
        "learning rate"},
       {"job", [](PushHead& h) { h.caller.job = "other"; }, StatusCode::kFailedPrecondition,
@@ -228,7 +228,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
   shard_->ExpireWaiters();
   EXPECT_EQ(pulled->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waiting 12.0 s for trainer 1 at step 1; others arrived [TD4007]"));
+              HasSubstr("waited 12.0 s for trainer 1 at step 1; the others arrived [TD4007]"));
   EXPECT_EQ(shard_->NextDeadline(), Time::max());
 }
 
@@ -243,7 +243,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingGradient) {
   clock_.Advance(seconds(12));
   shard_->ExpireWaiters();
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waiting 12.0 s for trainer 0 at step 1, which pushed no gradient of " +
+              HasSubstr("waited 12.0 s for trainer 0 at step 1, which did not push a gradient of " +
                         absent + " [TD4007]"));
 }
 
@@ -262,9 +262,10 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   shard_->ExpireWaiters();
   for (const auto& p : {first, second}) {
     EXPECT_EQ(p->status().code(), StatusCode::kAborted);
-    EXPECT_THAT(std::string(p->status().message()),
-                HasSubstr("trainer 1 is lost: nothing heard from it for 5.0 s (its last push was "
-                          "for step 1); others wait for it at step 2 [TD4006]"));
+    EXPECT_THAT(
+        std::string(p->status().message()),
+        HasSubstr("trainer 1 is lost: no call for 5.0 s (its last push was for step 1); the "
+                  "other trainers wait for it at step 2 [TD4006]"));
   }
 }
 
@@ -344,7 +345,7 @@ TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
   clock_.Advance(seconds(3));
   shard_->ExpireWaiters();
   EXPECT_EQ(got[1].code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(got[1].message()), HasSubstr("waiting 3.0 s for trainer 0"));
+  EXPECT_THAT(std::string(got[1].message()), HasSubstr("waited 3.0 s for trainer 0"));
 }
 
 TEST_F(ShardTest, AsyncAppliesAtOnce) {
@@ -367,7 +368,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   clock_.Advance(seconds(2));
   shard_->ExpireWaiters();
   EXPECT_THAT(std::string(initialised.status().message()),
-              HasSubstr("waiting 2.0 s for the first values from trainer 0 (0 of 3 slices"));
+              HasSubstr("waited 2.0 s for the initial parameters of trainer 0 (0 of 3 slices"));
   shard_->WaitInit(Rank(1), clock_.Now() + seconds(2),
                    [&](StatusOr<uint64_t> v) { initialised = std::move(v); });
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status().code(), StatusCode::kFailedPrecondition);
@@ -431,8 +432,9 @@ TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
   Start(Config(1, ShardMode::kSync));
   const ShardSnapshot image = *shard_->checkpoints().Take();
   Make({.job = "other"});
-  EXPECT_THAT(std::string(shard_->checkpoints().Restore(image).message()),
-              HasSubstr("job \"job\": this server serves job \"other\""));
+  EXPECT_THAT(
+      std::string(shard_->checkpoints().Restore(image).message()),
+      HasSubstr("the caller is of job \"job\", but this server serves job \"other\" [TD4002]"));
 }
 
 TEST_F(ShardTest, CheckpointHookSeesEveryNthVersion) {

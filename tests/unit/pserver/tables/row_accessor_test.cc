@@ -260,8 +260,9 @@ TEST_F(CtrTableTest, WhatCannotBeIsRefused) {
   const auto refused = [&](const Pushed& pushed) {
     return std::string(table->CheckPush(pushed.view()).message());
   };
-  EXPECT_THAT(refused(Of(9, 1, 2)), HasSubstr("row 9 was shown 1 times and clicked 2 times"));
-  EXPECT_THAT(refused(Of(9, -1, -1)), HasSubstr("row 9 was shown -1 times"));
+  EXPECT_THAT(refused(Of(9, 1, 2)),
+              HasSubstr("row 9 has 1 shows and 2 clicks, expected 0 <= clicks <= shows"));
+  EXPECT_THAT(refused(Of(9, -1, -1)), HasSubstr("row 9 has -1 shows"));
   EXPECT_EQ(refused(Of(9, 2, 2)), "");
   RowValues rows{.variable = "emb", .ids = {1}, .content = {1}};
   rows.use = {{.brief = true}};

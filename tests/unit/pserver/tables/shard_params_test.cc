@@ -107,7 +107,8 @@ TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
     ASSERT_TRUE(params_->PrepareRows(head, ticket).ok());
     params_->step().Gather(head, ticket);
     EXPECT_TRUE(params_->step().GaveAll(trainer));
-    EXPECT_THAT(params_->FindPush(head, {}).status().message(), HasSubstr("comes twice"));
+    EXPECT_THAT(params_->FindPush(head, {}).status().message(),
+                HasSubstr("contains two gradients"));
   }
   params_->step().Drop(1);
   EXPECT_FALSE(params_->step().GaveAll(1));

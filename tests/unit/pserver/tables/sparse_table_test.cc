@@ -231,7 +231,7 @@ TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
   for (const OptimizerSpec& whole : {Spec("lamb"), Spec("sgd", {{"clip_norm", 1.0}})}) {
     EXPECT_THAT(
         std::string(SparseTable::Make(TableOf(), whole, backend_, device_).status().message()),
-        HasSubstr("norms of whole parameters"));
+        HasSubstr("norms of complete parameters"));
   }
 }
 
@@ -318,10 +318,11 @@ TEST_F(SparseTableTest, BadRowsAreRefusedByName) {
   std::vector<uint64_t> mine, others;
   for (uint64_t id = 0; id < 100; ++id) (RowBucket(id) < 512 ? mine : others).push_back(id);
   EXPECT_TRUE(table->buckets().CheckServed(mine, true).ok());
-  EXPECT_THAT(message({3000}), HasSubstr("row 3000 of table emb: it has rows 0 to 2999"));
+  EXPECT_THAT(message({3000}),
+              HasSubstr("row 3000 of table emb is out of range, expected 0 to 2999"));
   EXPECT_THAT(message({UINT64_MAX}), HasSubstr("row -1 of table emb"));
-  EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("do not ascend"));
-  EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("do not ascend"));
+  EXPECT_THAT(message({mine[1], mine[0]}), HasSubstr("must ascend"));
+  EXPECT_THAT(message({mine[0], mine[0]}), HasSubstr("must ascend"));
   EXPECT_THAT(message({others[0]}), HasSubstr("this server owns buckets 0 to 511"));
   EXPECT_FALSE(table->SetRows({"emb", {mine[0]}, {1, 2}, false, {}, {}}, 0).ok());
   EXPECT_EQ(table->rows(), 0u);

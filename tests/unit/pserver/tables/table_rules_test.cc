@@ -65,9 +65,9 @@ TEST_F(TableRulesTest, TextsAreReadAndRefusedByName) {
     return std::string(ParseTableRules(text).status().message());
   };
   EXPECT_THAT(refused("admit_cuont=3"), HasSubstr("admit_count"));
-  EXPECT_THAT(refused("admit_count=0"), HasSubstr("admit_count=0 must be in [1"));
+  EXPECT_THAT(refused("admit_count=0"), HasSubstr("admit_count=0 is out of range, expected 1"));
   EXPECT_THAT(refused("admit_count=x"), HasSubstr("admit_count=\"x\" is no number"));
-  EXPECT_THAT(refused("admit_probability=nan"), HasSubstr("admit_probability=nan must be in"));
+  EXPECT_THAT(refused("admit_probability=nan"), HasSubstr("admit_probability=nan is out of range"));
   EXPECT_THAT(refused("ttl=5"), HasSubstr("no effect without shrink_every"));
   EXPECT_THAT(refused("shrink_every=5 decay=0.5"), HasSubstr("without ttl or shrink_score"));
 }

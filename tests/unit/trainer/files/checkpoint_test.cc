@@ -135,8 +135,8 @@ TEST_F(CheckpointTest, DamagedOnesAreFoundOutAndPassedOver) {
       {"one bit", model, [&](std::string s) { return flip(s, s.size() - 1); }, "sha256"},
       {"one bit in the state", state, [&](std::string s) { return flip(s, 20); }, "sha256"},
       {"cut", model, [&](std::string s) { return s.substr(0, s.size() - 1); },
-       "bytes, the manifest"},
-      {"longer", state, [&](std::string s) { return s + "x"; }, "bytes, the manifest"},
+       "bytes, but the manifest"},
+      {"longer", state, [&](std::string s) { return s + "x"; }, "bytes, but the manifest"},
       {"absent", state, [&](std::string) { return ""; }, "cannot be opened"},
       {"no manifest", manifest, [&](std::string) { return ""; }, "cannot be opened"},
       {"manifest cut", manifest, [&](std::string s) { return s.substr(0, 60); }, "damaged"},
@@ -171,7 +171,8 @@ TEST_F(CheckpointTest, DamagedOnesAreFoundOutAndPassedOver) {
     }
     EXPECT_EQ(Newest(store), 10u) << c.what;
     ASSERT_EQ(warnings_.size(), 1u) << c.what;
-    EXPECT_THAT(warnings_[0], HasSubstr("step 20 cannot be used: ")) << c.what;
+    EXPECT_THAT(warnings_[0], HasSubstr("step 20 is ignored, because it cannot be read: "))
+        << c.what;
     EXPECT_THAT(warnings_[0], HasSubstr(c.warning)) << c.what;
   }
 }
@@ -206,7 +207,7 @@ TEST_F(CheckpointTest, AFolderIsOfOneJobAtATime) {
   CheckpointStore second(dir_ / "kept", 1);
   const Status refused = second.Claim(Duration::zero());
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("kept: another process writes"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("another process already writes"));
   EXPECT_EQ(CheckpointStore(dir_ / "other", 1).Claim(Duration::zero()), OkStatus());
   EXPECT_EQ(first->Save(At(1), &warnings_), OkStatus());
   first.reset();

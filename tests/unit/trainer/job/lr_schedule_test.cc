@@ -68,18 +68,19 @@ TEST(LrSchedule, RefusesWithTheFieldsName) {
     const char* config;
     const char* expected;
   } cases[] = {
-      {"kind: PIECEWISE boundary: 3 value: 1", "1 boundaries need 2 values, 1 are given"},
-      {"kind: PIECEWISE", "0 boundaries need 1 values, 0 are given"},
-      {"kind: PIECEWISE boundary: [5, 5] value: [1, 2, 3]", "5 comes after 5"},
-      {"kind: PIECEWISE boundary: 0 value: [1, 2]", "must ascend from 1"},
+      {"kind: PIECEWISE boundary: 3 value: 1", "1 boundaries need 2 values, but 1 are given"},
+      {"kind: PIECEWISE", "0 boundaries need 1 values, but 0 are given"},
+      {"kind: PIECEWISE boundary: [5, 5] value: [1, 2, 3]", "5 follows 5"},
+      {"kind: PIECEWISE boundary: 0 value: [1, 2]", "must ascend and start at 1"},
       {"kind: PIECEWISE boundary: 1 value: [1, nan]", "schedule.value is nan"},
       {"kind: COSINE decay_steps: -1", "schedule.decay_steps is -1"},
-      {"kind: COSINE", "the job has 0 steps"},
+      {"kind: COSINE", "the job has only 0 steps"},
       {"kind: EXPONENTIAL decay_steps: 1 decay_rate: -1", "schedule.decay_rate is -1"},
       {"kind: POLYNOMIAL decay_steps: 1 power: 0", "schedule.power is 0"},
       {"kind: POLYNOMIAL decay_steps: 1 end_factor: inf", "schedule.end_factor is inf"},
       {"warmup_steps: -2", "schedule.warmup_steps is -2"},
-      {"power: 2", "schedule.power has no effect with kind: CONSTANT; it belongs to POLYNOMIAL"},
+      {"power: 2",
+       "schedule.power has no effect with kind: CONSTANT; it has an effect with kind: POLYNOMIAL"},
       {"kind: COSINE decay_steps: 9 boundary: 3",
        "schedule.boundary has no effect with kind: COSINE"},
       {"kind: POLYNOMIAL decay_steps: 9 staircase: true", "schedule.staircase has no effect"},
@@ -90,7 +91,7 @@ TEST(LrSchedule, RefusesWithTheFieldsName) {
     EXPECT_THAT(status.message(), HasSubstr(c.expected)) << c.config;
   }
   EXPECT_THAT(LrSchedule::Make(Config("kind: COSINE warmup_steps: 50"), 0.1, 50).status().message(),
-              HasSubstr("50 steps and 50 of warm-up"));
+              HasSubstr("50 steps and 50 of them are warm-up"));
   EXPECT_FALSE(LrSchedule::Make(Config(""), -1, 0).ok());
   EXPECT_FALSE(LrSchedule::Make(Config(""), std::nan(""), 0).ok());
 }

@@ -117,14 +117,14 @@ TEST(RankEnv, Pserver) {
   EXPECT_EQ(info->role, Role::kPserver);
   EXPECT_EQ(Text(*info), "PADDLE_* 1/2 0/1");
   EXPECT_THAT(RankFromEnv(With(env, {{"POD_IP", "c"}})).status().message(),
-              HasSubstr("c:7000, which PADDLE_PSERVERS_IP_PORT_LIST does not name"));
+              HasSubstr("c:7000, which is missing in PADDLE_PSERVERS_IP_PORT_LIST [TD1013]"));
   EXPECT_THAT(RankFromEnv(With(env, {{"PADDLE_PORT", ""}})).status().message(),
               HasSubstr("PADDLE_PORT is not set"));
 }
 
 TEST(RankEnv, UnusedOnesAreNoted) {
   const auto info = RankFromEnv(With(kSrun, kTorchrun));
-  EXPECT_THAT(info->notes, ElementsAre("SLURM_PROCID=5 is not used: RANK comes first"));
+  EXPECT_THAT(info->notes, ElementsAre("SLURM_PROCID=5 is not used: RANK has precedence"));
   const auto batch =
       RankFromEnv({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}});
   EXPECT_THAT(batch->notes,
@@ -158,10 +158,11 @@ TEST(RankEnv, ErrorsNameTheVariable) {
        "PADDLE_PSERVERS_IP_PORT_LIST: \"\""},
       {With(kFleet, {{"TRAINING_ROLE", "WORKER"}}), "TRAINING_ROLE=\"WORKER\""},
       {With(kFleet, {{"RANK", "1"}, {"WORLD_SIZE", "3"}}),
-       "PADDLE_TRAINER_ID says rank 2 of 3, but RANK"},
+       "PADDLE_TRAINER_ID names rank 2 of 3, but RANK"},
       {{{"TANDEM_RANK", "1"}}, "TANDEM_RANK is set, but TANDEM_SIZE is not"},
-      {{{"TANDEM_RENDEZVOUS", "localhost"}}, "TANDEM_RENDEZVOUS: \"localhost\" is no address"},
-      {{{"TANDEM_RENDEZVOUS", "file://here"}}, "TANDEM_RENDEZVOUS: \"file://here\" names no"},
+      {{{"TANDEM_RENDEZVOUS", "localhost"}}, "TANDEM_RENDEZVOUS: \"localhost\" is not an address"},
+      {{{"TANDEM_RENDEZVOUS", "file://here"}},
+       "TANDEM_RENDEZVOUS: rendezvous \"file://here\" names no"},
       {{{"TANDEM_RENDEZVOUS", "::1:80"}}, "TANDEM_RENDEZVOUS"},
       {{{"SLURM_PROCID", "3"}}, "SLURM_PROCID is set, but SLURM_NTASKS is not"},
       {With(kMpirun, {{"OMPI_COMM_WORLD_RANK", "3"}}), "OMPI_COMM_WORLD_RANK=3"},

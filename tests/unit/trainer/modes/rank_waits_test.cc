@@ -56,7 +56,8 @@ TEST(RankWaitsTest, WhoHardlyWaitsIsWaitedFor) {
   }
   const std::string said =
       http::SlowestText("rank", {{0, waits[0][0]}, {1, waits[0][1]}, {2, waits[0][2]}}, "so far");
-  EXPECT_THAT(said, testing::MatchesRegex("rank 1: others waited [0-9.]+ s more so far"));
+  EXPECT_THAT(said,
+              testing::MatchesRegex("rank 1: the others waited [0-9.]+ s longer for it so far"));
 }
 
 TEST(RankWaitsTest, NobodyKnowsBeforeTheFirstExchange) {
@@ -70,7 +71,7 @@ TEST(SlowestTextTest, NeedsTwoThatWaitDifferently) {
   EXPECT_EQ(http::SlowestText("rank", {{0, 1.0}}, ""), "-");
   EXPECT_EQ(http::SlowestText("rank", {{0, 1.0}, {1, 1.05}}, ""), "none");
   EXPECT_EQ(http::SlowestText("rank", {{0, 3.0}, {1, 2.0}, {4, 0.5}}, "today"),
-            "rank 4: others waited 1.5 s more today");
+            "rank 4: the others waited 1.5 s longer for it today");
 }
 
 }  // namespace

@@ -43,12 +43,14 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
   const auto unpack = [this](const Words& words, size_t each) {
     return std::string(Make(0).Unpack(words.data(), each).message());
   };
-  EXPECT_THAT(unpack({3, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("3 elements has room for 2"));
+  EXPECT_THAT(unpack({3, 0, 0, 0, 0, 0, 0, 0}, 4),
+              HasSubstr("3 elements, but there is room for 2"));
   EXPECT_THAT(unpack({-1, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("all_a"));
-  EXPECT_THAT(unpack({2, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("rank 0 sent a part of \"a\""));
+  EXPECT_THAT(unpack({2, 0, 0, 0, 0, 0, 0, 0}, 4),
+              HasSubstr("rank 0 sent an incomplete selection of \"a\""));
   EXPECT_THAT(unpack({1, 0, 0, 1, 0, 0}, 3), HasSubstr("rank 0 sent too few"));
   EXPECT_THAT(unpack({1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0}, 7),
-              HasSubstr("rank 0 sent 1 words behind its selections"));
+              HasSubstr("rank 0 sent 1 words after its last selection"));
   a_[0] = 3;
   Words all(12);
   EXPECT_THAT(std::string(Make(0).Pack(all.data()).status().message()), HasSubstr("room for 2"));

@@ -135,14 +135,14 @@ TEST_F(StatusBoardTest, NamesTheRankThatIsWaitedFor) {
   board_.Steps({.last = 1, .seconds = 0.5, .waited_by_rank = {1.0, 1.5, 0.5}});
   board_.Steps({.last = 2, .seconds = 0.5, .waited_by_rank = {4.0, 5.5, 0.5}});
   EXPECT_EQ(Fact("waited for others"), "5.5 s");
-  EXPECT_EQ(Fact("slowest"), "rank 2: others waited 3.5 s more in the last minute");
+  EXPECT_EQ(Fact("slowest"), "rank 2: the others waited 3.5 s longer for it in the last minute");
   EXPECT_THAT(metrics_.Text(), HasSubstr("tandem_rank_wait_seconds_total{rank=\"1\"} 5.5\n"));
   // The rank that was slow then need not be slow now.
   clock_.Advance(std::chrono::seconds(50));
   board_.Steps({.last = 3, .seconds = 0.5, .waited_by_rank = {4.0, 8.5, 3.0}});
-  EXPECT_EQ(Fact("slowest"), "rank 2: others waited 1.0 s more in the last minute");
+  EXPECT_EQ(Fact("slowest"), "rank 2: the others waited 1.0 s longer for it in the last minute");
   clock_.Advance(std::chrono::seconds(30));
-  EXPECT_EQ(Fact("slowest"), "rank 0: others waited 2.5 s more in the last minute");
+  EXPECT_EQ(Fact("slowest"), "rank 0: the others waited 2.5 s longer for it in the last minute");
   EXPECT_EQ(Fact("waited for others"), "8.5 s");
   clock_.Advance(std::chrono::seconds(60));
   EXPECT_EQ(Fact("slowest"), "none");

@@ -151,7 +151,7 @@ TEST_F(CriteoTest, BadRecords) {
   EXPECT_EQ(data->train->size(), 1u);
   EXPECT_THAT(data->warnings,
               ElementsAre(HasSubstr("train:2: 2 fields"), HasSubstr("train:3: label \"2\""),
-                          HasSubstr("train:4: I5: \"4x\" is no number"),
+                          HasSubstr("train:4: column I5: \"4x\" is not a number"),
                           HasSubstr("train:5: 41 fields"), HasSubstr("4 bad records")));
   options.files.reading.bad_records_max = 3;
   EXPECT_THAT(Error(options), HasSubstr("train:5: 41 fields"));

@@ -61,8 +61,8 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   } cases[] = {
       {"labels for images",
        trainer::Idx({12}, kPixels),
-       {"img.idx: offset 0: begins with 0x00000801, expected 0x00000803 (idx, unsigned byte, 3 "
-        "dimensions)",
+       {"img.idx: offset 0: the file begins with 0x00000801, expected 0x00000803 (idx, unsigned "
+        "byte, 3 dimensions)",
         "labels"}},
       {"byte order", swapped, {"begins with 0x03080000", "swapped"}},
       {"text", Bytes{'h', 'e', 'l', 'l', 'o', '.', '.'}, {"0x68656c6c", "not an idx file"}},
@@ -73,12 +73,12 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
       {"cut header", Cut(plain, 11), {"offset 11", "expected 16 bytes"}},
       {"cut data", Cut(plain, 20), {"offset 20", "expected 28 bytes", "truncated"}},
       {"longer", Joined(plain, {0}), {"offset 28: 1 bytes follow"}},
-      {"huge", With(With(plain, 4, 0xff), 8, 0xff), {"damaged header"}},
-      {"cut gzip", Cut(gz, gz.size() - 12), {"middle of its gzip data", "truncated"}},
+      {"huge", With(With(plain, 4, 0xff), 8, 0xff), {"the header is damaged"}},
+      {"cut gzip", Cut(gz, gz.size() - 12), {"the gzip data are truncated", "truncated"}},
       {"gzip without its checksum", Cut(gz, gz.size() - 3), {"truncated"}},
       {"gzip with a wrong checksum",
        With(gz, gz.size() - 8, gz[gz.size() - 8] ^ 1),
-       {"damaged gzip data", "data check"}},
+       {"the gzip data are damaged", "data check"}},
       {"gzip header alone", Cut(gz, 2), {"offset 2", "truncated"}},
       {"bytes behind the gzip data", Joined(gz, {1, 2, 3}), {"3 bytes follow"}},
       {"gzip of a cut file", trainer::Gzip(Cut(plain, 20)), {"offset 20: the unpacked file ends"}},

@@ -73,12 +73,12 @@ TEST_F(LibSvmTest, ManyClasses) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(ReadField<int64_t>(*data->train, "label"), ElementsAre(0, 4, 2));
   options.classes = 4;
-  EXPECT_THAT(Error(options), HasSubstr("train:2: label \"4\" is none of 4 classes"));
+  EXPECT_THAT(Error(options), HasSubstr("train:2: the label \"4\" is not one of the 4 classes"));
 }
 
 TEST_F(LibSvmTest, AnyIndexWithAHash) {
   LibSvmOptions options = Options("1 5:1 999999999999:2\n0 5:3\n");
-  EXPECT_THAT(Error(options), HasSubstr("index 999999999999 is not below ids: 10"));
+  EXPECT_THAT(Error(options), HasSubstr("index 999999999999 is out of range, because ids is 10"));
   options.hash = true;
   const auto data = OpenLibSvm(options);
   ASSERT_TRUE(data.ok()) << data.status();
@@ -89,21 +89,21 @@ TEST_F(LibSvmTest, AnyIndexWithAHash) {
 
 TEST_F(LibSvmTest, BadRecords) {
   const std::pair<const char*, const char*> cases[] = {
-      {"2 1:1", "label \"2\" is none of 2 classes"},
+      {"2 1:1", "the label \"2\" is not one of the 2 classes"},
       {"x 1:1", "label \"x\""},
       {"0.5 1:1", "label \"0.5\""},
-      {"1 1", "\"1\" is no index:value"},
-      {"1 1:", "\"1:\" is no index:value"},
-      {"1 :1", "\":1\" is no index:value"},
-      {"1 -1:1", "\"-1:1\" is no index:value"},
-      {"1 1:2:3", "\"1:2:3\" is no index:value"},
-      {"1 1:nan", "\"1:nan\" is no index:value"},
-      {"1 1:1e300", "\"1:1e300\" is no index:value"},
-      {"1 qid:x 1:1", "\"qid:x\" is no query"},
-      {"1 1:1 qid:3", "\"qid:3\" is no index:value"},
-      {"1 3:1 2:1", "index 2 follows 3"},
-      {"1 3:1 3:1", "index 3 follows 3"},
-      {"1 10:1", "index 10 is not below ids: 10"},
+      {"1 1", "\"1\" is not a feature, expected INDEX:VALUE"},
+      {"1 1:", "\"1:\" is not a feature, expected INDEX:VALUE"},
+      {"1 :1", "\":1\" is not a feature, expected INDEX:VALUE"},
+      {"1 -1:1", "\"-1:1\" is not a feature, expected INDEX:VALUE"},
+      {"1 1:2:3", "\"1:2:3\" is not a feature, expected INDEX:VALUE"},
+      {"1 1:nan", "\"1:nan\" is not a feature, expected INDEX:VALUE"},
+      {"1 1:1e300", "\"1:1e300\" is not a feature, expected INDEX:VALUE"},
+      {"1 qid:x 1:1", "\"qid:x\" is not a query id"},
+      {"1 1:1 qid:3", "\"qid:3\" is not a feature, expected INDEX:VALUE"},
+      {"1 3:1 2:1", "index 2 follows index 3"},
+      {"1 3:1 3:1", "index 3 follows index 3"},
+      {"1 10:1", "index 10 is out of range, because ids is 10"},
       {"1 1:1 2:1 3:1 4:1", "4 features, but features_max is 3"},
   };
   for (const auto& [line, message] : cases) {

@@ -78,17 +78,18 @@ TEST(Mnist, SaysWhatIsWrong) {
        trainer::Idx({2, 1, 1}, {1, 2}),
        trainer::Idx({3}, {0, 1, 2}),
        StatusCode::kDataLoss,
-       {images + ": offset 4: holds 2 images, but", labels + " holds 3 labels"}},
+       {images + ": offset 4: there are 2 images, but", labels + " holds 3 labels"}},
       {"label too large",
        trainer::Idx({2, 1, 1}, {1, 2}),
        trainer::Idx({2}, {9, 10}),
        StatusCode::kDataLoss,
-       {labels + ": offset 9: label 10 of sample 1, but there are 10 classes (0..9) [TD2004]"}},
+       {labels +
+        ": offset 9: label 10 of sample 1 is out of range: the 10 classes are 0 to 9 [TD2004]"}},
       {"no samples",
        trainer::Idx({0, 28, 28}, {}),
        trainer::Idx({0}, {}),
        StatusCode::kDataLoss,
-       {"holds no images"}},
+       {"contains no images"}},
       {"no pixels",
        trainer::Idx({1, 0, 28}, {}),
        trainer::Idx({1}, {0}),
@@ -98,12 +99,12 @@ TEST(Mnist, SaysWhatIsWrong) {
        trainer::Idx({2}, {1, 2}),
        trainer::Idx({2}, {1, 2}),
        StatusCode::kDataLoss,
-       {images + ": offset 0: begins with 0x00000801"}},
+       {images + ": offset 0: the file begins with 0x00000801"}},
       {"no labels",
        trainer::Idx({2, 1, 1}, {1, 2}),
        {},
        StatusCode::kNotFound,
-       {labels, ".gz", "hint: name the folder that holds the four idx files with --data.dir=DIR"}},
+       {labels, ".gz", "hint: name the directory with the four idx files with --data.dir=DIR"}},
   };
   for (const auto& c : cases) {
     TempDir dir;
@@ -121,7 +122,7 @@ TEST(Mnist, SaysWhereDataCouldComeFrom) {
   for (const std::string& path : {std::string(), dir / "absent", dir / "file"}) {
     const Status status = OpenMnist({.dir = path}).status();
     EXPECT_FALSE(status.ok());
-    EXPECT_THAT(status.message(), HasSubstr("hint: name the folder"));
+    EXPECT_THAT(status.message(), HasSubstr("hint: name the directory"));
     EXPECT_THAT(status.message(), HasSubstr("--data.dir=DIR"));
     EXPECT_THAT(status.message(), Not(HasSubstr("fashion"))) << "it is another folder";
     EXPECT_THAT(status.message(), HasSubstr(path));

@@ -155,7 +155,9 @@ TEST(TfRecord, ARecordTooLargeToBeOneIsPassedOver) {
   const auto scanner = RecordScanner::Open(dir / "large");
   ASSERT_TRUE(scanner.ok()) << scanner.status();
   EXPECT_EQ(std::string((*scanner)->Next().status().message()),
-            dir / "large: offset 0: a record of 3221225472 bytes; at most 2147483647 are read");
+            dir /
+                "large: offset 0: a record has 3221225472 bytes, but at most 2147483647 bytes are "
+                "supported");
   const auto next = (*scanner)->Next();
   ASSERT_TRUE(next.ok() && next->has_value()) << next.status();
   EXPECT_EQ((*next)->bytes, "abc");
@@ -179,7 +181,7 @@ TEST(RecordIo, OtherFilesAreRefused) {
   const TempDir dir;
   trainer::WriteFile(dir / "text", std::string("label,I1,I2\n1,2,3\n"));
   EXPECT_THAT(ReadAll(dir / "text").errors,
-              ElementsAre(HasSubstr("begins neither as a tfrecord nor as a recordio file")));
+              ElementsAre(HasSubstr("the file is neither a tfrecord nor a recordio file")));
   EXPECT_EQ(RecordScanner::Open(dir / "nothing").status().code(), StatusCode::kNotFound);
 }
 

@@ -147,7 +147,7 @@ TEST(Sampler, RefusesWhatCannotWork) {
     const char* expected;
   } cases[] = {
       {{.samples = 0, .global_batch = 4}, "no samples [TD2006]"},
-      {{.samples = 9, .global_batch = 0}, "global batch is 0"},
+      {{.samples = 9, .global_batch = 0}, "global batch size is 0"},
       {{.samples = 9, .global_batch = 3, .ranks = 4},
        "leaves some of 4 ranks without any [TD2006]"},
       {{.samples = 9, .global_batch = 4, .ranks = 4, .rank = 4}, "rank 4 of 4"},

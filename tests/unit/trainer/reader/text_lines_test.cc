@@ -107,8 +107,8 @@ TEST_F(TextLinesTest, BadRecordsAreNamedAndLimited) {
                                      HasSubstr("file:2097156: what a line: bad 2 (offset 2097162)"),
                                      HasSubstr("2 bad records left out")));
   const std::string error = Error(text, {.bad_records_max = 1});
-  EXPECT_THAT(error, HasSubstr("file:2097156: what a line: bad 2 (offset 2097162); that is bad "
-                               "record 2 of this file, and max_bad_records is 1"));
+  EXPECT_THAT(error, HasSubstr("file:2097156: what a line: bad 2 (offset 2097162); this is bad "
+                               "record 2 of the file, but max_bad_records is 1"));
   EXPECT_EQ(Read(text).status().code(), StatusCode::kDataLoss);
 }
 
@@ -132,8 +132,8 @@ TEST_F(TextLinesTest, MessagesAreShortAndFitForATerminal) {
 }
 
 TEST_F(TextLinesTest, FilesThatHoldNoRecords) {
-  EXPECT_THAT(Error(""), HasSubstr("holds no record"));
-  EXPECT_THAT(Error("\n# nothing\n"), HasSubstr("holds no record"));
+  EXPECT_THAT(Error(""), HasSubstr("contains no record"));
+  EXPECT_THAT(Error("\n# nothing\n"), HasSubstr("contains no record"));
   EXPECT_THAT(Error("\x1f\x8b\x08text"), HasSubstr("gzip"));
   const auto make = [](size_t) { return std::make_unique<Lines>(); };
   EXPECT_EQ(ReadLines(dir_ / "none", {}, make, &warnings_).status().code(), StatusCode::kNotFound);

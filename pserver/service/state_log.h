@@ -1,0 +1,55 @@
+// Log lines for the changes of a server's state that calls cause.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace tandem::pserver {
+
+// Makes one line for each change of state: trainers join and leave, rows move to and from other
+// servers, snapshots of all servers begin and end. A call that changes nothing makes "". The owner
+// writes the lines. Thread-safe.
+class StateLog {
+ public:
+  // The contents of one transfer between two servers.
+  struct Transfer {
+    int peer = 0;  // index of the other server
+    int64_t buckets = 0, rows = 0, bytes = 0;
+    friend bool operator==(const Transfer&, const Transfer&) = default;
+  };
+
+  explicit StateLog(const Clock& clock) : clock_(clock) {}
+
+  // A trainer has configured the server. A repeated call of the same incarnation changes nothing.
+  std::string Joined(int trainer, uint64_t incarnation, const std::string& job);
+  // A trainer has completed the job; `remaining` trainers have not.
+  std::string Left(int trainer, int remaining);
+  // This server sends rows. A repeated call with the same contents changes nothing.
+  std::string TransferBegan(const Transfer& sent);
+  // The transfer to `peer` was committed, or abandoned. "": no transfer to `peer` has begun.
+  std::string TransferEnded(int peer, bool committed);
+  static std::string Received(const Transfer& received);
+  // Pushes wait for snapshot `number`. Later calls for the same number renew its lease only.
+  std::string SnapshotBegan(uint64_t number);
+  // `bytes` were written; -1: the snapshot failed.
+  std::string SnapshotEnded(uint64_t number, int64_t bytes);
+
+ private:
+  struct Begun {
+    Time at;
+    Transfer sent;
+  };
+
+  const Clock& clock_;
+  Mutex mu_;
+  std::map<int, uint64_t> incarnations_ TD_GUARDED_BY(mu_);  // by trainer in the job
+  std::map<int, Begun> transfers_ TD_GUARDED_BY(mu_);        // by peer
+  uint64_t snapshot_ TD_GUARDED_BY(mu_) = 0;                 // the last one; 0: none
+  Time snapshot_at_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem::pserver
