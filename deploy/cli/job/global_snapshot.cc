@@ -73,11 +73,7 @@ Status SaveGlobalSnapshot(const ParsedArgs& args) {
     return Annotate(report.status(), "no snapshot");
   }
   const std::string said = absl::StrFormat(
-<<<<<<< HEAD:deploy/cli/job/global_snapshot.cc
-      "snapshot %d (%s) over %d pservers; new pushes were held for %.1f ms", report->cut,
-=======
       "snapshot %d (%s) of %d pservers written; new pushes waited for %.1f ms", report->cut,
->>>>>>> h-messages:deploy/cli/job/cut.cc
       VersionsOf(report->servers), report->servers.size(), Seconds(report->held()) * 1e3);
   Note(access, "snapshot", said);
   Print(*report, as_json);
@@ -91,29 +87,17 @@ Status RestoreGlobalSnapshot(const ParsedArgs& args) {
   const std::string asked = args.Get("snapshot");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(
-<<<<<<< HEAD:deploy/cli/job/global_snapshot.cc
-        "--snapshot=%s: expected the number of a global snapshot [TD1004]; hint: tandem restore "
-        "--list shows the numbers",
-=======
-        "--snapshot=%s: expected the number of a snapshot [TD1004]; hint: tandem restore --list shows "
+        "--snapshot=%s: expected the number of a snapshot [TD1004]; hint: tandem restore --list "
+        "shows "
         "the snapshots",
->>>>>>> h-messages:deploy/cli/job/cut.cc
         asked);
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
-<<<<<<< HEAD:deploy/cli/job/global_snapshot.cc
   ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
   TD_ASSIGN_OR_RETURN(const ps::CutReport report, coordinator.Restore(number));
-  const std::string said =
-      absl::StrFormat("went back to snapshot %d (%s) on %d pservers", report.cut,
-                      VersionsOf(report.servers), report.servers.size());
-=======
-  ps::GlobalSnapshotCoordinator cutter(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Restore(number));
   const std::string said = absl::StrFormat("restored snapshot %d (%s) on %d pservers", report.cut,
                                            VersionsOf(report.servers), report.servers.size());
->>>>>>> h-messages:deploy/cli/job/cut.cc
   Note(access, "restored", said);
   Print(report, as_json);
   if (!as_json) std::printf("%s\n", said.c_str());
@@ -132,7 +116,6 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
     std::vector<int> servers;
     for (const ps::ServerCut& s : one.servers) servers.push_back(s.server);
     std::vector<uint64_t> versions;
-<<<<<<< HEAD:deploy/cli/job/global_snapshot.cc
     for (const ps::ServerCut& s : one.servers) versions.push_back(s.version);
     all.push_back({{"snapshot", one.cut},
                    {"cut", one.cut},  // former name, until 0.2
@@ -141,13 +124,6 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
                    {"versions", versions}});
     rows.push_back({std::to_string(one.cut), VersionsOf(one.servers), absl::StrJoin(servers, " "),
                     one.whole ? "" : "not on all pservers: cannot be restored"});
-=======
-    for (const ps::ServerCut& s : cut.servers) versions.push_back(s.version);
-    all.push_back(
-        {{"cut", cut.cut}, {"whole", cut.whole}, {"pservers", servers}, {"versions", versions}});
-    rows.push_back({std::to_string(cut.cut), VersionsOf(cut.servers), absl::StrJoin(servers, " "),
-                    cut.whole ? "" : "not on all pservers: cannot be restored"});
->>>>>>> h-messages:deploy/cli/job/cut.cc
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
   return OkStatus();
