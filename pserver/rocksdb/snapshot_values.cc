@@ -37,15 +37,10 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
     if (bytes % sizeof(float) != 0 || (*numel >= 0 && *numel != found)) {
-<<<<<<< HEAD:pserver/rocksdb/snapshot_values.cc
       return DataLoss(
           "%s: %s has %d bytes, expected %d elements [TD2111]; hint: restore a copy of the "
           "directory, or move it away to start without this checkpoint",
           path_, what, bytes, *numel);
-=======
-      return DataLoss("%s: %s has %d bytes, expected %d elements [TD2111]", path_, what, bytes,
-                      *numel);
->>>>>>> h-messages:pserver/rocksdb/image_values.cc
     }
     *numel = found;
     TD_ASSIGN_OR_RETURN(Buffer values, pool_.Take(bytes));
@@ -56,19 +51,12 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     text_.resize(bytes);
     TD_RETURN_IF_ERROR(file_.Read(text_.data()));
-<<<<<<< HEAD:pserver/rocksdb/snapshot_values.cc
     if (!record_.ParseFromString(text_)) {
       return DataLoss(
           "%s: rows of %s are damaged [TD2111]; hint: restore a copy of the directory, or move it "
           "away to start without this checkpoint",
           path_, what);
     }
-=======
-    if (!record_.ParseFromString(text_))
-      return DataLoss(
-          "%s: the rows of %s are damaged [TD2111]; hint: restore a copy of the directory", path_,
-          what);
->>>>>>> h-messages:pserver/rocksdb/image_values.cc
     return FromProto(record_);
   }
   Status Finish(uint32_t expected) {
@@ -214,13 +202,8 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
   if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
     return DataLoss(
-<<<<<<< HEAD:pserver/rocksdb/snapshot_values.cc
         "%s: the checkpoint's record meta is damaged [TD2118]; hint: restore a copy of the "
         "directory, or move it away to start without it",
-=======
-        "%s: the metadata record of the checkpoint is damaged [TD2111]; hint: restore a copy of "
-        "the directory",
->>>>>>> h-messages:pserver/rocksdb/image_values.cc
         path);
   }
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
@@ -239,15 +222,9 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
   Status read, taken;
   std::thread reader([&] {
     SetThreadName("read-ahead");
-<<<<<<< HEAD:pserver/rocksdb/snapshot_values.cc
     read = chunks.Read([&](SnapshotChunk chunk) {
       if (ahead.Push(std::move(chunk), Time::max()) == PushResult::kOk) return OkStatus();
       return Aborted("the receiver of the snapshot stopped");
-=======
-    read = pieces.Read([&](SnapshotChunk piece) {
-      if (ahead.Push(std::move(piece), Time::max()) == PushResult::kOk) return OkStatus();
-      return Aborted("the receiver of the snapshot stopped");
->>>>>>> h-messages:pserver/rocksdb/image_values.cc
     });
     ahead.Close();
   });
