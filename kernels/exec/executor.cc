@@ -107,8 +107,9 @@ Status Executor::RunPiece(Piece& piece, int thread) {
     ++launches_;
     return At(first, Annotate(piece.graph->Launch(), "a graph that begins here"));
   }
+  const int loop_threads = loop_threads_;
   for (const PlanStep& step : piece.steps) {
-    loops_.KeepApart(loop_threads_);
+    loops_.KeepApart(loop_threads);
     if (Status status = RunStep(step, thread); !status.ok()) [[unlikely]]
       return At(step, status);
   }
