@@ -108,8 +108,9 @@ Status Executor::RunPiece(Piece& piece, int thread) {
     return At(first, Annotate(piece.graph->Launch(),
                               "cuda_graph: the graph that begins at this operator"));
   }
+  const int loop_threads = loop_threads_;
   for (const PlanStep& step : piece.steps) {
-    loops_.KeepApart(loop_threads_);
+    loops_.KeepApart(loop_threads);
     if (Status status = RunStep(step, thread); !status.ok()) [[unlikely]]
       return At(step, status);
   }
