@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/launch/held_secrets.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/process.h"
 
 namespace tandem::deploy {
+
+// File names in the log directory, each followed by ".RANK".
+inline constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog",
+                      kHeterLog[] = "heterlog";
 
 enum class Role { kPserver, kTrainer };
 const char* RoleName(Role role);  // "pserver", "trainer"
@@ -74,12 +77,5 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
 
 // The text for --dry_run.
 std::string Describe(const LaunchPlan& plan);
-
-// Creates the log directory (mode 0700) with job.json (job_record.h), and socket_dir. Removes logs
-// of earlier runs for ranks of this plan, and for ranks that the job has on no host. Makes the
-// secret if the plan has none, and the certificates: a pserver's, a trainer's, and an admin's for
-// `tandem`. The authority's key is not kept. These files exist as long as the returned value.
-// PERMISSION_DENIED: the directory belongs to another user.
-StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan);
 
 }  // namespace tandem::deploy

@@ -8,6 +8,7 @@
 #include "common/base/error_text.h"
 #include "common/base/host_limits.h"
 #include "common/rpc/grpc_log.h"
+#include "deploy/launch/job_files.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"

@@ -6,6 +6,7 @@
 
 #include "common/base/files.h"
 #include "deploy/launch/launch_options.h"
+#include "deploy/launch/job_files.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
 

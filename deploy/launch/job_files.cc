@@ -1,0 +1,119 @@
+#include "deploy/launch/job_files.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "common/base/own_files.h"
+#include "common/base/ports.h"
+#include "common/base/require.h"
+#include "common/rpc/certificates.h"
+#include "common/rpc/tls_files.h"
+#include "deploy/launch/job_record.h"
+#include "deploy/launch/pserver_sockets.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+
+StatusOr<std::string> MakeSecret() {
+  unsigned char random[kSecretBytes];
+  if (getrandom(random, sizeof(random), 0) != static_cast<ssize_t>(sizeof(random))) {
+    return Internal("cannot get random bytes: %s", ErrnoText(errno));
+  }
+  std::string hex;
+  for (const unsigned char byte : random) hex += absl::StrFormat("%02x", byte);
+  return hex + "\n";
+}
+
+// Makes an authority for this job only. Its key is discarded immediately, so that no further
+// certificate can be issued.
+Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
+  TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
+  constexpr int kDays = 30;  // a longer job uses its own certificates, which can be renewed
+  std::error_code error;
+  std::filesystem::remove_all(plan.tls_dir, error);
+  secrets.AddDir(plan.tls_dir);
+  TD_RETURN_IF_ERROR(MakeOwnDir(plan.tls_dir, OwnRule::kUser).status());
+  TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
+                      rpc::MakeAuthority("only this run", kDays));
+  for (const rpc::PeerRole role :
+       {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer, rpc::PeerRole::kAdmin}) {
+    rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
+    if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
+    TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));
+    const std::string dir = plan.tls_dir + "/" + tandem::rpc::RoleName(role);
+    const rpc::TlsFiles files = rpc::TlsFilesIn(dir);
+    TD_RETURN_IF_ERROR(MakeOwnDir(dir, OwnRule::kUser).status());
+    TD_RETURN_IF_ERROR(secrets.Hold(files.key, leaf.key));
+    TD_RETURN_IF_ERROR(WriteOwnFile(files.ca, authority.cert));
+    TD_RETURN_IF_ERROR(WriteOwnFile(files.cert, leaf.cert));
+  }
+  return OkStatus();
+}
+
+// Whether it is the log of a process that this job has on no host, left by an earlier job.
+bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
+  const size_t dot = name.find('.');
+  int rank = 0;
+  if (dot == std::string::npos || !absl::SimpleAtoi(name.substr(dot + 1), &rank)) return false;
+  const std::string kind = name.substr(0, dot);
+  const int first_heter = plan.workers - plan.heter_workers;
+  if (kind == kServerLog) return rank >= plan.servers;
+  if (kind == kTrainerLog) return rank >= first_heter;
+  return kind == kHeterLog && (rank < first_heter || rank >= plan.workers);
+}
+
+void RemoveStaleLogs(const LaunchPlan& plan) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(plan.log_dir, error)) {
+    if (IsStaleLog(plan, entry.path().filename())) found.push_back(entry.path());
+  }
+  for (const auto& path : found) std::filesystem::remove(path, error);
+}
+
+Status CheckStatusPorts(const LaunchPlan& plan) {
+  for (const ProcessPlan& p : plan.processes) {
+    if (p.status_page.empty() || BindPort("127.0.0.1", p.status_port).ok()) continue;
+    return Unavailable(
+        "--status_port: 127.0.0.1:%d, the port of the status page of %s, is in use [TD1012]; hint: "
+        "choose another --status_port",
+        p.status_port, p.Name());
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
+  TD_REQUIRE(!plan.log_dir.empty());
+  TD_REQUIRE(!plan.secret_file.empty());
+  TD_RETURN_IF_ERROR(CheckDirFree(plan.log_dir));
+  TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
+  TD_RETURN_IF_ERROR(MakeOwnDir(plan.log_dir, OwnRule::kUser).status());
+  std::error_code error;
+  std::filesystem::remove(plan.log_dir + "/error.json", error);
+  for (const ProcessPlan& p : plan.processes) std::filesystem::remove(p.log_file, error);
+  RemoveStaleLogs(plan);
+  TD_RETURN_IF_ERROR(WriteJobRecord(plan));
+  HeldSecrets secrets;
+  if (!plan.socket_dir.empty()) {
+    RemoveDeadSocketDirs(plan.socket_dir);
+    TD_ASSIGN_OR_RETURN(Fd lock, MakePrivateDir(plan.socket_dir));
+    secrets.AddDir(plan.socket_dir, std::move(lock));
+  }
+  if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
+  if (plan.make_secret) {
+    TD_ASSIGN_OR_RETURN(const std::string secret, MakeSecret());
+    TD_RETURN_IF_ERROR(secrets.Hold(plan.secret_file, secret));
+  }
+  return secrets;
+}
+
+}  // namespace tandem::deploy
