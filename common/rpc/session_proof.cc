@@ -30,7 +30,7 @@ std::string Hmac(std::string_view key, std::string_view text) {
 
 // The parts of fixed size come first, so that the end of the job name cannot be confused with one
 // of them.
-std::string TextOf(std::string_view label, const SessionTerms& terms) {
+std::string ProofText(std::string_view label, const SessionTerms& terms) {
   CHECK_EQ(terms.client_nonce.size(), kNonceBytes);
   CHECK_EQ(terms.server_nonce.size(), kNonceBytes);
   CHECK_EQ(terms.id.size(), kSessionIdBytes);
@@ -60,11 +60,11 @@ std::string RandomBytes(size_t count) {
 }
 
 std::string ServerProof(std::string_view secret, const SessionTerms& terms) {
-  return Hmac(secret, TextOf(kServerLabel, terms));
+  return Hmac(secret, ProofText(kServerLabel, terms));
 }
 
 std::string SessionKey(std::string_view secret, const SessionTerms& terms) {
-  return Hmac(secret, TextOf(kKeyLabel, terms));
+  return Hmac(secret, ProofText(kKeyLabel, terms));
 }
 
 std::string CallProof(std::string_view key, uint64_t counter, std::string_view method) {
