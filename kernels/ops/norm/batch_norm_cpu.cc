@@ -1,4 +1,3 @@
-#include "common/base/require.h"
 #include "kernels/ops/norm/batch_norm.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half_loops.h"
 #include "kernels/ops/cpu/norm_loops.h"

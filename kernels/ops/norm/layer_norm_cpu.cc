@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/gemm.h"

@@ -1,6 +1,5 @@
 #include "kernels/ops/product/matmul_dnnl.h"
 
-#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 #include "kernels/ops/product/bias_grad.h"

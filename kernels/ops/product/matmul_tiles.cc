@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/base/require.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/tile_gemm.h"

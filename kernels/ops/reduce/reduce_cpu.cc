@@ -1,4 +1,3 @@
-#include "common/base/require.h"
 #include "kernels/ops/reduce/reduce.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 
-#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/formulas/dgc.h"

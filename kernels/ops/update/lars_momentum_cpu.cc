@@ -1,4 +1,3 @@
-#include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/square_sum.h"
 #include "kernels/ops/formulas/update.h"

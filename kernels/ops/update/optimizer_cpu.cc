@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
