@@ -51,11 +51,19 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   const ssize_t n = file.valid() ? pread(file.get(), record.data(), record.size(), 0) : -1;
   if (n == 0) return uint64_t{0};
   if (n != static_cast<ssize_t>(record.size())) {
-    return DataLoss("%s cannot be read", path_);
+    return DataLoss(
+        "%s cannot be read [TD2118]; hint: restore a copy of the directory, or move it away to "
+        "start without it",
+        path_);
   }
   uint64_t number = 0;
   std::memcpy(&number, record.data(), kNumberBytes);
-  if (record != Encode(number)) return DataLoss("%s is damaged", path_);
+  if (record != Encode(number)) {
+    return DataLoss(
+        "%s is damaged: CRC32C [TD2118]; hint: restore a copy of the directory, or move it away to "
+        "start without it",
+        path_);
+  }
   return number;
 }
 

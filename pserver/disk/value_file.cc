@@ -110,11 +110,12 @@ StatusOr<uint32_t> ValueWriter::Finish() {
 
 StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
   Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT)
+  if (file.get() < 0 && errno == ENOENT) {
     return DataLoss(
         "%s is missing [TD2111]; hint: restore a copy of the folder, or move it away to start "
         "without this checkpoint",
         path);
+  }
   struct stat info {};
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return Failed("open", path);
   (void)posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);

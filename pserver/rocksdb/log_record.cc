@@ -65,7 +65,10 @@ codec::EncodedMessage EncodeLogEntry(const LogEntry& entry) {
 
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   const auto damaged = [number](const char* what) {
-    return DataLoss("entry %d of the update log is damaged: %s", number, what);
+    return DataLoss(
+        "entry %d of the update log is damaged: %s [TD2118]; hint: restore a copy of the "
+        "directory, or move it away to start without it",
+        number, what);
   };
   if (bytes.size() < kHeadBytes) return damaged("too short");
   const std::string_view body = bytes.substr(kHeadBytes);

@@ -37,7 +37,10 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
     if (bytes % sizeof(float) != 0 || (*numel >= 0 && *numel != found)) {
-      return DataLoss("%s: %s has %d bytes, expected %d elements", path_, what, bytes, *numel);
+      return DataLoss(
+          "%s: %s has %d bytes, expected %d elements [TD2111]; hint: restore a copy of the "
+          "directory, or move it away to start without this checkpoint",
+          path_, what, bytes, *numel);
     }
     *numel = found;
     TD_ASSIGN_OR_RETURN(Buffer values, pool_.Take(bytes));
@@ -48,7 +51,12 @@ class Records {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     text_.resize(bytes);
     TD_RETURN_IF_ERROR(file_.Read(text_.data()));
-    if (!record_.ParseFromString(text_)) return DataLoss("%s: rows of %s are damaged", path_, what);
+    if (!record_.ParseFromString(text_)) {
+      return DataLoss(
+          "%s: rows of %s are damaged [TD2111]; hint: restore a copy of the directory, or move it "
+          "away to start without this checkpoint",
+          path_, what);
+    }
     return FromProto(record_);
   }
   Status Finish(uint32_t expected) {
@@ -194,7 +202,10 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
                   SnapshotSink& sink) {
   if (meta.slots_size() != static_cast<int>(head.config.slices.size()) ||
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
-    return DataLoss("%s: the checkpoint's record meta is damaged", path);
+    return DataLoss(
+        "%s: the checkpoint's record meta is damaged [TD2118]; hint: restore a copy of the "
+        "directory, or move it away to start without it",
+        path);
   }
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));
   head.has_previous = meta.has_previous();

@@ -237,8 +237,10 @@ class RocksdbStorage final : public Storage {
     uint64_t expected = after + 1;
     for (it->Seek(LogKey(expected)); it->Valid() && it->key().starts_with(kLogBegin); it->Next()) {
       if (it->key() != LogKey(expected)) {
-        return DataLoss("%s: entry %d of the update log is missing, %s is there", dir_, expected,
-                        it->key().ToString());
+        return DataLoss(
+            "%s: entry %d of the update log is missing, %s is there [TD2118]; hint: restore a copy "
+            "of the directory, or move it away to start without it",
+            dir_, expected, it->key().ToString());
       }
       TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->value().ToStringView()));
       TD_RETURN_IF_ERROR(take(std::move(entry)));
@@ -247,8 +249,10 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the update log of " + dir_));
     TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
     if (expected > synced) return OkStatus();
-    return DataLoss("%s: entry %d is the last one of the update log, but %d was on the disk", dir_,
-                    expected - 1, synced);
+    return DataLoss(
+        "%s: entry %d is the last one of the update log, but %d was on the disk [TD2118]; hint: "
+        "restore a copy of the directory, or move it away to start without it",
+        dir_, expected - 1, synced);
   }
 
   Status ClearLog() override {
@@ -308,7 +312,12 @@ class RocksdbStorage final : public Storage {
     std::ifstream file(AcknowledgedPath());
     if (!file) return uint64_t{0};
     uint64_t version = 0;
-    if (!(file >> version)) return DataLoss("%s is damaged", AcknowledgedPath());
+    if (!(file >> version)) {
+      return DataLoss(
+          "%s is damaged: no number [TD2118]; hint: restore a copy of the directory, or move it "
+          "away to start without it",
+          AcknowledgedPath());
+    }
     return version;
   }
 

@@ -54,10 +54,17 @@ ShardMeta MakeMeta(const ShardSnapshot& snapshot) {
 
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record) {
   ShardMeta meta;
-  if (!meta.ParseFromString(record)) return DataLoss("%s is damaged", what);
+  if (!meta.ParseFromString(record)) {
+    return DataLoss(
+        "%s is damaged [TD2118]; hint: restore a copy of the directory, or move it away to start "
+        "without it",
+        what);
+  }
   if (meta.format() != kFormat && meta.format() != kFormatMoved) {
-    return FailedPrecondition("%s has format %d; this program reads formats %d and %d", what,
-                              meta.format(), kFormat, kFormatMoved);
+    return FailedPrecondition(
+        "%s has format %d; this program reads formats %d and %d [TD2119]; hint: start the version "
+        "of Tandem that wrote it",
+        what, meta.format(), kFormat, kFormatMoved);
   }
   TD_RETURN_IF_ERROR(CheckFile(what, meta));
   if (meta.has_base())

@@ -159,6 +159,19 @@ std::vector<ErrorCode> HostErrors() {
        "lines of logs or events of ./log-j are lost: No space left on device [TD2117]; the job "
        "goes "
        "on"},
+      {2118, "a server's data directory is damaged",
+       "a record of the directory, or an entry of the update log in it, is missing or is not what "
+       "was written",
+       "a disk that fails; a directory that was changed or copied in part",
+       "restore a copy of the directory, or move it away to start without it",
+       "entry 12 of the update log is damaged: CRC32C [TD2118]; hint: restore a copy of the "
+       "directory, or move it away to start without it"},
+      {2119, "a data directory of another version",
+       "the record of a checkpoint has a format that this program does not read",
+       "a newer version of Tandem wrote the directory",
+       "start the version of Tandem that wrote it; or move the directory away to start without it",
+       "data/shard-0: record meta has format 4; this program reads formats 2 and 3 [TD2119]; hint: "
+       "start the version of Tandem that wrote it"},
   };
 }
 
