@@ -209,6 +209,17 @@ TEST_F(StorageTest, ARecordNamesNoFileOutsideOfItsFolder) {
   }
 }
 
+TEST_F(StorageTest, ARecordThatCannotBeReadSaysWhatToDo) {
+  EXPECT_THAT(std::string(ParseMeta("cut 3", "no record").status().message()),
+              HasSubstr("cut 3 is damaged [TD2118]; hint: restore a copy"));
+  ShardMeta meta = MakeMeta(Image(1));
+  meta.set_format(9);
+  const Status newer = ParseMeta("cut 3", meta.SerializeAsString()).status();
+  EXPECT_EQ(newer.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(newer.message()), HasSubstr("cut 3 has format 9"));
+  EXPECT_THAT(std::string(newer.message()), HasSubstr("[TD2119]; hint: start the version"));
+}
+
 TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(Image(2)).ok()); }
   const std::string copy = dir_ + "_old";
@@ -233,7 +244,9 @@ TEST_F(StorageTest, APowerFailureBeforeTheFirstNumberLeavesAnEmptyFile) {
   ASSERT_TRUE(file.Note(7).ok());
   EXPECT_EQ(*file.Read(), 7u);
   std::filesystem::resize_file(path, 5);
-  EXPECT_EQ(file.Read().status().code(), StatusCode::kDataLoss);
+  const Status partial = file.Read().status();
+  EXPECT_EQ(partial.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(partial.message()), HasSubstr("cannot be read [TD2118]"));
   std::filesystem::remove(path);
 }
 
