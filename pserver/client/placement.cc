@@ -30,7 +30,7 @@ class Countdown {
 
 std::unique_ptr<const PsServer> MakeServer(size_t index, const std::string& address) {
   const auto number = static_cast<int>(index);
-  return std::make_unique<const PsServer>(number, address, PserverName(number, address));
+  return std::make_unique<const PsServer>(PsServer{number, address, PserverName(number, address)});
 }
 
 }  // namespace

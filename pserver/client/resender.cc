@@ -9,6 +9,9 @@ namespace tandem::ps {
 
 // The kept pushes of one server, which are sent some at a time.
 struct Resender::Resending {
+  Resending(size_t s, std::vector<std::shared_ptr<const KeptPush>> p)
+      : server(s), pushes(std::move(p)) {}
+
   const size_t server;
   const std::vector<std::shared_ptr<const KeptPush>> pushes;
   std::atomic<size_t> next = 0;

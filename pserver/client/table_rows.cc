@@ -45,7 +45,9 @@ PsTableRows RowsFromProto(const TableRows& rows) {
   std::copy(rows.content().begin(), rows.content().end(),
             reinterpret_cast<char*>(page.content.data()));
   for (int i = 0; i < rows.show_size(); ++i) {
-    PsTableRows::Use& use = page.use.emplace_back(rows.show(i), rows.age(i));
+    PsTableRows::Use& use = page.use.emplace_back();
+    use.show = rows.show(i);
+    use.age = rows.age(i);
     if (rows.click_size() == 0) continue;
     use.click = rows.click(i);
     use.brief = rows.brief(i);
