@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 #include "proto/job.pb.h"
 #include "trainer/session/evaluator.h"
 
@@ -71,6 +72,7 @@ BatchFeed::Source BatchFeed::SourceOf(const Piece& piece) const {
 }
 
 Status BatchFeed::StartCopy(const Piece& piece) {
+  TD_REQUIRE(piece.batch != nullptr && beside_.size() == inputs_.size());
   staged_ = piece;
   source_ = SourceOf(piece);
   for (size_t f = 0; f < inputs_.size(); ++f) {
@@ -84,7 +86,7 @@ Status BatchFeed::WaitForCopy() {
   if (side_ == nullptr) return OkStatus();
   const Time begin = SteadyNow();
   Mutex mu;
-  CondVar nobody;  // never notified; a stream does not report its end, so the wait polls
+  CondVar nap;  // never notified; a stream does not report its end, so the wait polls
   MutexLock lock(mu);
   while (true) {
     TD_ASSIGN_OR_RETURN(const bool over, side_->Idle());
@@ -94,7 +96,7 @@ Status BatchFeed::WaitForCopy() {
       return DeadlineExceeded("the copy of a batch to %s has not ended after %.0f s",
                               ToString(place_.device->place()), Seconds(now - begin));
     }
-    if (now > begin + kSpin) nobody.WaitUntil(mu, now + kNap);
+    if (now > begin + kSpin) nap.WaitUntil(mu, now + kNap);
   }
 }
 
@@ -123,6 +125,7 @@ NextBatchHint BatchFeed::LookAhead() {
 }
 
 Status BatchFeed::Bring(int part) {
+  TD_REQUIRE(batch_ != nullptr && part >= 0 && part < parts_);
   const Piece piece = {batch_, part};
   if (side_ == nullptr) {
     const Source source = SourceOf(piece);

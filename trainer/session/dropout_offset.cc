@@ -1,5 +1,6 @@
 #include "trainer/session/dropout_offset.h"
 
+#include "common/base/require.h"
 #include "kernels/graph/passes/micro_batches.h"
 #include "kernels/ops/elementwise/dropout.h"
 #include "trainer/reader/sampler.h"
@@ -17,6 +18,7 @@ Status Put(Scope& scope, const std::string& var, const DropoutPosition& at) {
 }  // namespace
 
 Status PlaceDropout(Scope& scope, const reader::ReadShare& of, const DropoutOffset& place) {
+  TD_REQUIRE(place.part >= 0 && place.part < place.parts && place.micro_batches > 0);
   const reader::BatchShare share =
       reader::ShareOf(static_cast<uint32_t>(of.global_batch), static_cast<uint32_t>(of.rank),
                       static_cast<uint32_t>(of.ranks));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/elastic_world.h"
 #include "common/base/launcher_words.h"
+#include "common/base/require.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job_checks.h"
 #include "trainer/job/sample_images.h"
@@ -41,6 +42,7 @@ StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) 
 
 // The rank of `member` in that world; nullopt if it does not train there.
 std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
+  TD_REQUIRE(ranks > 0 && static_cast<size_t>(ranks) <= world.members.size());
   const auto at = std::find(world.members.begin(), world.members.end(), process.rank);
   const int number = static_cast<int>(at - world.members.begin());
   if (number >= ranks) return {};

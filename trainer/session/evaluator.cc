@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
+#include "common/base/require.h"
 #include "trainer/modes/scope_state.h"
 
 namespace tandem::trainer {
@@ -95,6 +96,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset
 }
 
 StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
+  TD_REQUIRE(place < sized_.size());
   Sized& sized = sized_[place][batch];
   if (sized.plan != nullptr) return &sized;
   TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
@@ -141,6 +143,7 @@ uint32_t Evaluator::Batch() const {
 int64_t Evaluator::batches() const { return (int64_t{dataset_->size()} + Batch() - 1) / Batch(); }
 
 Status Evaluator::Serve(int64_t batches) {
+  TD_REQUIRE(comm_ != nullptr && batches >= 0);
   if (served_.plan == nullptr) {
     Program communication = forward_;
     std::erase_if(communication.ops, [](const Op& op) { return !FindOp(op.type)->is_comm; });
@@ -152,6 +155,7 @@ Status Evaluator::Serve(int64_t batches) {
 }
 
 StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t batch) const {
+  TD_REQUIRE(batch > 0 && at + batch <= dataset_->size());
   std::vector<uint32_t> ids(batch);
   std::iota(ids.begin(), ids.end(), at);
   TD_RETURN_IF_ERROR(dataset_->Fill(ids, sized.inputs));
@@ -198,6 +202,7 @@ StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
 }
 
 StatusOr<Evaluation> Evaluator::Run() {
+  TD_REQUIRE(dataset_ != nullptr);
   // A metric with state over batches shares that state with training. The state starts at 0 here
   // and is restored afterwards.
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;

@@ -142,6 +142,7 @@ Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
 }
 
 StatusOr<SessionResult> LocalReplicas::Run() {
+  TD_REQUIRE(!places_.empty());
   if (places_.size() == 1) return places_[0]->Run();
   FirstFailure failure;
   StatusOr<SessionResult> first =
