@@ -5,6 +5,16 @@
 #include "common/base/require.h"
 
 namespace tandem::pserver {
+namespace {
+
+// The bytes as a buffer. It owns nothing if they are in the message: the push then completes the
+// step, which only reads them.
+Buffer BufferOf(PushBytes& bytes) {
+  if (bytes.owned()) return std::move(bytes).Take();
+  return Buffer(Buffer(), const_cast<std::byte*>(bytes.data()));
+}
+
+}  // namespace
 
 StepGradients::StepGradients(const DenseTable& slices, const SparseTables& tables, int trainers)
     : slices_(slices),
@@ -30,16 +40,15 @@ void StepGradients::Gather(const PushHead& head, PushTicket& ticket) {
   TD_REQUIRE(ticket.buffers.size() == head.slices.size());
   const int trainer = head.caller.trainer, slices = static_cast<int>(slices_.size());
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
-    CHECK(ticket.buffers[i].owned());
+    TD_REQUIRE(ticket.buffers[i].data() != nullptr);
     const int index = ticket.slices[i];
     if (index < slices) {
-      slice_gradients_.Put(index, trainer, std::move(ticket.buffers[i]).Take());
+      slice_gradients_.Put(index, trainer, BufferOf(ticket.buffers[i]));
       continue;
     }
     const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
-    table_gradients_.Put(
-        index - slices, trainer,
-        {std::move(ticket.buffers[i]).Take(), std::move(ticket.buffers[i + 1]).Take(), count});
+    table_gradients_.Put(index - slices, trainer,
+                         {BufferOf(ticket.buffers[i]), BufferOf(ticket.buffers[i + 1]), count});
     ++i;
   }
 }

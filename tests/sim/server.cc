@@ -29,7 +29,6 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     made.shard.job = options.job;
     made.shard.trainers = options.trainers;
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
-    made.shard.bug = options.bug;
     made.shard.replayable = options.replayable;
     made.shard.keep_bytes_max = options.keep_bytes_max;
     made.logged = true;
@@ -247,8 +246,9 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
                 [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
   }
   if (call == rpc::PserverCall::kRefuseBuckets) {
-    return kept(RefuseBucketsRequest(), RefuseBucketsReply(),
-                [&](const auto& r, auto*) { return shard.migrations().Refuse(r.job(), r.refuse()); });
+    return kept(RefuseBucketsRequest(), RefuseBucketsReply(), [&](const auto& r, auto*) {
+      return shard.migrations().Refuse(r.job(), r.refuse());
+    });
   }
   if (call == rpc::PserverCall::kReleaseBuckets) {
     return kept(ReleaseBucketsRequest(), ReleaseBucketsReply(),

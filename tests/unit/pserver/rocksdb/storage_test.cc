@@ -286,8 +286,8 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
     const PushHead head = Head(Rank(0), n, n - 1);
     StatusOr<PushTicket> ticket = durable.shard().AdmitPush(head);
     CHECK(ticket.ok()) << ticket.status();
-    for (const Buffer& buffer : ticket->buffers) {
-      std::fill_n(reinterpret_cast<float*>(buffer.get()), 4, 1.0f);
+    for (PushBytes& buffer : ticket->buffers) {
+      std::fill_n(reinterpret_cast<float*>(buffer.mutable_data()), 4, 1.0f);
     }
     return durable.shard().Push(head, *std::move(ticket)).status();
   };

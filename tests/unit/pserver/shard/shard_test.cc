@@ -66,10 +66,10 @@ TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
   EXPECT_THAT(Values(*PullNow(3)), Each(testing::FloatNear(value, 1e-6f)));
   const auto state = shard_->PullState("job", {"fc_0.b"});
   ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->first, 3u);
-  ASSERT_EQ(state->second.size(), 1u);
-  EXPECT_THAT(state->second[0].slot, HasSubstr("fc_0.b"));
-  EXPECT_FLOAT_EQ(reinterpret_cast<float*>(state->second[0].values.get())[3], velocity);
+  EXPECT_EQ(state->version, 3u);
+  ASSERT_EQ(state->slots.size(), 1u);
+  EXPECT_THAT(state->slots[0].slot, HasSubstr("fc_0.b"));
+  EXPECT_FLOAT_EQ(reinterpret_cast<float*>(state->slots[0].values.get())[3], velocity);
 }
 
 TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
@@ -94,8 +94,8 @@ TEST_F(ShardTest, TheSamePushOnTwoThreadsCountsOnce) {
   StatusOr<PushTicket> a = shard_->AdmitPush(head), b = shard_->AdmitPush(head);
   ASSERT_TRUE(a.ok() && b.ok());
   for (PushTicket* t : {&*a, &*b}) {
-    for (Buffer& buffer : t->buffers) {
-      float* v = reinterpret_cast<float*>(buffer.get());
+    for (PushBytes& buffer : t->buffers) {
+      float* v = reinterpret_cast<float*>(buffer.mutable_data());
       std::fill(v, v + 4, 1.0f);
     }
   }

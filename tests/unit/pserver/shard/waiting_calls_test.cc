@@ -125,7 +125,7 @@ TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
 }
 
 // Others no longer wait for a lost trainer (a_sync); in sync mode the step needs it.
-TEST_F(WaitingCallsTest, AUnresponsiveTrainerIsLostOrNamed) {
+TEST_F(WaitingCallsTest, AnUnresponsiveTrainerIsLostOrNamed) {
   Make(ShardMode::kASync);
   state_->config.lost_after = seconds(100);
   state_->config.step_timeout = seconds(5);

@@ -80,8 +80,8 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
     const PushHead head = Head(Rank(rank), 1, 0);
     PushTicket ticket = *shard_->AdmitPush(head, where);
     const bool takes = ticket.buffers[0].data() == static_cast<const void*>(from.data());
-    for (const Buffer& buffer : ticket.buffers) {
-      if (!takes) std::memcpy(buffer.get(), from.data(), 16);
+    for (PushBytes& buffer : ticket.buffers) {
+      if (!takes) std::memcpy(buffer.mutable_data(), from.data(), 16);
     }
     EXPECT_TRUE(shard_->Push(head, std::move(ticket)).ok());
     return takes;
