@@ -320,7 +320,7 @@ ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
 Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
-StatusOr<std::pair<uint64_t, size_t>> Pserver::SaveCheckpoint() {
+StatusOr<SavedCheckpoint> Pserver::SaveCheckpoint() {
   return impl_->durable->Save(false, 0, CheckpointThrottle::kAnswer);
 }
 

@@ -86,8 +86,8 @@ class Pserver {
   // Version restored at the start; 0: none.
   uint64_t restored_version() const;
 
-  // Returns version and bytes. FAILED_PRECONDITION: no data directory, or no initial values yet.
-  StatusOr<std::pair<uint64_t, size_t>> SaveCheckpoint();
+  // FAILED_PRECONDITION: no data directory, or no initial values yet.
+  StatusOr<SavedCheckpoint> SaveCheckpoint();
   // Stops serving. Saves a checkpoint if there is a data directory and something to save. Fails
   // waiting calls with UNAVAILABLE and ends calls in progress by `deadline`.
   Status Drain(Time deadline);

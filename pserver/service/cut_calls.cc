@@ -6,6 +6,7 @@
 #include "common/codec/bucket_map_proto.h"
 #include "proto/pserver.pb.h"
 #include "pserver/shard/durable_shard.h"
+#include "pserver/shard/global_snapshot_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -35,13 +36,13 @@ void ToProto(const SnapshotFrontier& mark, CutMarkDef* def) {
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply) {
   if (request.over()) {
-    durable.shard().ReleasePushes(request.job(), request.cut(), request.taker());
+    durable.shard().global_snapshots().Release(request.job(), request.cut(), request.taker());
     return OkStatus();
   }
   TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable.Cuts());
-  TD_ASSIGN_OR_RETURN(const PausedState held,
-                      durable.shard().HoldPushes(request.job(), request.cut(),
-                                                 LeaseOf(request.lease_ms()), request.taker()));
+  TD_ASSIGN_OR_RETURN(const PausedState held, durable.shard().global_snapshots().Hold(
+                                                  request.job(), request.cut(),
+                                                  LeaseOf(request.lease_ms()), request.taker()));
   for (const SnapshotFrontier& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
   for (const KeptCut& cut : cuts) reply->add_cut(cut.number);

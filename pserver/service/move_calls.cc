@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "proto/pserver.pb.h"
-#include "pserver/shard/shard.h"
+#include "pserver/shard/migration_calls.h"
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
 
@@ -16,8 +16,8 @@ constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
 
 Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
   TD_ASSIGN_OR_RETURN(const MapAnswer answer,
-                      shard.ExchangeMap(CallerOf(request), request.observer(),
-                                        FromProto(request.known()), request.min_step()));
+                      shard.migrations().Exchange(CallerOf(request), request.observer(),
+                                                  FromProto(request.known()), request.min_step()));
   ToProto(answer.map, reply->mutable_map());
   reply->set_generation(answer.generation);
   reply->set_index(static_cast<uint32_t>(answer.index));
@@ -40,21 +40,22 @@ Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBu
                       .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
                       .step = request.step()};
   if (request.over()) order.lease = Duration::zero();
-  TD_ASSIGN_OR_RETURN(const BucketMigration parcel, shard.FreezeBuckets(request.job(), order));
+  TD_ASSIGN_OR_RETURN(const BucketMigration parcel,
+                      shard.migrations().Freeze(request.job(), order));
   ToProto(parcel, reply->mutable_parcel());
   return OkStatus();
 }
 
 Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard) {
   TD_ASSIGN_OR_RETURN(const BucketMigration parcel, FromProto(request.parcel()));
-  return shard.OfferBuckets(request.job(), parcel);
+  return shard.migrations().Offer(request.job(), parcel);
 }
 
 Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
                       ReleaseBucketsReply* reply) {
   if (request.move_size() == 0) return InvalidArgument("no buckets are named");
   TD_ASSIGN_OR_RETURN(const BucketMap map,
-                      shard.ReleaseBuckets(request.job(), FromProto(request.move())));
+                      shard.migrations().Release(request.job(), FromProto(request.move())));
   ToProto(map, reply->mutable_map());
   return OkStatus();
 }

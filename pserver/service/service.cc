@@ -22,6 +22,8 @@
 #include "pserver/service/plain_calls.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/waiting_reactor.h"
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "pserver/wire/proto_convert.h"
 
 namespace tandem::pserver {
@@ -119,12 +121,12 @@ class PserverService final : public Base {
         return InvalidArgument("mode %d is unknown; expected whole or delta", request->mode());
       }
       TD_ASSIGN_OR_RETURN(
-          const auto saved,
+          const SavedCheckpoint saved,
           durable_.Save(request->mode() == SAVE_DELTA, request->unless_kept(),
                         request->unless_kept() != 0 ? Duration() : CheckpointThrottle::kAnswer));
-      reply->set_version(saved.first);
-      reply->set_bytes(saved.second);
-      reply->set_kept_number(shard_.kept_number());
+      reply->set_version(saved.version);
+      reply->set_bytes(saved.bytes);
+      reply->set_kept_number(shard_.checkpoints().stored_number());
       return OkStatus();
     });
   }
@@ -141,11 +143,11 @@ class PserverService final : public Base {
   ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
                                 PullStateReply* reply) override {
     return Work(context, PserverCall::kPullState, [this, request, reply]() -> Status {
-      TD_ASSIGN_OR_RETURN(const auto state,
+      TD_ASSIGN_OR_RETURN(const VersionedSlots state,
                           shard_.PullState(request->job(), {request->variable().begin(),
                                                             request->variable().end()}));
-      reply->set_version(state.first);
-      for (const SlotValues& slot : state.second) ToProto(slot, reply->add_slot());
+      reply->set_version(state.version);
+      for (const SlotValues& slot : state.slots) ToProto(slot, reply->add_slot());
       return OkStatus();
     });
   }
@@ -198,7 +200,7 @@ class PserverService final : public Base {
                                     RefuseBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
-      return shard_.RefuseBuckets(request->job(), request->refuse());
+      return shard_.migrations().Refuse(request->job(), request->refuse());
     });
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,

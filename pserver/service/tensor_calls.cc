@@ -86,8 +86,9 @@ StatusOr<PushOutcome> TensorCalls::TakePush(codec::Fragments message,
   }
   TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_.AdmitPush(head, in_place));
   for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-    if (ticket.buffers[i].get() == in_place[i]) continue;
-    TD_RETURN_IF_ERROR(codec::CopyContent(message, push.slices[i], ticket.buffers[i].get()));
+    if (!ticket.buffers[i].owned()) continue;
+    TD_RETURN_IF_ERROR(
+        codec::CopyContent(message, push.slices[i], ticket.buffers[i].mutable_data()));
   }
   return shard_.Push(head, std::move(ticket));
 }

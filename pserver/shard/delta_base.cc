@@ -19,16 +19,22 @@ bool DeltaBase::TakesDelta(int deltas_max) {
   return delta;
 }
 
-void DeltaBase::Kept(const ShardSnapshot& image) {
+void DeltaBase::OnStored(const ShardSnapshot& snapshot) {
+  stored_number_ = snapshot.log_number;
   MutexLock lock(mu_);
-  if (image.base || image.order < order_min_) return;
-  version_ = image.version;
+  if (snapshot.base || snapshot.order < order_min_) return;
+  version_ = snapshot.version;
   deltas_ = 0;
 }
 
-void DeltaBase::GoOnBehind(const ShardSnapshot& image) {
+void DeltaBase::OnRestored(const ShardSnapshot& snapshot) {
+  stored_number_ = snapshot.log_number;
+  Forget();
+}
+
+void DeltaBase::Resume(const ShardSnapshot& snapshot) {
   MutexLock lock(mu_);
-  version_ = image.whole;
+  version_ = snapshot.whole;
   deltas_ = 0;
 }
 

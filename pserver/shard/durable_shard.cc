@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "pserver/shard/shard_restore.h"
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/global_snapshot_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -52,9 +53,11 @@ void DurableShard::Keeps(uint64_t version) {
   checkpoint_time_.SetToCurrentTime();
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardSnapshot& image) {
+StatusOr<SavedCheckpoint> DurableShard::Write(const ShardSnapshot& image) {
   MutexLock lock(mu_);
-  if (image.order < written_order_) return std::make_pair(image.version, image.bytes());
+  if (image.order < written_order_) {
+    return SavedCheckpoint{.version = image.version, .bytes = image.bytes()};
+  }
   const Time begin = clock_.Now();
   const StatusOr<size_t> bytes = storage_->Write(image);
   {
@@ -65,8 +68,8 @@ StatusOr<std::pair<uint64_t, size_t>> DurableShard::Write(const ShardSnapshot& i
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
   written_order_ = image.order;
   Keeps(image.version);
-  if (shard_ != nullptr) shard_->Kept(image);
-  return std::make_pair(image.version, *bytes);
+  if (shard_ != nullptr) shard_->checkpoints().OnStored(image);
+  return SavedCheckpoint{.version = image.version, .bytes = *bytes};
 }
 
 Status DurableShard::StorageStatus() const {
@@ -75,44 +78,42 @@ Status DurableShard::StorageStatus() const {
   return saved_;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::WriteAside(const ShardSnapshot& image) {
+StatusOr<SavedCheckpoint> DurableShard::WriteAside(const ShardSnapshot& image) {
   if (!aside_) return Write(image);
-  StatusOr<std::pair<uint64_t, size_t>> written;
+  StatusOr<SavedCheckpoint> written;
   aside_([&] { written = Write(image); });
   return written;
 }
 
-StatusOr<std::pair<uint64_t, size_t>> DurableShard::Save(bool delta, uint64_t unless_kept,
-                                                         Duration patience) {
+StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, Duration patience) {
   if (storage_ == nullptr) return NoFolder();
   const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
     // Also skipped if there is nothing more to write: the missing updates are still to come.
-    if (shard_->kept_number() >= std::min(unless_kept, shard_->settled_number()))
-      return std::make_pair(checkpoint_version(), size_t{0});
+    const Shard::Checkpoints checkpoints = shard_->checkpoints();
+    if (checkpoints.stored_number() >= std::min(unless_kept, checkpoints.settled_number())) {
+      return SavedCheckpoint{.version = checkpoint_version(), .bytes = 0};
+    }
     return Save(delta, 0, patience);
   }
-  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, shard_->Image(delta));
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, shard_->checkpoints().Take(delta));
   return WriteAside(image);
 }
 
 StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   if (storage_ == nullptr) return NoFolder();
   const CheckpointThrottle::Wish hurry(pace_, {});
-  ShardRestore restore(*shard_);
-  if (cut != 0) {
-    TD_RETURN_IF_ERROR(storage_->ReadCut(cut, restore));
-  } else {
-    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
-    if (!found) return NotFound("there is no checkpoint");
-  }
-  TD_RETURN_IF_ERROR(restore.Finish());
-  const uint64_t version = restore.head().version;
-  if (cut == 0) Keeps(version);
+  const auto read = [this, cut](SnapshotSink& sink) -> Status {
+    if (cut != 0) return storage_->ReadCut(cut, sink);
+    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
+    return found ? OkStatus() : NotFound("there is no checkpoint");
+  };
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
+  if (cut == 0) Keeps(restored.version);
   // The log entries precede the restored state: a new checkpoint drops them.
   if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
-  return version;
+  return restored.version;
 }
 
 StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
@@ -141,7 +142,7 @@ void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64
   }
   if (known) return done(*known);
   if (!first) return;
-  shard_->TakeCut(job, std::move(order), [this, cut, complete](StatusOr<PendingSnapshot> image) {
+  const auto begun = [this, cut, complete](StatusOr<PendingSnapshot> image) {
     if (!image.ok()) return CutEnded(cut, image.status());
     auto wish =
         std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kAnswer);
@@ -149,7 +150,8 @@ void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64
       CutEnded(cut, WriteCut(cut, image, complete));
     });
     if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the cut"));
-  });
+  };
+  shard_->global_snapshots().Take(job, std::move(order), begun);
 }
 
 StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const PendingSnapshot& image,
@@ -176,35 +178,40 @@ void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
   TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->Cuts());
-  if (!cuts.empty()) shard_->HasCut(cuts.back().number);
-  ShardRestore restore(*shard_);
-  TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(restore));
+  if (!cuts.empty()) shard_->global_snapshots().OnTaken(cuts.back().number);
+  Shard::Checkpoints checkpoints = shard_->checkpoints();
+  bool empty = false;
+  const StatusOr<ShardSnapshot> restored = checkpoints.Restore([&](SnapshotSink& sink) -> Status {
+    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
+    empty = !found;
+    return found ? OkStatus() : NotFound("there is no checkpoint");
+  });
   // Without initial values, nothing was acknowledged.
-  if (!found) {
+  if (empty) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
   }
-  TD_RETURN_IF_ERROR(restore.Finish());
-  const ShardSnapshot& image = restore.head();
-  shard_->GoOnBehind(image);
+  TD_RETURN_IF_ERROR(restored.status());
+  const ShardSnapshot& image = *restored;
+  checkpoints.Resume(image);
   Keeps(image.version);
   uint64_t entries = 0;
   TD_RETURN_IF_ERROR(storage_->ReadLog(image.log_number, [&](LogEntry entry) {
     ++entries;
-    return shard_->Replay(std::move(entry));
+    return checkpoints.Replay(std::move(entry));
   }));
   // The previous process may have left unsynced writes; the sync interval of this process begins
   // now.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
-  if (const size_t owed = shard_->owed(); owed != 0) {
+  if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
     if (log_ == nullptr) {
       return FailedPrecondition(
           "trainers keep the values of %d pushes behind the checkpoint of version %d; hint: start "
           "this server with --durability=replayable, as before",
-          owed, image.version);
+          missing, image.version);
     }
-    LOG(INFO) << "waiting for the values of " << owed << " pushes, from those who sent them";
+    LOG(INFO) << "waiting for the values of " << missing << " pushes, from those who sent them";
   }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
                              << " entries of the update log: version " << version;
@@ -230,7 +237,7 @@ void DurableShard::WhenDurable(WriteAheadLog::Written done) {
 void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
   Status saved;
   if (shard_->replayable() && shard_->Info().initialised)
-    saved = Save(false, shard_->settled_number()).status();
+    saved = Save(false, shard_->checkpoints().settled_number()).status();
   shard_->WhenLogged([done = std::move(done), saved](const Status& written) {
     done(written.ok() ? saved : written);
   });

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "pserver/disk/checkpoint_throttle.h"
@@ -49,12 +48,12 @@ class DurableShard {
   // Returns the version, 0 if there is nothing. Reads an existing WAL even if this server keeps
   // none.
   StatusOr<uint64_t> Recover();
-  // Writes a checkpoint; returns version and bytes. FAILED_PRECONDITION: no storage, or no initial
-  // values yet. `delta`: as in Shard::Image. `unless_kept`: writes nothing if the checkpoint
-  // contains the log up to this number, or all applied updates; 0: always writes. `patience`:
-  // maximum total rest (checkpoint_throttle.h).
-  StatusOr<std::pair<uint64_t, size_t>> Save(bool delta = false, uint64_t unless_kept = 0,
-                                             Duration patience = {});
+  // Writes a checkpoint. FAILED_PRECONDITION: no storage, or no initial
+  // values yet. `delta`: as in Shard::Checkpoints::Take. `unless_kept`: writes nothing if the
+  // checkpoint contains the log up to this number, or all applied updates; 0: always writes.
+  // `patience`: maximum total rest (checkpoint_throttle.h).
+  StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
+                                 Duration patience = {});
   // Restores the checkpoint, or a global snapshot (0: none); returns its version.
   StatusOr<uint64_t> Restore(uint64_t cut = 0);
   // One server's part of a global snapshot.
@@ -63,9 +62,9 @@ class DurableShard {
     size_t bytes = 0;
     Duration held{};  // time without new pushes
   };
-  // Calls Shard::TakeCut and writes the result. Then drops snapshots with numbers below `complete`.
-  // A repeated call gets the same reply until another snapshot begins. FAILED_PRECONDITION: no
-  // storage.
+  // Calls Shard::GlobalSnapshots::Take and writes the result. Then drops snapshots with numbers
+  // below `complete`. A repeated call gets the same reply until another snapshot begins.
+  // FAILED_PRECONDITION: no storage.
   void TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
                std::function<void(const StatusOr<CutFile>&)> done);
   StatusOr<std::vector<KeptCut>> Cuts() const;  // ascending; empty without a storage
@@ -87,8 +86,8 @@ class DurableShard {
  private:
   // Snapshots come from several threads. An older one must not replace a newer one, which has
   // dropped the log entries that the older one needs.
-  StatusOr<std::pair<uint64_t, size_t>> Write(const ShardSnapshot& image);
-  StatusOr<std::pair<uint64_t, size_t>> WriteAside(const ShardSnapshot& image);
+  StatusOr<SavedCheckpoint> Write(const ShardSnapshot& image);
+  StatusOr<SavedCheckpoint> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
 

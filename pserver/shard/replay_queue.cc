@@ -10,14 +10,22 @@
 namespace tandem::pserver {
 
 void ReplayQueue::Add(LogEntry entry, bool lost) {
+  TD_REQUIRE(changes_.empty() || entry.number == last_number() + 1);
   if (entry.kind == LogEntry::Kind::kOrder && !lost) ids_[IdOf(entry.head)] = entry.number;
   changes_.push_back({std::move(entry), lost});
+}
+
+ReplayQueue::Change& ReplayQueue::At(uint64_t number) {
+  const uint64_t index = number - changes_.front().entry.number;
+  TD_REQUIRE(index < changes_.size());
+  return changes_[index];
 }
 
 bool ReplayQueue::Misses(const PushHead& head) const { return ids_.contains(IdOf(head)); }
 
 StatusOr<uint64_t> ReplayQueue::Take(const PushHead& head, std::vector<Buffer> values) {
   const auto id = ids_.find(IdOf(head));
+  TD_REQUIRE(id != ids_.end());
   LogEntry& entry = At(id->second).entry;
   if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
     return InvalidArgument("trainer %d push %d comes again, for step %d; it was for step %d",

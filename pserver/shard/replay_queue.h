@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/base/require.h"
 #include "pserver/state/wal.h"
 
 namespace tandem::pserver {
@@ -26,7 +27,10 @@ class ReplayQueue {
 
   bool empty() const { return changes_.empty(); }
   // Number of the newest entry. REQUIRES: not empty.
-  uint64_t last_number() const { return changes_.back().entry.number; }
+  uint64_t last_number() const {
+    TD_REQUIRE(!changes_.empty());
+    return changes_.back().entry.number;
+  }
   size_t missing() const { return ids_.size(); }  // pushes whose values are missing
 
   // REQUIRES: numbers increase by one. `lost`: the values cannot be retransmitted.
@@ -51,7 +55,7 @@ class ReplayQueue {
   static PushId IdOf(const PushHead& head) {
     return {head.caller.trainer, head.caller.incarnation, head.sequence};
   }
-  Change& At(uint64_t number) { return changes_[number - changes_.front().entry.number]; }
+  Change& At(uint64_t number);
 
   std::deque<Change> changes_;      // in the order of their numbers
   std::map<PushId, uint64_t> ids_;  // numbers of entries without values

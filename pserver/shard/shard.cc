@@ -1,70 +1,55 @@
 #include "pserver/shard/shard.h"
-#include "common/base/step_number.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <utility>
+
+#include "common/base/require.h"
+#include "common/base/step_number.h"
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/global_snapshot_calls.h"
+#include "pserver/shard/migration_calls.h"
+#include "pserver/shard/push_filters.h"
 
 namespace tandem::pserver {
 namespace {
 
-const std::vector<double> kWaitBounds = {1e-4, 1e-3, 1e-2, 0.1, 1, 10, 60};
-const std::vector<double> kStalenessBounds = {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 1024};
-const std::vector<double> kUpdateBounds = {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1};
+PushHead HeadOf(const Caller& caller, uint64_t step) {
+  PushHead head;
+  head.caller = caller;
+  head.step = step;
+  return head;
+}
 
-uint64_t ValueBytes(const PushHead& head) {
-  uint64_t bytes = 0;
-  for (const PushHead::Slice& s : head.slices) bytes += s.desc.bytes();
-  return bytes;
+std::vector<Buffer> TakeBuffers(PushTicket& ticket) {
+  std::vector<Buffer> buffers;
+  for (PushBytes& values : ticket.buffers) buffers.push_back(std::move(values).Take());
+  return buffers;
 }
 
 }  // namespace
 
-Shard::Counters::Counters(Metrics& m)
-    : pushes(m.GetCounter("tandem_pserver_pushes_total", "Push messages taken")),
-      push_bytes(m.GetCounter("tandem_pserver_push_bytes_total", "Bytes of gradients taken")),
-      duplicates(m.GetCounter("tandem_pserver_push_duplicates_total", "Pushes seen before")),
-      refused(m.GetCounter("tandem_pserver_push_refused_total", "Pushes refused")),
-      pulls(m.GetCounter("tandem_pserver_pulls_total", "Pulls answered")),
-      pull_bytes(m.GetCounter("tandem_pserver_pull_bytes_total", "Bytes of parameters given")),
-      updates(m.GetCounter("tandem_pserver_updates_total", "Versions made")),
-      rejected(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
-                            "Pushes that had NaN or infinity", {{"outcome", "rejected"}})),
-      skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total",
-                           "Pushes that had NaN or infinity", {{"outcome", "skipped"}})),
-      lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
-                               "Pushes whose values were gone with their trainer and the server")),
-      owed(m.GetGauge("tandem_pserver_owed_pushes",
-                      "Pushes whose values a server that was started again waits for")),
-      barrier_wait(m.GetHistogram("tandem_pserver_barrier_wait_seconds",
-                                  "Time a call waited in a barrier", kWaitBounds)),
-      pull_wait(m.GetHistogram("tandem_pserver_pull_wait_seconds",
-                               "Time a pull waited for its version", kWaitBounds)),
-      update_time(m.GetHistogram("tandem_pserver_update_seconds",
-                                 "Time to reduce and apply one step or push", kUpdateBounds)),
-      staleness(m.GetHistogram("tandem_pserver_staleness_updates",
-                               "Updates between a trainer's last pull and its push",
-                               kStalenessBounds)),
-      hold(m.GetHistogram("tandem_pserver_hold_seconds",
-                          "Time without new pushes, for a cut over all servers", kWaitBounds)) {}
-
 Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
              Metrics& metrics)
     : options_(std::move(options)),
-      clock_(clock),
-      backend_(backend),
-      device_(device),
-      metrics_(metrics),
+      factory_(options_, backend, device),
       counters_(metrics),
       job_(options_.job),
-      trainers_(clock, metrics),
-      init_calls_(trainers_),
-      pull_calls_(trainers_),
-      barriers_(trainers_, clock, counters_.barrier_wait) {}
+      state_(options_, clock, metrics),
+      migrations_(state_, base_),
+      hold_(options_.index, clock, counters_.hold, options_.bug),
+      snapshotter_(state_, base_),
+      replay_(state_),
+      gate_(state_, replay_, migrations_, hold_),
+      reader_(state_, migrations_, counters_),
+      calls_(state_, reader_, counters_),
+      timeouts_(state_) {}
 
 Shard::~Shard() { Shutdown(); }
+
+Shard::Migrations Shard::migrations() { return Migrations(*this); }
+Shard::GlobalSnapshots Shard::global_snapshots() { return GlobalSnapshots(*this); }
+Shard::Checkpoints Shard::checkpoints() { return Checkpoints(*this); }
 
 void Shard::Run(Ready ready) {
   if (ready.empty()) return;
@@ -79,25 +64,14 @@ void Shard::WhenLogged(WriteAheadLog::Written done) {
   options_.log->WhenLogged(std::move(done));
 }
 
-void Shard::Note(LogEntry::Kind kind, PushHead head, std::vector<Buffer> values) {
-  if (options_.log == nullptr || replaying_) return;
-  options_.log->Append({++log_number_, kind, std::move(head), std::move(values)});
-}
-
-Status Shard::CheckOptions(const ShardConfig& config) const {
-  if (!options_.job.empty()) TD_RETURN_IF_ERROR(CheckJob(config.job, options_.job));
-  if (options_.trainers != 0 && config.trainers != options_.trainers) {
-    return FailedPrecondition("%d trainers: this server was started for %d [TD4003]",
-                              config.trainers, options_.trainers);
-  }
-  return OkStatus();
-}
+// ---- Callers
+// --------------------------------------------------------------------------------------
 
 StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config,
                                            const Agreement& settings) {
   TD_RETURN_IF_ERROR(CheckConfig(config));
   TD_RETURN_IF_ERROR(CheckSettings(settings));
-  TD_RETURN_IF_ERROR(CheckOptions(config));
+  TD_RETURN_IF_ERROR(factory_.Check(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
     return InvalidArgument("trainer %d of %d: ranks are 0 to %d [TD4003]", caller.trainer,
                            config.trainers, config.trainers - 1);
@@ -108,387 +82,607 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
         "as they were; hint: --durability=logged");
   }
   MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(broken_);
+  TD_RETURN_IF_ERROR(state_.broken);
   // A trainer that configures is going to push.
-  if (options_.log != nullptr) TD_RETURN_IF_ERROR(options_.log->Ready(0));
+  TD_RETURN_IF_ERROR(state_.journal.Ready(0));
   TD_RETURN_IF_ERROR(AgreeOnSettings(caller, settings));
-  if (params_ == nullptr) {
+  if (state_.params == nullptr) {
     TD_RETURN_IF_ERROR(SetUp(config));
   } else {
-    ShardConfig mine = config_;
-    mine.slices = moves_.placed;
-    if (may_treat_otherwise_) CopyFaultPolicy(config, mine);
+    ShardConfig mine = state_.config;
+    mine.slices = migrations_.moves().placed;
+    if (may_change_policy_) CopyFaultPolicy(config, mine);
     if (const std::string difference = Difference(config, mine); !difference.empty()) {
       return FailedPrecondition("trainer %d comes with another configuration: %s%s [TD4004]",
                                 caller.trainer, difference,
                                 restored_ ? " in the restored checkpoint" : "");
     }
-    mine.slices = std::move(config_.slices);
-    config_ = std::move(mine);
+    mine.slices = std::move(state_.config.slices);
+    state_.config = std::move(mine);
   }
-  may_treat_otherwise_ = false;
-  if (Status called = CheckCaller(caller); !called.ok()) {
+  may_change_policy_ = false;
+  if (Status admitted = AdmitCaller(caller); !admitted.ok()) {
     // A trainer that configures does not know yet about servers that wait for others.
-    return owed_.empty() || !broken_.ok() ? called : DataLoss("%s", std::string(called.message()));
+    const bool replays = !replay_.empty() && state_.broken.ok();
+    return replays ? DataLoss("%s", std::string(admitted.message())) : admitted;
   }
-  return ConfigureResult{
-      Incarnation(), initialised(),     restored_,           version_,
-      moves_.map,    moves_.generation, options_.replayable, options_.keep_bytes_max};
+  return ConfigureResult{.server_incarnation = state_.incarnation(),
+                         .initialised = state_.initialised(),
+                         .restored = restored_,
+                         .version = state_.version,
+                         .map = migrations_.moves().map,
+                         .generation = migrations_.moves().generation,
+                         .replayable = options_.replayable,
+                         .keep_bytes_max = options_.keep_bytes_max};
 }
 
 // Runs before the caller replaces an older incarnation, which may be active.
 Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
-  const bool is_old = caller.trainer < trainers_.size() &&
-                      caller.incarnation < trainers_[caller.trainer].incarnation;
-  if (is_old) return OkStatus();  // CheckCaller rejects it
-  const auto is_at_work = [this](int other) TD_NO_ANALYSIS {
-    if (other >= trainers_.size() || !trainers_.seen(other) || trainers_.Gone(other)) return false;
-    return trainers_.Waits(other) || clock_.Now() - trainers_.last_heard(other) < SilenceMax();
+  const TrainerRegistry& trainers = state_.trainers;
+  const bool is_old =
+      caller.trainer < trainers.size() && caller.incarnation < trainers[caller.trainer].incarnation;
+  if (is_old) return OkStatus();  // AdmitCaller rejects it
+  const Duration silence_max = state_.silence_max();
+  const auto is_at_work = [&trainers, silence_max, now = state_.clock.Now()](int other) {
+    if (other >= trainers.size() || !trainers.seen(other) || trainers.Gone(other)) return false;
+    return trainers.Waits(other) || now - trainers.last_heard(other) < silence_max;
   };
-  return agreed_.Agree(caller.trainer, settings, SilenceMax(), is_at_work);
-}
-
-StatusOr<std::unique_ptr<ShardParams>> Shard::MakeParams(const ShardConfig& config) const {
-  const bool own = options_.slices.device != nullptr;
-  return ShardParams::Make(config, {.slice_backend = own ? *options_.slices.backend : backend_,
-                                    .slice_device = own ? *options_.slices.device : device_,
-                                    .row_backend = backend_,
-                                    .row_device = device_,
-                                    .arena = options_.arena,
-                                    .table_memory = options_.table_memory,
-                                    .workers = options_.workers});
+  return agreed_.Agree(caller.trainer, settings, silence_max, is_at_work);
 }
 
 Status Shard::SetUp(const ShardConfig& config) {
-  TD_ASSIGN_OR_RETURN(params_, MakeParams(config));
-  table_metrics_.emplace(metrics_, params_->tables());
-  SetConfig(config);
-  moves_.placed = config.slices;
-  trainers_.Begin(config.trainers);
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<ShardParams> params, factory_.Make(config));
+  state_.SetUp(config, std::move(params));
+  migrations_.Place(config.slices);
+  SetJob(config.job);
   return OkStatus();
 }
 
-void Shard::SetConfig(const ShardConfig& config) {
-  config_ = config;
+void Shard::SetJob(const std::string& job) {
   MutexLock lock(job_mu_);
-  job_ = config.job;
+  job_ = job;
 }
 
-Status Shard::CheckCaller(const Caller& caller) {
-  TD_RETURN_IF_ERROR(broken_);
-  if (params_ == nullptr) {
-    return FailedPrecondition(
-        "this server is not configured; %s [TD4005]; hint: --durability=logged (or replayable) "
-        "keeps pushes, none (the default) does not",
-        options_.found.empty() ? "it may have been restarted without a checkpoint"
-                               : options_.found);
+Status Shard::AdmitCaller(const Caller& caller) {
+  TD_RETURN_IF_ERROR(state_.CheckRank(caller));
+  if (!replay_.empty() && !state_.journal.replaying()) {
+    state_.trainers.Hear(caller.trainer);
+    replay_.Lose(caller.trainer, caller.incarnation);
+    TD_RETURN_IF_ERROR(RunReplay());
+    TD_RETURN_IF_ERROR(replay_.CheckComplete(caller));
   }
-  TD_RETURN_IF_ERROR(CheckJob(caller.job, config_.job));
-  if (caller.trainer < 0 || caller.trainer >= config_.trainers) {
-    return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config_.trainers - 1);
-  }
-  if (!replaying_) TD_RETURN_IF_ERROR(CheckOwed(caller));
-  const uint64_t newest = trainers_[caller.trainer].incarnation;
-  if (caller.incarnation < newest) {
-    return FailedPrecondition(
-        "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
-        "[TD4008]",
-        caller.trainer, newest, caller.incarnation);
-  }
-  if (caller.incarnation > newest) Adopt(caller);
-  trainers_.Hear(caller.trainer);
-  if (trainers_.lost(caller.trainer)) trainers_.Find(caller.trainer);
-  Thaw();
+  TD_RETURN_IF_ERROR(state_.CheckIncarnation(caller));
+  if (caller.incarnation > state_.trainers[caller.trainer].incarnation) Adopt(caller);
+  state_.trainers.Hear(caller.trainer);
+  if (state_.trainers.lost(caller.trainer)) state_.trainers.OnReturned(caller.trainer);
+  migrations_.Thaw();
   return OkStatus();
 }
 
 void Shard::Adopt(const Caller& caller) {
-  Note(LogEntry::Kind::kAdopt, {caller, 0, version_, 0, {}}, {});
-  TrainerRegistry::Trainer& t = trainers_[caller.trainer];
+  TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
+  TD_REQUIRE(caller.incarnation > t.incarnation);
+  state_.journal.Note(LogEntry::Kind::kAdopt, HeadOf(caller, state_.version));
   // The pushes kept by the older incarnation are lost, so a checkpoint must soon contain them.
-  const bool soon = options_.replayable && !replaying_ && t.incarnation != 0 && initialised();
+  const bool soon = options_.replayable && !state_.journal.replaying() && t.incarnation != 0 &&
+                    state_.initialised();
   if (soon && options_.save_soon) options_.save_soon();
-  t.Replace(caller.incarnation, version_);
-  params_->DropGathered(caller.trainer);
-  // The rate of this step may have been set by the older incarnation.
-  if (step_rate_ && step_rate_->first == caller.trainer) step_rate_.reset();
+  t.Replace(caller.incarnation, state_.version);
+  state_.params->DropGathered(caller.trainer);
+  gate_.OnReplaced(caller.trainer);
 }
 
 Status Shard::Greet(const Caller& caller) {
   MutexLock lock(mu_);
-  return CheckCaller(caller);
+  return AdmitCaller(caller);
 }
+
+StatusOr<int> Shard::Complete(const Caller& caller) {
+  Turn turn(*this);
+  TD_RETURN_IF_ERROR(AdmitCaller(caller));
+  if (!state_.trainers[caller.trainer].completed) {
+    state_.journal.Note(LogEntry::Kind::kComplete, HeadOf(caller, 0));
+    CompleteTrainer(caller.trainer, turn.ready());
+  }
+  int left = 0;
+  for (const TrainerRegistry::Trainer& other : state_.trainers) left += !other.completed;
+  return left;
+}
+
+void Shard::CompleteTrainer(int trainer, Ready& ready) {
+  state_.trainers[trainer].completed = true;
+  // A partial gradient does not count.
+  if (!state_.params->GaveAll(trainer)) state_.params->DropGathered(trainer);
+  ApplyStepIfComplete(ready);
+  calls_.Wake(ready);
+  calls_.WakeBarriers(ready);
+}
+
+// ---- Initial values
+// -------------------------------------------------------------------------------
+
+StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
+                                 const std::vector<SliceValues>& params,
+                                 const std::vector<SlotValues>& slots,
+                                 const std::vector<RowValues>& rows) {
+  Snapshotter::Copy copy;
+  std::vector<bool> before;
+  {
+    Turn turn(*this);
+    TD_RETURN_IF_ERROR(AdmitCaller(caller));
+    if (caller.trainer != 0) {
+      return FailedPrecondition("trainer %d: first values come from trainer 0", caller.trainer);
+    }
+    if (state_.initialised()) return true;
+    if (state_.storing_first != 0) {
+      return Unavailable(
+          "the first values came before and are being written to the data folder [TD4017]; hint: "
+          "try again when that is done");
+    }
+    before = state_.params->which_given();
+    TD_RETURN_IF_ERROR(state_.params->Init(version, params, slots, rows));
+    state_.version = version;
+    if (!state_.initialised()) return false;
+    state_.Settle();
+    if (!options_.keep_first) {
+      calls_.Wake(turn.ready());
+      return true;
+    }
+    TD_ASSIGN_OR_RETURN(copy, snapshotter_.Begin(/*delta=*/false, migrations_.moves()));
+    state_.storing_first = copy.number;
+  }
+  TD_RETURN_IF_ERROR(StoreFirst(std::move(copy), before));
+  return true;
+}
+
+Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before) {
+  const uint64_t number = copy.number;
+  const StatusOr<ShardSnapshot> snapshot = checkpoints().CopyOf(std::move(copy))();
+  const Status stored = snapshot.ok() ? options_.keep_first(*snapshot) : snapshot.status();
+  Turn turn(*this);
+  TD_RETURN_IF_ERROR(state_.broken);
+  if (state_.storing_first != number) {
+    return Aborted("the server was restored while the first values came");
+  }
+  state_.storing_first = 0;
+  if (!stored.ok()) {
+    // As if this message had not been received: it may be sent again.
+    state_.params->SetGiven(before);
+    return Annotate(stored, "the first values could not be kept");
+  }
+  calls_.Wake(turn.ready());
+  return OkStatus();
+}
+
+void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, const void* tag) {
+  Turn turn(*this);
+  if (Status refused = AdmitCaller(caller); !refused.ok()) {
+    turn.ready().push_back(Reply<uint64_t>(std::move(done), refused));
+    return;
+  }
+  calls_.AddInit({{.trainer = caller.trainer,
+                   .since = state_.clock.Now(),
+                   .deadline = deadline,
+                   .incarnation = caller.incarnation,
+                   .tag = tag},
+                  std::move(done)},
+                 turn.ready());
+}
+
+// ---- Pushes and steps
+// -----------------------------------------------------------------------------
 
 StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void* const> in_place) {
   MutexLock lock(mu_);
-  auto admit = [&]() TD_NO_ANALYSIS -> StatusOr<PushTicket> {
-    PushTicket ticket;
-    ticket.owed = IsOwed(head);
-    if (!ticket.owed) {
-      TD_ASSIGN_OR_RETURN(ticket.duplicate, CheckPush(head));
-      if (ticket.duplicate) return ticket;
-      TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(head, moves_));
-    }
-    ticket.nonfinite = config_.nonfinite;
-    const bool logs = options_.log != nullptr && !options_.replayable;
-    // A skipped push is emptied, and the received memory must not be written.
-    const bool waits = config_.mode == ShardMode::kSync &&
-                       (!CompletesStep(head) || config_.nonfinite == NonfinitePolicy::kSkip);
-    const bool keeps = waits || logs || ticket.owed;
-    for (size_t i = 0; i < head.slices.size(); ++i) {
-      const TensorDesc& desc = head.slices[i].desc;
-      if (!keeps && !in_place.empty() && in_place[i] != nullptr && desc.dtype == DType::kF32) {
-        auto* const values = static_cast<std::byte*>(const_cast<void*>(in_place[i]));
-        ticket.buffers.emplace_back(Buffer(), values);  // not owned
-        continue;
-      }
-      TD_ASSIGN_OR_RETURN(Buffer buffer, params_->slices().pool().Take(desc.bytes()));
-      ticket.buffers.push_back(std::move(buffer));
-    }
-    return ticket;
-  };
-  StatusOr<PushTicket> ticket = admit();
+  // The caller of a replayed push may be of an older incarnation.
+  const Status admitted = replay_.Misses(head) ? OkStatus() : AdmitCaller(head.caller);
+  StatusOr<PushTicket> ticket =
+      admitted.ok() ? gate_.Admit(head, in_place) : StatusOr<PushTicket>(admitted);
   if (!ticket.ok()) counters_.refused.Add(1);
   return ticket;
 }
 
-StatusOr<bool> Shard::CheckPush(const PushHead& head) {
-  TD_RETURN_IF_ERROR(CheckCaller(head.caller));
-  if (!initialised()) {
-    return FailedPrecondition("push before the first values are there (%d of %d slices)",
-                              params_->given(), params_->size());
-  }
-  const TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
-  switch (t.taken.Look(head.sequence)) {
-    case SequenceWindow::Seen::kTaken:
-      if (options_.bug == ShardBug::kNoDedup) break;
-      return true;
-    case SequenceWindow::Seen::kTooOld:
-      return FailedPrecondition(
-          "trainer %d push %d: too old, the newest is %d; nobody knows whether it was taken",
-          head.caller.trainer, head.sequence, t.taken.highest());
-    case SequenceWindow::Seen::kNew:
-      break;
-  }
-  if (head.origin_server != 0) {
-    TD_ASSIGN_OR_RETURN(const bool taken, TakenElsewhere(head));
-    if (taken) return true;
-  }
-  // For a completed step, the current owner of the rows does not matter.
-  const bool past = config_.mode == ShardMode::kSync && head.step < version_;
-  if (!replaying_ && !past) TD_RETURN_IF_ERROR(CheckGeneration(head));
-  if (!replaying_) TD_RETURN_IF_ERROR(CheckHeld(head));
-  if (!replaying_) TD_RETURN_IF_ERROR(CheckHold(head));
-  if (options_.log != nullptr && !replaying_) {
-    TD_RETURN_IF_ERROR(options_.log->Ready(options_.replayable ? 0 : ValueBytes(head)));
-  }
-  if (t.completed) {
-    return FailedPrecondition("trainer %d pushes after it completed", head.caller.trainer);
-  }
-  // The older incarnation completed the step here; other servers still wait for it.
-  if (config_.mode == ShardMode::kSync && head.step + 1 == version_ && t.adopted == version_) {
+StatusOr<bool> Shard::CheckValues(const PushHead& head, const PushTicket& ticket) {
+  const bool unchecked =
+      head.finite || ticket.nonfinite == NonfinitePolicy::kApply || ticket.duplicate();
+  const Status found = unchecked ? OkStatus() : CheckFinite(head, ticket);
+  if (found.ok()) return false;
+  if (ticket.nonfinite == NonfinitePolicy::kSkip) {
+    LOG_EVERY_T(WARNING, 10.0) << found.message() << "; this push changes nothing";
     return true;
   }
-  TD_RETURN_IF_ERROR(CheckStep(head));
-  return false;
-}
-
-Status Shard::CheckStep(const PushHead& head) {
-  const int trainer = head.caller.trainer;
-  if (!std::isfinite(head.learning_rate)) {
-    return InvalidArgument("trainer %d step %d: the learning rate is not finite", trainer,
-                           DisplayStep(head.step));
-  }
-  if (config_.mode != ShardMode::kSync) return OkStatus();
-  if (head.step != version_) {
-    return FailedPrecondition("trainer %d pushes for step %d, this server is at step %d%s [TD4015]",
-                              trainer, DisplayStep(head.step), DisplayStep(version_),
-                              head.step < version_ ? ": the push is stale"
-                                                   : ": was it restored from an older checkpoint?");
-  }
-  if (step_rate_ &&
-      std::bit_cast<uint32_t>(step_rate_->second) != std::bit_cast<uint32_t>(head.learning_rate)) {
-    return InvalidArgument("step %d: trainer %d sends learning rate %.9g, trainer %d sent %.9g",
-                           DisplayStep(head.step), trainer, head.learning_rate, step_rate_->first,
-                           step_rate_->second);
-  }
-  return OkStatus();
+  counters_.rejected.Add(1);
+  counters_.refused.Add(1);
+  return InvalidArgument("%s; nothing was changed [TD4013] (nonfinite_gradients says what happens)",
+                         found.message());
 }
 
 StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
-  TD_ASSIGN_OR_RETURN(const bool skip, LookForNonfinite(head, ticket));
-  Ready ready;
-  PushOutcome result;
-  {
-    MutexLock lock(mu_);
-    // Checked again: the same push or a newer incarnation may have arrived on another thread
-    // meanwhile.
-    const bool owed = ticket.owed && IsOwed(head);
-    if (!owed) {
-      TD_ASSIGN_OR_RETURN(result.duplicate, CheckPush(head));
+  TD_ASSIGN_OR_RETURN(const bool skip, CheckValues(head, ticket));
+  Turn turn(*this);
+  if (!replay_.Misses(head) || !ticket.replayed()) TD_RETURN_IF_ERROR(AdmitCaller(head.caller));
+  TD_RETURN_IF_ERROR(gate_.Recheck(head, ticket));
+  const bool replayed = ticket.replayed();
+  PushOutcome outcome;
+  switch (ticket.verdict) {
+    case PushVerdict::kReplayed: {
+      TD_ASSIGN_OR_RETURN(outcome.log_number, replay_.Supply(head, TakeBuffers(ticket)));
+      TD_RETURN_IF_ERROR(RunReplay());
+      break;
     }
-    if (owed) {
-      TD_ASSIGN_OR_RETURN(result.log_number, TakeOwed(head, std::move(ticket)));
-    } else if (result.duplicate) {
+    case PushVerdict::kDuplicate:
+      outcome.duplicate = true;
       counters_.duplicates.Add(1);
-    } else {
-      TD_ASSIGN_OR_RETURN(ticket.slices, params_->FindPush(head, moves_));
-      if (Status status = params_->PrepareRows(head, ticket); !status.ok()) {
-        counters_.refused.Add(1);
-        return status;
-      }
-      PushHead emptied;
-      if (skip) emptied = Emptied(head, ticket);
-      TD_RETURN_IF_ERROR(TakePush(skip ? emptied : head, std::move(ticket), ready));
-    }
-    result.version = version_;
-    result.update = update_;
-    if (options_.replayable && !owed) result.log_number = HoldsFrom(head.step);
+      break;
+    case PushVerdict::kNew:
+      TD_RETURN_IF_ERROR(TakeNewPush(head, std::move(ticket), skip, turn.ready()));
+      break;
   }
-  result.kept_number = kept_number_;
-  Run(std::move(ready));
-  return result;
+  outcome.version = state_.version;
+  outcome.update = state_.update;
+  if (options_.replayable && !replayed) {
+    // From this number on, a checkpoint contains the accepted pushes for the step. Pushes still to
+    // come do not raise it: the trainer that waits for a checkpoint (--keep_pushes_mb) may be the
+    // one that has not pushed.
+    const bool past = state_.sync() && head.step < state_.version;
+    outcome.log_number = past ? state_.journal.settled_number() : replay_.last_number();
+  }
+  outcome.kept_number = base_.stored_number();
+  return outcome;
 }
 
-bool Shard::CompletesStep(const PushHead& head) const {
-  for (int r = 0; r < config_.trainers; ++r) {
-    if (r != head.caller.trainer && !trainers_[r].completed && !params_->GaveAll(r)) return false;
+Status Shard::TakeNewPush(const PushHead& head, PushTicket ticket, bool skip, Ready& ready) {
+  if (Status status = state_.params->PrepareRows(head, ticket); !status.ok()) {
+    counters_.refused.Add(1);
+    return status;
   }
-  return params_->IsWholeStep(head);
-}
-
-Status Shard::OwnIfItWaits(const PushHead& head, PushTicket& ticket) {
-  if (config_.mode != ShardMode::kSync || CompletesStep(head)) return OkStatus();
-  for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-    Buffer& buffer = ticket.buffers[i];
-    if (buffer.use_count() != 0) continue;
-    const size_t bytes = head.slices[i].desc.bytes();
-    TD_ASSIGN_OR_RETURN(Buffer own, params_->slices().pool().Take(bytes));
-    std::memcpy(own.get(), buffer.get(), bytes);
-    buffer = std::move(own);
-  }
-  return OkStatus();
+  if (!skip) return TakePush(head, std::move(ticket), ready);
+  counters_.skipped.Add(1);
+  ++state_.trainers[head.caller.trainer].skipped;
+  const PushHead emptied = EmptyPush(head, state_.config.mode, *state_.params, ticket);
+  return TakePush(emptied, std::move(ticket), ready);
 }
 
 Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
-  TrainerRegistry::Trainer& t = trainers_[head.caller.trainer];
-  TD_RETURN_IF_ERROR(OwnIfItWaits(head, ticket));
-  if (config_.delay_compensation > 0 && !replaying_) {
-    TD_RETURN_IF_ERROR(Compensate(head, ticket));
+  TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
+  const bool replaying = state_.journal.replaying();
+  TD_RETURN_IF_ERROR(gate_.OwnValuesIfStepWaits(head, ticket));
+  // The log stores the compensated gradient, because it does not contain the pulled values.
+  if (const float factor = state_.config.delay_compensation; factor > 0 && !replaying) {
+    TD_RETURN_IF_ERROR(CompensateDelay(head, factor, *state_.params, ticket));
   }
-  NotePush(head, ticket);
+  state_.journal.NotePush(head, ticket);
   const bool forgets =
-      options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying_);
+      options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying);
   if (!forgets) t.taken.Take(head.sequence);
   t.numbers.Raise(head.numbers);
   t.last_step = head.step;
   ++t.pushes;
   counters_.pushes.Add(1);
-  counters_.staleness.Observe(static_cast<double>(version_ - std::min(version_, t.pulled)));
+  counters_.staleness.Observe(
+      static_cast<double>(state_.version - std::min(state_.version, t.pulled)));
   counters_.push_bytes.Add(static_cast<double>(ValueBytes(head)));
-  if (config_.mode == ShardMode::kSync) {
-    if (!step_rate_) step_rate_ = {head.caller.trainer, head.learning_rate};
-    params_->Gather(head, ticket);
+  gate_.OnAccepted(head);
+  if (state_.sync()) {
+    state_.params->Gather(head, ticket);
     ApplyStepIfComplete(ready);
-    return broken_;
+    return state_.broken;
   }
-  const Time start = clock_.Now();
-  if (Status status = params_->Apply(head, ticket, version_); !status.ok()) {
+  const Time begin = state_.clock.Now();
+  if (Status status = state_.params->Apply(head, ticket, state_.version); !status.ok()) {
     Break(status, ready);
     return status;
   }
-  Updated(start);
-  Advance(ready);
+  Advance(begin, ready);
   return OkStatus();
 }
 
 void Shard::ApplyStepIfComplete(Ready& ready) {
   std::vector<int> ranks;
-  for (int r = 0; r < config_.trainers; ++r) {
-    if (params_->GaveAll(r)) {
+  for (int r = 0; r < state_.config.trainers; ++r) {
+    if (state_.params->GaveAll(r)) {
       ranks.push_back(r);
-    } else if (!trainers_[r].completed) {
+    } else if (!state_.trainers[r].completed) {
       return;
     }
   }
-  if (!params_->ServesAny() || ranks.empty()) return;
-  const Time start = clock_.Now();
-  const Status status = params_->ApplyGathered(ranks, step_rate_->second, version_);
+  if (!state_.params->ServesAny() || ranks.empty()) return;
+  const Time begin = state_.clock.Now();
+  const Status status = state_.params->ApplyGathered(ranks, gate_.step_rate(), state_.version);
   if (!status.ok()) return Break(status, ready);
-  has_previous_ = true;
-  Updated(start);
-  step_rate_.reset();
-  Advance(ready);
+  state_.has_previous = true;
+  gate_.OnStepEnded();
+  Advance(begin, ready);
 }
 
-void Shard::Updated(Time begin) {
-  update_ = {begin, clock_.Now()};
-  counters_.update_time.Observe(Seconds(update_.end - begin));
-}
-
-void Shard::Advance(Ready& ready) {
-  ++version_;
+void Shard::Advance(Time begin, Ready& ready) {
+  state_.update = {.begin = begin, .end = state_.clock.Now()};
+  counters_.update_time.Observe(Seconds(state_.update.end - begin));
+  ++state_.version;
   counters_.updates.Add(1);
-  table_metrics_->Show(params_->tables());
-  trainers_.ApplyTaken();
-  if (options_.log != nullptr) Settle();
-  TryCut(ready);
+  state_.ShowTables();
+  state_.trainers.ApplyTaken();
+  if (state_.journal.has_log()) state_.Settle();
+  TryGlobalSnapshot(ready);
   // Before the checkpoint, so that calls that wait for this version do not wait for it.
-  WakeWaiters(ready);
-  if (!replaying_ && options_.checkpoint_every_steps != 0 &&
-      version_ % options_.checkpoint_every_steps == 0 && options_.on_checkpoint) {
-    CheckpointNow(ready);
-  }
-}
-
-void Shard::CheckpointNow(Ready& ready) {
-  StatusOr<Cut> cut = BeginSnapshot(base_.TakesDelta(options_.checkpoint_deltas));
-  if (!cut.ok()) {
-    LOG(ERROR) << "no checkpoint of version " << version_ << ": " << ToString(cut.status());
-    return;
-  }
-  ready.push_back(
-      [this, version = version_, copy = CopyOf(*std::move(cut))](const Status& written) mutable {
-        const SnapshotFn now = std::exchange(copy, nullptr);
-        if (written.ok()) options_.on_checkpoint(version, now);
-      });
-}
-
-void Shard::Settle() {
-  settled_number_ = log_number_;
-  trainers_.Settle();
+  calls_.Wake(ready);
+  const uint64_t every = options_.checkpoint_every_steps;
+  const bool due = every != 0 && state_.version % every == 0 && !state_.journal.replaying();
+  if (due && options_.on_checkpoint) BeginCheckpoint(ready);
 }
 
 void Shard::Break(const Status& status, Ready& ready) {
-  broken_ =
+  state_.broken =
       Internal("an update failed half-way, the parameters are unusable: %s", ToString(status));
-  LOG(ERROR) << broken_.message();
-  FailAllWaiters(broken_, ready);
+  LOG(ERROR) << state_.broken.message();
+  calls_.FailAll(state_.broken, ready);
 }
 
-void Shard::CompleteTrainer(int trainer, Ready& ready) {
-  trainers_[trainer].completed = true;
-  // A partial gradient does not count.
-  if (!params_->GaveAll(trainer)) params_->DropGathered(trainer);
-  ApplyStepIfComplete(ready);
-  WakeWaiters(ready);
-  barriers_.Wake(ready);
+// ---- Replay
+// ---------------------------------------------------------------------------------------
+
+Status Shard::RunReplay() {
+  Status failure;
+  while (state_.broken.ok() && failure.ok()) {
+    std::optional<ReplayQueue::Change> next = replay_.Next();
+    if (!next) break;
+    const uint64_t number = next->entry.number;
+    const Status made = ReplayChange(*std::move(next));
+    if (made.ok()) continue;
+    failure = replay_.Failure(
+        DataLoss("entry %d of the update log does not fit: %s", number, ToString(made)));
+  }
+  if (failure.ok()) {
+    const StatusOr<bool> save_soon = replay_.Finish();
+    counters_.missing_pushes.Set(static_cast<double>(replay_.missing()));
+    if (save_soon.ok() && *save_soon && options_.save_soon) options_.save_soon();
+    failure = save_soon.status();
+  }
+  if (!failure.ok()) {
+    state_.broken = failure;
+    LOG(ERROR) << failure.message();
+  }
+  return state_.broken;
 }
 
-StatusOr<int> Shard::Complete(const Caller& caller) {
+Status Shard::ReplayChange(ReplayQueue::Change change) {
+  LogEntry& entry = change.entry;
+  const Journal::Replay replaying(state_.journal, entry.number);
+  if (entry.move != nullptr) return migrations_.Replay(entry);
+  const int trainer = entry.head.caller.trainer;
+  TD_RETURN_IF_ERROR(AdmitCaller(entry.head.caller));
+  Ready ready;  // no call waits yet
+  if (entry.kind == LogEntry::Kind::kAdopt) {
+    // The older incarnation's part of an incomplete step is dropped, so it is not needed.
+    if (entry.head.step == state_.version) replay_.OnReplaced(trainer);
+    return OkStatus();
+  }
+  if (entry.kind == LogEntry::Kind::kComplete) {
+    CompleteTrainer(trainer, ready);
+    return OkStatus();
+  }
+  if (change.lost && state_.sync()) {
+    replay_.OnLostPush(entry.head);
+    return gate_.CheckStep(entry.head);
+  }
+  if (change.lost && options_.bug != ShardBug::kNeverAsks) {
+    ++state_.trainers[trainer].lost_pushes;
+    counters_.lost_pushes.Add(1);
+  }
+  TD_ASSIGN_OR_RETURN(const PushVerdict verdict, gate_.Check(entry.head));
+  if (verdict == PushVerdict::kDuplicate) return InvalidArgument("it was taken before");
+  PushTicket ticket;
+  for (Buffer& values : entry.values) ticket.buffers.emplace_back(std::move(values));
+  if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
+    TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(entry.head, migrations_.moves()));
+  }
+  return TakePush(entry.head, std::move(ticket), ready);
+}
+
+// ---- Pulls and barriers
+// ---------------------------------------------------------------------------
+
+Status Shard::AdmitPull(const PullQuery& query, Ready& ready) {
+  if (query.observer) {
+    TD_RETURN_IF_ERROR(state_.broken);
+    TD_RETURN_IF_ERROR(replay_.CheckComplete());
+    if (state_.params == nullptr) return state_.CheckInitialised();
+    TD_RETURN_IF_ERROR(CheckJob(query.caller.job, state_.config.job));
+    return reader_.Check(query);
+  }
+  TD_RETURN_IF_ERROR(AdmitCaller(query.caller));
+  // Unknown variables are reported immediately, not when the version is available.
+  TD_RETURN_IF_ERROR(reader_.Check(query));
+  if (state_.trainers.RaiseSteps(query.caller.trainer, query.min_step)) calls_.Wake(ready);
+  return OkStatus();
+}
+
+void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, const void* tag) {
+  Turn turn(*this);
+  if (Status refused = AdmitPull(query, turn.ready()); !refused.ok()) {
+    turn.ready().push_back(Reply<PullResult>(std::move(done), refused));
+    return;
+  }
+  calls_.AddPull({{.trainer = query.observer ? -1 : query.caller.trainer,
+                   .since = state_.clock.Now(),
+                   .deadline = deadline,
+                   .incarnation = query.caller.incarnation,
+                   .tag = tag},
+                  query,
+                  std::move(done)},
+                 turn.ready());
+}
+
+void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t generation,
+                    Time deadline, std::function<void(Status)> done, const void* tag) {
+  Turn turn(*this);
+  if (Status refused = AdmitCaller(caller); !refused.ok()) {
+    turn.ready().push_back([done = std::move(done), refused](const Status&) { done(refused); });
+    return;
+  }
+  calls_.EnterBarrier(name,
+                      {{.trainer = caller.trainer,
+                        .since = state_.clock.Now(),
+                        .deadline = deadline,
+                        .incarnation = caller.incarnation,
+                        .tag = tag},
+                       generation,
+                       std::move(done)},
+                      turn.ready());
+}
+
+void Shard::Leave(const void* tag) {
+  Turn turn(*this);
+  calls_.Leave(tag, turn.ready());
+}
+
+StatusOr<VersionedSlots> Shard::PullState(const std::string& job,
+                                          const std::vector<std::string>& variables) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(state_.broken);
+  TD_RETURN_IF_ERROR(replay_.CheckComplete());
+  TD_RETURN_IF_ERROR(state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
+  TD_ASSIGN_OR_RETURN(std::vector<SlotValues> slots,
+                      state_.params->Slots(variables, migrations_.moves()));
+  return VersionedSlots{.version = state_.version, .slots = std::move(slots)};
+}
+
+StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& variable,
+                                     int bucket, bool slots, uint64_t bytes_max, int end) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(state_.broken);
+  TD_RETURN_IF_ERROR(state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
+  const int table = state_.params->tables().Find(variable);
+  if (table < 0) return NotFound("there is no table \"%s\" here", variable);
+  for (int b = bucket; b < end; ++b) {
+    if (!state_.Serves(b)) return OutOfRange("bucket %d is not on this server, or not now", b);
+  }
+  TD_ASSIGN_OR_RETURN(TablePage page,
+                      state_.params->tables().table(table).Page(
+                          bucket, slots, bytes_max, state_.version, end == 0 ? kRowBuckets : end));
+  page.version = state_.version;
+  return page;
+}
+
+// ---- Deadlines
+// ------------------------------------------------------------------------------------
+
+void Shard::ExpireWaiters() {
+  struct Unresponsive {
+    int trainer = 0;
+    Duration silent{};
+  };
+  std::vector<Unresponsive> told;
   Ready ready;
-  int left = 0;
   {
     MutexLock lock(mu_);
-    TD_RETURN_IF_ERROR(CheckCaller(caller));
-    if (!trainers_[caller.trainer].completed) {
-      Note(LogEntry::Kind::kComplete, {caller, 0, 0, 0, {}}, {});
-      CompleteTrainer(caller.trainer, ready);
+    const Time now = state_.clock.Now();
+    calls_.FailReplaced(ready);
+    if (const std::vector<int> lost = timeouts_.LoseSilent(now); !lost.empty()) {
+      for (const int r : lost) replay_.Lose(r, UINT64_MAX);
+      if (const Status replayed = RunReplay(); !replayed.ok()) calls_.FailAll(replayed, ready);
+      calls_.Wake(ready);
+      calls_.WakeBarriers(ready);
     }
-    for (const TrainerRegistry::Trainer& other : trainers_) left += !other.completed;
+    OnHoldEnded(hold_.Expire(state_.trainers, migrations_.placement()), ready);
+    const std::vector<int> unresponsive = timeouts_.Unresponsive(now, calls_.Awaited());
+    for (const int r : unresponsive) {
+      // A trainer that has not called yet may be starting.
+      if (state_.trainers.seen(r)) told.push_back({r, now - state_.trainers.last_heard(r)});
+    }
+    const Status lost = timeouts_.CheckResponsive(now, unresponsive);
+    if (options_.replaces) {
+      timeouts_.OnTold(now);
+    } else if (!lost.ok()) {
+      calls_.FailAll(lost, ready);
+    }
+    calls_.Expire(now, lost, ready);
+  }
+  // Before waiting calls fail, because their callers may then exit.
+  for (const Unresponsive& u : told) {
+    if (options_.on_silent) options_.on_silent(u.trainer, u.silent);
   }
   Run(std::move(ready));
-  return left;
+}
+
+Time Shard::NextDeadline() const {
+  MutexLock lock(mu_);
+  if (calls_.HasReplaced()) return state_.clock.Now();
+  const Time calls = std::min(hold_.NextDeadline(), calls_.NextDeadline());
+  return timeouts_.NextDeadline(calls, calls_.Awaited());
+}
+
+void Shard::Shutdown() {
+  Turn turn(*this);
+  if (state_.broken.ok()) state_.broken = Unavailable("this server is shutting down");
+  calls_.FailAll(state_.broken, turn.ready());
+  OnHoldEnded(hold_.End(state_.broken), turn.ready());
+}
+
+// ---- Snapshots and information
+// --------------------------------------------------------------------
+
+void Shard::BeginCheckpoint(Ready& ready) {
+  StatusOr<Snapshotter::Copy> copy =
+      snapshotter_.Begin(base_.TakesDelta(options_.checkpoint_deltas), migrations_.moves());
+  if (!copy.ok()) {
+    LOG(ERROR) << "no checkpoint of version " << state_.version << ": " << ToString(copy.status());
+    return;
+  }
+  ready.push_back([this, version = state_.version,
+                   copy = checkpoints().CopyOf(*std::move(copy))](const Status& written) mutable {
+    const SnapshotFn now = std::exchange(copy, nullptr);
+    if (written.ok()) options_.on_checkpoint(version, now);
+  });
+}
+
+void Shard::TryGlobalSnapshot(Ready& ready) {
+  if (!hold_.ordered() || state_.journal.replaying()) return;
+  const Status verdict = hold_.Verdict(state_.trainers, migrations_.placement());
+  if (verdict.code() == StatusCode::kUnavailable) return;
+  StatusOr<Snapshotter::Copy> copy = verdict.ok()
+                                         ? snapshotter_.Begin(/*delta=*/false, migrations_.moves())
+                                         : StatusOr<Snapshotter::Copy>(verdict);
+  if (!copy.ok()) return OnHoldEnded(hold_.End(copy.status()), ready);
+  std::optional<GlobalSnapshotHold::Ended> ended = hold_.End(OkStatus());
+  ready.push_back([held = ended->held, done = std::move(ended->done),
+                   copy = checkpoints().CopyOf(*std::move(copy))](const Status& written) mutable {
+    const SnapshotFn now = std::exchange(copy, nullptr);
+    written.ok() ? done(PendingSnapshot{.copy = now, .held = held}) : done(written);
+  });
+}
+
+void Shard::OnHoldEnded(std::optional<GlobalSnapshotHold::Ended> ended, Ready& ready) {
+  if (!ended || ended->done == nullptr) return;
+  ready.push_back([done = std::move(ended->done), why = ended->why](const Status&) { done(why); });
+}
+
+std::string Shard::Job() const {
+  MutexLock lock(job_mu_);
+  return job_;
+}
+
+ShardInfo Shard::Info() const {
+  MutexLock lock(mu_);
+  ShardInfo info;
+  info.configured = state_.params != nullptr;
+  info.initialised = state_.initialised();
+  info.config = state_.config;
+  info.version = state_.version;
+  for (size_t i = 0; i < state_.config.tables.size() && info.configured; ++i) {
+    info.tables.push_back(state_.params->tables().table(static_cast<int>(i)).Info());
+  }
+  for (int b = 0; b < kRowBuckets; ++b) info.buckets += state_.Serves(b);
+  info.map_version = migrations_.moves().map.version();
+  info.last_cut = hold_.last_number();
+  info.trainers = state_.trainers.Info();
+  // A log entry that waits for pushes may have a newer incarnation.
+  for (TrainerInfo& t : info.trainers) {
+    t.incarnation = std::max(t.incarnation, replay_.incarnation(t.trainer));
+  }
+  return info;
 }
 
 }  // namespace tandem::pserver

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 
@@ -35,6 +36,7 @@ TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
 
 void TrainerRegistry::Begin(int count) {
   CHECK_EQ(waiting_, 0);
+  TD_REQUIRE(count >= 0);
   trainers_.assign(static_cast<size_t>(count), {});
   presence_.assign(static_cast<size_t>(count), {});
   settled_.assign(static_cast<size_t>(count), {});
@@ -52,6 +54,7 @@ void TrainerRegistry::ApplyTaken() {
 }
 
 void TrainerRegistry::Settle() {
+  TD_REQUIRE(settled_.size() == trainers_.size());
   for (int r = 0; r < size(); ++r) {
     const Trainer& t = (*this)[r];
     TrainerPushState& mark = settled_[static_cast<size_t>(r)];
@@ -81,7 +84,15 @@ void TrainerRegistry::Hear(int trainer) {
   At(trainer).last_heard = clock_.Now();
 }
 
-void TrainerRegistry::Find(int trainer) {
+bool TrainerRegistry::RaiseSteps(int trainer, uint64_t steps) {
+  uint64_t& told = (*this)[trainer].told;
+  if (steps <= told) return false;
+  told = steps;
+  return true;
+}
+
+void TrainerRegistry::OnReturned(int trainer) {
+  TD_REQUIRE(lost(trainer));
   At(trainer).lost = false;
   ShowLost();
   LOG(WARNING) << "trainer " << trainer << " was lost and calls again";
@@ -134,6 +145,7 @@ void TrainerRegistry::BeginWait(int trainer) {
 void TrainerRegistry::EndWait(int trainer) {
   if (trainer < 0) return;
   Presence& p = At(trainer);
+  TD_REQUIRE(p.waiting > 0 && waiting_ > 0);
   const Time now = clock_.Now();
   if (!Gone(trainer)) p.last_heard = now;
   if (--p.waiting == 0) {

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/recent_sum.h"
+#include "common/base/require.h"
 #include "pserver/state/shard_types.h"
 
 namespace tandem::pserver {
@@ -41,7 +42,10 @@ class TrainerRegistry {
   // Creates `count` trainers, none of which has called yet. REQUIRES: no call waits.
   void Begin(int count);
   int size() const { return static_cast<int>(trainers_.size()); }
-  Trainer& operator[](int trainer) { return trainers_[static_cast<size_t>(trainer)]; }
+  Trainer& operator[](int trainer) {
+    TD_REQUIRE(trainer >= 0 && trainer < size());
+    return trainers_[static_cast<size_t>(trainer)];
+  }
   const Trainer& operator[](int trainer) const { return trainers_[static_cast<size_t>(trainer)]; }
   auto begin() { return trainers_.begin(); }
   auto end() { return trainers_.end(); }
@@ -57,7 +61,7 @@ class TrainerRegistry {
   // ---- Liveness ---------------------------------------------------------------------------------
   void Hear(int trainer);  // the trainer called
   bool lost(int trainer) const { return At(trainer).lost; }
-  void Find(int trainer);  // a lost trainer called again
+  void OnReturned(int trainer);  // a lost trainer called again. REQUIRES: lost(trainer)
   // Declares trainers lost that made no call for `silence_max` and have no waiting call here.
   // Returns them.
   std::vector<int> LoseSilent(Time now, Duration silence_max);
@@ -66,6 +70,9 @@ class TrainerRegistry {
   bool Gone(int trainer) const { return (*this)[trainer].completed || lost(trainer); }
   // Trainers that are not gone and have pushed fewer steps.
   std::vector<int> Behind(uint64_t steps) const;
+  // The trainer reports that it pushed `steps` steps, here or elsewhere. Returns whether that is
+  // new: a server that was restarted, or received its first bucket, has not seen those pushes.
+  bool RaiseSteps(int trainer, uint64_t steps);
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
@@ -86,7 +93,10 @@ class TrainerRegistry {
     Counter* waited = nullptr;     // seconds in which at least one waited
     RecentSum waited_recently;     // the same, recent
   };
-  const Presence& At(int trainer) const { return presence_[static_cast<size_t>(trainer)]; }
+  const Presence& At(int trainer) const {
+    TD_REQUIRE(trainer >= 0 && trainer < size());
+    return presence_[static_cast<size_t>(trainer)];
+  }
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
   bool CanBeLost(int trainer) const { return !Gone(trainer) && !Waits(trainer); }
   void ShowLost();  // in the metrics

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/require.h"
 #include "pserver/shard/trainer_registry.h"
 #include "pserver/state/wal.h"
 
@@ -41,6 +42,7 @@ class WaitList {
 
   // REQUIRES: size() < kCallsMax.
   void Add(Call call) {
+    TD_REQUIRE(size() < kCallsMax);
     roster_.BeginWait(call.trainer);
     calls_.push_back(std::move(call));
   }

@@ -47,6 +47,12 @@ struct BucketMigration {
   std::vector<SliceMigration> slices;
 };
 
+// Where buckets are, as far as a global snapshot depends on it.
+struct BucketPlacement {
+  uint64_t map_version = 0;
+  bool moving = false;  // the owner of some buckets is going to change
+};
+
 // A WAL record about moves.
 struct MoveRecord {
   std::vector<BucketMove> moves;

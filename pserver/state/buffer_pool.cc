@@ -7,6 +7,7 @@
 
 #include "common/base/huge_pages.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 
@@ -55,6 +56,7 @@ StatusOr<Buffer> BufferPool::Take(size_t bytes) {
     if (it != state_->spare.end() && !it->second.empty()) {
       block = std::move(it->second.back());
       it->second.pop_back();
+      TD_REQUIRE(state_->spare_bytes >= rounded);
       state_->spare_bytes -= rounded;
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 namespace {
 
@@ -16,6 +18,7 @@ SequenceWindow Both(const SequenceWindow& a, const SequenceWindow& b) {
     const bool taken = older.Look(s) == SequenceWindow::Seen::kTaken;
     if (taken && all.Look(s) == SequenceWindow::Seen::kNew) all.Take(s);
   }
+  TD_REQUIRE(all.highest() >= last);
   return all;
 }
 
@@ -38,6 +41,7 @@ void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all) {
 }
 
 std::vector<BucketMove> MoveState::MovesOf(const std::vector<int>& buckets, int target) const {
+  TD_REQUIRE(target >= 0);
   std::vector<BucketMove> moves;
   for (const int b : buckets) {
     const auto last = begun.find(b);

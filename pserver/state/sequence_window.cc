@@ -4,6 +4,8 @@
 
 namespace tandem::pserver {
 
+static_assert(SequenceWindow::kWords * 64 == SequenceWindow::kSize);
+
 SequenceWindow::Seen SequenceWindow::Look(uint64_t sequence) const {
   if (sequence == 0) return Seen::kTooOld;
   if (sequence > highest_) return Seen::kNew;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/escaping.h"
+#include "common/base/require.h"
 #include "common/tensor/row_buckets.h"
 
 namespace tandem::pserver {
@@ -134,6 +135,11 @@ std::string ListDifference(const char* what, const std::vector<T>& now,
   return absl::StrFormat("%d %ss, were %d", now.size(), what, before.size());
 }
 
+void RaiseTo(const std::vector<uint64_t>& told, std::vector<uint64_t>& known) {
+  if (known.size() < told.size()) known.resize(told.size());
+  for (size_t i = 0; i < told.size(); ++i) known[i] = std::max(known[i], told[i]);
+}
+
 }  // namespace
 
 const char* Name(ShardMode mode) { return mode == ShardMode::kSync ? "sync" : "a_sync"; }
@@ -248,7 +254,19 @@ void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config) {
   config.delay_compensation = from.delay_compensation;
 }
 
+void SentNumbers::Raise(const SentNumbers& other) {
+  RaiseTo(other.sent, sent);
+  RaiseTo(other.ended, ended);
+}
+
+uint64_t SentNumbers::At(const std::vector<uint64_t>& numbers, int server) {
+  TD_REQUIRE(server >= 0);
+  const auto index = static_cast<size_t>(server);
+  return index < numbers.size() ? numbers[index] : 0;
+}
+
 size_t ShardSnapshot::bytes() const {
+  TD_REQUIRE(slices.size() <= config.slices.size());
   size_t sum = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const size_t values = static_cast<size_t>(config.slices[i].numel) * sizeof(float);

@@ -18,6 +18,7 @@
 #include "common/tensor/table_rules.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
+#include "pserver/state/push_bytes.h"
 #include "pserver/state/sequence_window.h"
 
 namespace tandem::pserver {
@@ -167,6 +168,16 @@ struct TablePage {
   std::vector<float> slot_start;
   int next_bucket = 0;
 };
+// Optimizer slots, as of a version.
+struct VersionedSlots {
+  uint64_t version = 0;
+  std::vector<SlotValues> slots;
+};
+// A checkpoint on the disk.
+struct SavedCheckpoint {
+  uint64_t version = 0;
+  size_t bytes = 0;  // written; 0: nothing had to be written
+};
 
 // Fields of PushRequest (proto/pserver.proto): by server, message numbers of one trainer.
 struct SentNumbers {
@@ -197,14 +208,20 @@ struct PushHead {
   SentNumbers numbers = {};
   bool finite = false;  // the sender has checked the gradients
 };
+enum class PushVerdict : uint8_t {
+  kNew,        // to be applied
+  kDuplicate,  // accepted before; its values are not needed
+  kReplayed,   // accepted before; its values complete a change that the shard replays
+};
 // Destinations of the values of an admitted push, in the order of PushHead::slices.
 struct PushTicket {
-  bool duplicate = false;  // the push was accepted before; its values are not copied
+  PushVerdict verdict = PushVerdict::kNew;
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
   std::vector<int> slices;  // indices as in ShardParams; both parts of a table have the same index
-  std::vector<Buffer> buffers;
-  bool owed = false;     // the shard waits for these values (shard_replay.cc)
+  std::vector<PushBytes> buffers;
   bool skipped = false;  // NonfinitePolicy::kSkip applied
+  bool duplicate() const { return verdict == PushVerdict::kDuplicate; }
+  bool replayed() const { return verdict == PushVerdict::kReplayed; }
 };
 // Time of the last change of the parameters; Time(): none yet.
 struct UpdateTime {
@@ -257,7 +274,7 @@ struct TrainerInfo {
   bool seen = false, completed = false, lost = false;
   uint64_t incarnation = 0, pushes = 0, last_step = 0;
   uint64_t skipped = 0;      // of `pushes`: skipped by NonfinitePolicy::kSkip
-  uint64_t lost_pushes = 0;  // pushes whose values are lost (shard_replay.cc), since the job began
+  uint64_t lost_pushes = 0;  // pushes whose values are lost (push_replay.h), since the job began
   double silent_seconds = 0;
   double waited_seconds = 0;   // time its calls waited for other trainers, since the server started
   double waited_recently = 0;  // the part of waited_seconds in the last minute
@@ -336,11 +353,11 @@ struct ShardSnapshot {
 };
 
 // Copies the state as of the creation of this function while the shard continues. Call it at most
-// once, from a thread that may be busy for some time. Fails as Shard::Image does. Destroying it
-// without a call abandons the snapshot. Must not outlive the shard.
+// once, from a thread that may be busy for some time. Fails as Shard::Checkpoints::Take does.
+// Destroying it without a call abandons the snapshot. Must not outlive the shard.
 using SnapshotFn = std::function<StatusOr<ShardSnapshot>()>;
 
-// ---- Global snapshots (shard_cut.cc) ------------------------------------------------------------
+// ---- Global snapshots (global_snapshot_hold.h) --------------------------------------------------
 
 // The pushes of a trainer that belong to a global snapshot.
 struct SnapshotFrontier {

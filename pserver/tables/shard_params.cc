@@ -10,8 +10,15 @@
 namespace tandem::pserver {
 namespace {
 
-std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
-  return {reinterpret_cast<const uint64_t*>(buffer.get()), static_cast<size_t>(desc.shape.numel())};
+std::span<const uint64_t> Ids(const PushBytes& bytes, const TensorDesc& desc) {
+  return {reinterpret_cast<const uint64_t*>(bytes.data()), static_cast<size_t>(desc.shape.numel())};
+}
+
+// The bytes as a buffer. It owns nothing if they are in the message: the push then completes the
+// step, which only reads them.
+Buffer BufferOf(PushBytes& bytes) {
+  if (bytes.owned()) return std::move(bytes).Take();
+  return Buffer(Buffer(), const_cast<std::byte*>(bytes.data()));
 }
 
 }  // namespace
@@ -178,7 +185,7 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
     Status status = table.CheckIds(ids, true);
     if (status.ok()) {
       status =
-          table.CheckCounts({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].get())});
+          table.CheckCounts({ids, reinterpret_cast<const float*>(ticket.buffers[i + 1].data())});
     }
     if (status.ok()) status = table.Prepare(ids);
     if (!status.ok()) {
@@ -200,7 +207,7 @@ Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64
       continue;
     }
     const RowsGradient gradient{Ids(ticket.buffers[i], head.slices[i].desc),
-                                reinterpret_cast<const float*>(ticket.buffers[i + 1].get())};
+                                reinterpret_cast<const float*>(ticket.buffers[i + 1].data())};
     TD_RETURN_IF_ERROR(tables_->table(TableOf(index)).Apply({&gradient, 1}, head.learning_rate));
     ++i;
   }
@@ -218,12 +225,12 @@ void ShardParams::Gather(const PushHead& head, PushTicket& ticket) {
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     const int index = ticket.slices[i];
     if (!IsTable(index)) {
-      slices_->Gather(index, trainer, std::move(ticket.buffers[i]));
+      slices_->Gather(index, trainer, BufferOf(ticket.buffers[i]));
       continue;
     }
     const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
     tables_->Gather(TableOf(index), trainer,
-                    {std::move(ticket.buffers[i]), std::move(ticket.buffers[i + 1]), count});
+                    {BufferOf(ticket.buffers[i]), BufferOf(ticket.buffers[i + 1]), count});
     ++i;
   }
 }

@@ -232,8 +232,8 @@ StatusOr<Report> PsRecovery(const RunOptions& options) {
   TD_ASSIGN_OR_RETURN(const auto saved, ps.server->SaveCheckpoint());
   Report report;
   report.Add("save_s", Seconds(SteadyNow() - start));
-  report.Add("version", static_cast<double>(saved.first));
-  report.Add("bytes", static_cast<double>(saved.second));
+  report.Add("version", static_cast<double>(saved.version));
+  report.Add("bytes", static_cast<double>(saved.bytes));
   return report;
 }
 

@@ -1,4 +1,5 @@
 #include "tests/sim/job.h"
+#include "pserver/shard/checkpoint_calls.h"
 
 #include <algorithm>
 #include <cstring>
@@ -266,10 +267,10 @@ void SimJob::CheckServers() {
   for (int i = 0; i < static_cast<int>(servers_.size()) && report_.failure.empty(); ++i) {
     SimServer& server = *servers_[i];
     if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
-    const StatusOr<ShardSnapshot> before = server.shard().Image();
+    const StatusOr<ShardSnapshot> before = server.shard().checkpoints().Take();
     server.Kill(plan_.power);  // by now everything is synced, if it is synced at all
     StartServer(i);
-    const StatusOr<ShardSnapshot> image = server.shard().Image();
+    const StatusOr<ShardSnapshot> image = server.shard().checkpoints().Take();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));
     if (before.ok() && ParametersOf(*before) != ParametersOf(*image)) {
       Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));

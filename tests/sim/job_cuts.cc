@@ -1,5 +1,6 @@
 // Global snapshots of a simulated job, taken by processes that may die.
 #include "pserver/client/moves/global_snapshot.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/sim_job.h"
 
@@ -99,7 +100,7 @@ void SimJob::CheckRestore(uint64_t number) {
     }
     if (!status.ok()) return Fail("restore: " + ToString(status));
     ++back;
-    const StatusOr<ShardSnapshot> image = server.shard().Image();
+    const StatusOr<ShardSnapshot> image = server.shard().checkpoints().Take();
     const ShardSnapshot& cut = server.disk().cuts().at(number);
     if (!image.ok() || ParametersOf(*image) != ParametersOf(cut)) {
       return Fail(absl::StrFormat("server %d did not go back to cut %d", i, number));

@@ -1,6 +1,7 @@
 // Moves buckets of rows and slices between the servers of a simulated job.
 #include "common/tensor/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
+#include "pserver/shard/migration_calls.h"
 #include "tests/sim/sim_job.h"
 
 namespace tandem::pserver {
@@ -77,8 +78,9 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
 
 std::vector<int> SimJob::BucketsOf(int index) const {
   if (!servers_[static_cast<size_t>(index)]->alive()) return {};
-  const StatusOr<MapAnswer> answer = servers_[static_cast<size_t>(index)]->shard().ExchangeMap(
-      {kSimJob, 0, 0}, /*observer=*/true, {});
+  const StatusOr<MapAnswer> answer =
+      servers_[static_cast<size_t>(index)]->shard().migrations().Exchange({kSimJob, 0, 0},
+                                                                          /*observer=*/true, {});
   return answer.ok() ? answer->buckets : std::vector<int>();
 }
 
@@ -106,7 +108,8 @@ void SimJob::TellAll() {
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < servers_.size(); ++i) {
       if (retired_[i]) continue;
-      const auto answer = servers_[i]->shard().ExchangeMap({kSimJob, 0, 0}, /*observer=*/true, all);
+      const auto answer =
+          servers_[i]->shard().migrations().Exchange({kSimJob, 0, 0}, /*observer=*/true, all);
       if (answer.ok()) all.Learn(answer->map);
     }
   }

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 #include "pserver/client/moves/bucket_migrator.h"
+#include "pserver/shard/global_snapshot_calls.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/carrier.h"
 #include "tests/sim/process.h"
@@ -376,7 +377,7 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
   Shard& shard = servers_[1]->shard();
   bool late = false;
   const auto meanwhile = [&](const std::string& push, std::function<void()> then) {
-    shard.ReleasePushes(kJob, 1);
+    shard.global_snapshots().Release(kJob, 1);
     servers_[1]->Handle("Push", push,
                         [&late](const Status& status, const std::string&) { late = status.ok(); });
     Start(kFirstMover, [this, then = std::move(then)](const auto& process) {
@@ -392,7 +393,7 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
     const ps::PsTable rows{.variable = "rows", .height = kHeight, .dim = 1};
     TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
-    EXPECT_TRUE(shard.HoldPushes(kJob, 1, seconds(100)).ok());
+    EXPECT_TRUE(shard.global_snapshots().Hold(kJob, 1, seconds(100)).ok());
     const int64_t id = RowOf(1);
     const float minus_one = -1;
     float before = 0, after = 0;

@@ -77,7 +77,7 @@ const std::vector<CodeRow>& CodeTable() {
        "it cannot be done in this state: another job, configuration or step is there",
        "make both sides agree (name of the job, number of trainers, checkpoint), or use new "
        "folders",
-       "2 trainers: this server was started for 4 [TD4003]", "pserver/shard/shard.cc"},
+       "2 trainers: this server was started for 4 [TD4003]", "pserver/shard/params_factory.cc"},
       {StatusCode::kDataLoss, "a data file or checkpoint is damaged, or could not be written whole",
        "the message names file and place: restore the file; an older checkpoint is taken by itself",
        "checkpoints/step-200/model.safetensors: has 512 bytes, the manifest says 246824 [TD2102]",
@@ -101,7 +101,7 @@ const std::vector<CodeRow>& CodeTable() {
        "look for the first failure: tandem events LOG_DIR; the job goes on from its checkpoint",
        "trainer 1 is lost: nothing heard from it for 60.0 s (it pushed nothing yet); others wait "
        "for it at step 12 [TD4006]",
-       "pserver/shard/shard_wait.cc"},
+       "pserver/shard/trainer_timeouts.cc"},
       {StatusCode::kDeadlineExceeded, "others did not come in time",
        "the message names who is missing: is it slow, stopped, or behind a broken network?",
        "barrier \"save\": waiting 30.0 s for trainer 2; others arrived [TD4007]",

@@ -2,8 +2,9 @@
 // Slices have bucket numbers too, from kRowBuckets on. This header does not include gRPC.
 //
 // The process that runs it may be killed at any time: each move is then either complete or has no
-// effect. The source server decides (Shard::ReleaseBuckets), and trainers forward its decision to
-// the target. In sync mode, each batch waits for a step that neither of its two servers has begun.
+// effect. The source server decides (Shard::Migrations::Release), and trainers forward its decision
+// to the target. In sync mode, each batch waits for a step that neither of its two servers has
+// begun.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,9 @@
 #include "gmock/gmock.h"
 #include "pserver/client/moves/global_snapshot.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/durable_shard.h"
+#include "pserver/shard/global_snapshot_calls.h"
 #include "pserver/storage/storage.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -34,11 +36,13 @@ class CutTest : public ShardFixture {
     return head;
   }
   Status PushOnce(const PushHead& head) { return Push(head, 1).status(); }
-  StatusOr<PausedState> Hold(uint64_t cut) { return shard_->HoldPushes("job", cut, seconds(2)); }
+  StatusOr<PausedState> Hold(uint64_t cut) {
+    return shard_->global_snapshots().Hold("job", cut, seconds(2));
+  }
   // Stores the reply to TakeCut in *answer_.
   void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
-    shard_->TakeCut(
+    shard_->global_snapshots().Take(
         "job", {cut, std::move(marks), 0, seconds(2)},
         [answer = answer_](StatusOr<PendingSnapshot> image) { *answer = std::move(image); });
   }
@@ -134,7 +138,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_THAT(Said(), HasSubstr("trainer 1 was started again meanwhile"));
   held = Hold(9);
   ASSERT_TRUE(held.ok()) << held.status();
-  shard_->ReleasePushes("job", 9);
+  shard_->global_snapshots().Release("job", 9);
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
 }
 
@@ -143,27 +147,29 @@ TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   auto storage = *OpenRocksdbStorage(dir_);
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
-  ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
-  ASSERT_TRUE(storage->WriteCut(1000, *shard_->Image(), 0).ok());
+  ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
+  ASSERT_TRUE(storage->WriteCut(1000, *shard_->checkpoints().Take(), 0).ok());
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   ASSERT_TRUE(durable.Recover().ok());
   EXPECT_EQ(durable.shard().Info().last_cut, 1000u);
-  const auto low = durable.shard().HoldPushes("job", 1000, seconds(2));
+  const auto low = durable.shard().global_snapshots().Hold("job", 1000, seconds(2));
   EXPECT_EQ(low.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(low.status().message()), HasSubstr("[TD4020]"));
-  EXPECT_TRUE(durable.shard().HoldPushes("job", 1001, seconds(2)).ok());
+  EXPECT_TRUE(durable.shard().global_snapshots().Hold("job", 1001, seconds(2)).ok());
   EXPECT_EQ(durable.shard().Info().last_cut, 1001u);
 }
 
 TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
   Start(Config(1, ShardMode::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
-  ASSERT_TRUE(shard_->HoldPushes("job", 5, seconds(2), /*taker=*/7).ok());
-  EXPECT_TRUE(shard_->HoldPushes("job", 5, seconds(2), 7).ok()) << "the same call once more";
-  EXPECT_EQ(shard_->HoldPushes("job", 5, seconds(2), 8).status().code(), StatusCode::kUnavailable);
-  shard_->ReleasePushes("job", 5, 8);
+  ASSERT_TRUE(shard_->global_snapshots().Hold("job", 5, seconds(2), /*taker=*/7).ok());
+  EXPECT_TRUE(shard_->global_snapshots().Hold("job", 5, seconds(2), 7).ok())
+      << "the same call once more";
+  EXPECT_EQ(shard_->global_snapshots().Hold("job", 5, seconds(2), 8).status().code(),
+            StatusCode::kUnavailable);
+  shard_->global_snapshots().Release("job", 5, 8);
   EXPECT_EQ(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).code(), StatusCode::kOutOfRange);
-  shard_->ReleasePushes("job", 5, 7);
+  shard_->global_snapshots().Release("job", 5, 7);
   EXPECT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
 }
 
@@ -181,12 +187,12 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   Start(Config(1, ShardMode::kASync, "adam"));
   const auto image = [&](uint64_t sequence) {
     CHECK(PushOnce(Stamped(0, sequence, {sequence, sequence}, {0, 0})).ok());
-    return *shard_->Image();
+    return *shard_->checkpoints().Take();
   };
   for (const uint64_t cut : {1, 2, 3}) {
     const auto bytes = storage->WriteCut(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
-    ASSERT_TRUE(storage->Write(*shard_->Image()).ok());
+    ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
   }
   EXPECT_THAT(*storage->Cuts(), ElementsAre(KeptCut{20, 2}, KeptCut{30, 3}));
   ASSERT_TRUE(storage->Write(image(4)).ok());

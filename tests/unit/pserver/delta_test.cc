@@ -2,6 +2,7 @@
 #include <fstream>
 #include <random>
 
+#include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -236,7 +237,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   options.on_checkpoint = [&](uint64_t, const SnapshotFn& copy) {
     const ShardSnapshot image = *copy();
     deltas.push_back(image.base.has_value());
-    if (kept) shard_->Kept(image);
+    if (kept) shard_->checkpoints().OnStored(image);
   };
   Make(std::move(options));
   Start(Config(1, ShardMode::kSync));

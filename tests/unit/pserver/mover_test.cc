@@ -1,4 +1,6 @@
 // Moving row buckets: where they are, a server that is leaving, and plans.
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem::pserver {
@@ -17,12 +19,12 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
     ASSERT_TRUE(Move(*b, *a, {bucket + 1}, 0).ok());
     const auto parcel = Freeze(*b, {bucket}, 0);
     ASSERT_TRUE(parcel.ok()) << parcel.status();
-    ASSERT_TRUE(a->OfferBuckets("job", *parcel).ok());
+    ASSERT_TRUE(a->migrations().Offer("job", *parcel).ok());
     // Each round calls server 0, then server 1. The process that moves the bucket announces its end
     // to no other server.
     ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
       if (call != last) return;
-      EXPECT_TRUE(b->ReleaseBuckets("job", parcel->moves).ok());
+      EXPECT_TRUE(b->migrations().Release("job", parcel->moves).ok());
     });
     const auto servers = ps::BucketMigrator(carrier, {"host:0", "host:1"}, {}).Where();
     ASSERT_TRUE(servers.ok()) << servers.status();
@@ -53,11 +55,11 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto early = Freeze(*a, {5}, 1);
   ASSERT_TRUE(early.ok()) << early.status();
-  ASSERT_TRUE(b->OfferBuckets("job", *early).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *early).ok());
   // Runs until no server can release to it the buckets that were offered before.
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
     if (call == 4) {
-      EXPECT_TRUE(a->ReleaseBuckets("job", early->moves).ok());
+      EXPECT_TRUE(a->migrations().Release("job", early->moves).ok());
     }
   });
   ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {});
@@ -71,17 +73,17 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto refused = [&](Shard& shard) {
     const auto parcel = Freeze(*a, {6}, 1);
     EXPECT_TRUE(parcel.ok()) << parcel.status();
-    const Status status = shard.OfferBuckets("job", *parcel);
+    const Status status = shard.migrations().Offer("job", *parcel);
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("pserver 1 is leaving"));
     clock_.Advance(seconds(3));  // the lease is over
   };
   refused(*b);
   // The server does not forget this.
-  const auto image = b->Image();
+  const auto image = b->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();
   const auto later = Make(1);
-  ASSERT_TRUE(later->Restore(*image).ok());
+  ASSERT_TRUE(later->checkpoints().Restore(*image).ok());
   refused(*later);
   ASSERT_TRUE(mover.Stay(1).ok());
   EXPECT_TRUE(Move(*a, *b, {6}, 1).ok());
@@ -92,7 +94,7 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
     clock_.Advance(seconds(1));
     EXPECT_TRUE(Freeze(*a, {5}, 1).ok());
-    EXPECT_TRUE(a->FreezeBuckets("job", {{5}, 1, "host:1", seconds(60)}).ok());
+    EXPECT_TRUE(a->migrations().Freeze("job", {{5}, 1, "host:1", seconds(60)}).ok());
   });
   ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);

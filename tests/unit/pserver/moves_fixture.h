@@ -13,6 +13,7 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/moves/bucket_migrator.h"
 #include "pserver/service/move_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "pserver/state/bucket_move.h"
 #include "tests/sim/bytes.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
@@ -73,9 +74,9 @@ class MovesTest : public testing::Test {
   static StatusOr<PushOutcome> Push(Shard& shard, const PushHead& head,
                                     const std::vector<uint64_t>& ids, float value = 1) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
-    if (!ticket.duplicate) {
-      std::memcpy(ticket.buffers[0].get(), ids.data(), ids.size() * sizeof(uint64_t));
-      auto* const values = reinterpret_cast<float*>(ticket.buffers[1].get());
+    if (!ticket.duplicate()) {
+      std::memcpy(ticket.buffers[0].mutable_data(), ids.data(), ids.size() * sizeof(uint64_t));
+      auto* const values = reinterpret_cast<float*>(ticket.buffers[1].mutable_data());
       std::fill_n(values, ids.size() * kDim, value);
     }
     return shard.Push(head, std::move(ticket));
@@ -96,15 +97,15 @@ class MovesTest : public testing::Test {
                 {.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}});
   }
   StatusOr<BucketMigration> Freeze(Shard& shard, const std::vector<int>& buckets, int target) {
-    return shard.FreezeBuckets("job", {buckets, target, "host:1", seconds(2)});
+    return shard.migrations().Freeze("job", {buckets, target, "host:1", seconds(2)});
   }
   static Status Tell(Shard& shard, const BucketMap& map) {
-    return shard.ExchangeMap({"job", 0, 0}, /*observer=*/true, map).status();
+    return shard.migrations().Exchange({"job", 0, 0}, /*observer=*/true, map).status();
   }
   Status Move(Shard& from, Shard& to, const std::vector<int>& buckets, int target) {
     TD_ASSIGN_OR_RETURN(const BucketMigration parcel, Freeze(from, buckets, target));
-    TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
-    TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
+    TD_RETURN_IF_ERROR(to.migrations().Offer("job", parcel));
+    TD_ASSIGN_OR_RETURN(const BucketMap map, from.migrations().Release("job", parcel.moves));
     return Tell(to, map);
   }
 
@@ -131,7 +132,7 @@ class ShardCarrier final : public ps::PsChannel {
     if (std::string_view(method) == "RefuseBuckets") {
       RefuseBucketsRequest request;
       ASSERT_TRUE(request.ParseFromString(bytes));
-      return take(shard.RefuseBuckets(request.job(), request.refuse()), {});
+      return take(shard.migrations().Refuse(request.job(), request.refuse()), {});
     }
     ExchangeMapRequest request;
     ExchangeMapReply reply;

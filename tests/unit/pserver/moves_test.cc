@@ -3,6 +3,8 @@
 #include <array>
 #include <optional>
 
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem::pserver {
@@ -44,12 +46,12 @@ TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   EXPECT_EQ(Push(*a, Head(2, 1), ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // others continue
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
   // The bucket is not served before its release, and never by both servers.
   EXPECT_EQ(Pull(*b, ids).status().code(), StatusCode::kOutOfRange);
   clock_.Advance(seconds(3));
   EXPECT_TRUE(Push(*a, Head(3, 1), ids).ok());
-  EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   // The next move has another number, and the earlier offer no longer counts.
   const auto rows = *Pull(*a, ids);
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
@@ -64,14 +66,14 @@ TEST_F(MovesTest, EveryCallMayComeTwice) {
   const auto parcel = Freeze(*a, {5}, 1);
   ASSERT_EQ(Freeze(*a, {5}, 1)->moves, parcel->moves);
   EXPECT_EQ(Freeze(*a, {6}, 1).status().code(), StatusCode::kUnavailable);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
-  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
+  const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok());
-  ASSERT_TRUE(a->ReleaseBuckets("job", parcel->moves).ok());
+  ASSERT_TRUE(a->migrations().Release("job", parcel->moves).ok());
   ASSERT_TRUE(Tell(*b, *map).ok());
   ASSERT_TRUE(Push(*b, Head(1, 1), {IdIn(5)}).ok());
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());  // too late: it changes nothing
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());  // too late: it changes nothing
   EXPECT_NE(*Pull(*b, {IdIn(5)}), rows);
 }
 
@@ -151,13 +153,13 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Push(*a, Head(1, 1), ids).ok());
-  const StatusOr<ShardSnapshot> before = a->Image();
+  const StatusOr<ShardSnapshot> before = a->checkpoints().Take();
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   const auto offered = Freeze(*a, {6}, 1);
-  ASSERT_TRUE(b->OfferBuckets("job", *offered).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *offered).ok());
   const auto a2 = Make(0), b2 = Make(1);
-  ASSERT_TRUE(a2->Restore(*a->Image()).ok());
-  ASSERT_TRUE(b2->Restore(*b->Image()).ok());
+  ASSERT_TRUE(a2->checkpoints().Restore(*a->checkpoints().Take()).ok());
+  ASSERT_TRUE(b2->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(Pull(*a2, ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*Pull(*b2, ids), *Pull(*b, ids));
   EXPECT_EQ(Pull(*b2, {IdIn(6)}).status().code(), StatusCode::kOutOfRange);
@@ -165,7 +167,7 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   EXPECT_TRUE(Pull(*a2, {IdIn(6)}).ok());
   EXPECT_EQ(Freeze(*a2, {6}, 1)->moves[0].epoch, 2u);
   // A running server cannot restore a state before a move, because the other servers would not.
-  const Status back = a->Restore(*before);
+  const Status back = a->checkpoints().Restore(*before);
   EXPECT_EQ(back.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(back.message()), HasSubstr("buckets moved between servers"));
 }
@@ -185,7 +187,7 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
 // Clients that cache rows must notice it, although the versions start again from a lower number.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);
-  const StatusOr<ShardSnapshot> image = a->Image();
+  const StatusOr<ShardSnapshot> image = a->checkpoints().Take();
   const auto incarnation = [&] {
     uint64_t number = 0;
     PullQuery query{.caller = {"job", 0, 0}, .observer = true, .ranges = {}, .at_version = {}};
@@ -197,7 +199,7 @@ TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const uint64_t before = incarnation();
   ASSERT_NE(before, 0u);
   EXPECT_EQ(incarnation(), before);
-  ASSERT_TRUE(a->Restore(*image).ok());
+  ASSERT_TRUE(a->checkpoints().Restore(*image).ok());
   EXPECT_NE(incarnation(), before);
 }
 
@@ -208,7 +210,7 @@ TEST_F(MovesTest, WhatCannotMoveIsRefused) {
   EXPECT_EQ(Freeze(*a, {6, 5}, 1).status().code(), StatusCode::kInvalidArgument);
   BucketMigration parcel = *Freeze(*a, {5}, 2);
   parcel.config = {};  // trainers will configure it
-  EXPECT_EQ(fresh->OfferBuckets("job", parcel).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(fresh->migrations().Offer("job", parcel).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(BucketMapTest, GoesTogetherInAnyOrder) {
@@ -249,7 +251,7 @@ TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // a push of trainer 0, which pulls afterwards
   PullBehind(*b, 0, 1, {id});
   EXPECT_FALSE(answers_[0].has_value());
-  const auto all = b->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  const auto all = b->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   ASSERT_TRUE(all.ok()) << all.status();
   ASSERT_TRUE(Move(*b, *a, all->buckets, 0).ok());
   ASSERT_TRUE(answers_[0].has_value());
@@ -266,7 +268,7 @@ TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
     ASSERT_TRUE(Push(*b, Head(7, 1, 0, trainer), {id}).ok());
   }
   const auto b2 = Make(1);
-  ASSERT_TRUE(b2->Restore(*b->Image()).ok());
+  ASSERT_TRUE(b2->checkpoints().Restore(*b->checkpoints().Take()).ok());
   PullBehind(*b2, 0, 8, {id});
   EXPECT_FALSE(answers_[0].has_value());
   PullBehind(*b2, 1, 7, {id});
@@ -303,7 +305,8 @@ TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough
 TEST_F(StaleMovesTest, ATrainerSaysHowFarItIsWithoutAPull) {
   const auto a = Start(0, 1);
   const auto say = [&](uint64_t min_step) {
-    EXPECT_TRUE(a->ExchangeMap({"job", 1, kIncarnation}, /*observer=*/false, {}, min_step).ok());
+    EXPECT_TRUE(
+        a->migrations().Exchange({"job", 1, kIncarnation}, /*observer=*/false, {}, min_step).ok());
   };
   PullBehind(*a, 0, 8, {IdIn(5)});
   say(7);

@@ -2,6 +2,8 @@
 // slots, push records, steps, leases, snapshots, and rejected calls.
 #include "common/codec/tensor_codec.h"
 #include "pserver/service/tensor_calls.h"
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem::pserver {
@@ -55,7 +57,7 @@ class SliceMovesTest : public MovesTest {
   static StatusOr<PushOutcome> PushAs(Shard& shard, const PushHead& head) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-      auto* const values = reinterpret_cast<float*>(ticket.buffers[i].get());
+      auto* const values = reinterpret_cast<float*>(ticket.buffers[i].mutable_data());
       for (size_t k = 0; k < 4; ++k) {
         values[k] = static_cast<float>((head.step * 5 + k * 3) % 7) - 2.7f +
                     static_cast<float>(head.caller.trainer);
@@ -87,7 +89,7 @@ class SliceMovesTest : public MovesTest {
   // Parameters and slots of all slices, by bucket.
   static std::map<int, std::vector<float>> StateOf(Shard& shard) {
     std::map<int, std::vector<float>> all;
-    const auto image = shard.Image();
+    const auto image = shard.checkpoints().Take();
     EXPECT_TRUE(image.ok()) << image.status();
     for (size_t i = 0; i < image->slices.size(); ++i) {
       const SliceSpec& spec = image->config.slices[i];
@@ -127,7 +129,7 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
   const auto late = PushSlices(*a, 5, 0, {kFirst}, 1);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("w at element 0 is not on this"));
-  const auto answer = a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  const auto answer = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_EQ(answer->buckets, std::vector<int>{kThird});
   // Parameters, two moments and two powers.
   EXPECT_EQ(answer->slice_bytes, std::vector<uint64_t>{(3 * 4 + 2) * sizeof(float)});
@@ -139,18 +141,18 @@ TEST_F(SliceMovesTest, OfTwoServersNeverBothServeIt) {
   const auto parcel = Freeze(*a, {kFirst}, 1);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   EXPECT_EQ(PushSlices(*a, 0, 0, {kFirst}, 0, 90).status().code(), StatusCode::kOutOfRange);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
   EXPECT_EQ(PushSlices(*b, 0, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PullSlice(*b, kFirst).status().code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // others continue
   // A server that was restarted meanwhile does not, either.
   const auto again = Make(1);
-  ASSERT_TRUE(again->Restore(*b->Image()).ok());
+  ASSERT_TRUE(again->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PullSlice(*again, kFirst).status().code(), StatusCode::kOutOfRange);
   clock_.Advance(seconds(3));  // the lease is over
   EXPECT_TRUE(PushSlices(*a, 0, 0, {kFirst}, 0, 90).ok());
-  EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   const auto values = *PullSlice(*a, kFirst);
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
   EXPECT_EQ(*PullSlice(*b, kFirst), values);
@@ -165,7 +167,7 @@ TEST_F(SliceMovesTest, AParcelMustHaveWhatItSaysAndFit) {
   const auto refused = [&](const std::string& why, const auto& change) {
     BucketMigration other = *parcel;
     change(other);
-    const Status status = b->OfferBuckets("job", other);
+    const Status status = b->migrations().Offer("job", other);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
@@ -174,7 +176,7 @@ TEST_F(SliceMovesTest, AParcelMustHaveWhatItSaysAndFit) {
           [](BucketMigration& p) { p.slices[0].spec.bucket = kThird; });
   refused("overlaps another", [](BucketMigration& p) { p.slices[0].spec.offset = 4; });
   EXPECT_EQ(StateOf(*b).size(), 1u);
-  EXPECT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  EXPECT_TRUE(b->migrations().Offer("job", *parcel).ok());
 }
 
 TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
@@ -203,8 +205,8 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
   Step(*a, 0, {kFirst, kThird});
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
   const auto a2 = Make(0), b2 = Make(1);
-  ASSERT_TRUE(a2->Restore(*a->Image()).ok());
-  ASSERT_TRUE(b2->Restore(*b->Image()).ok());
+  ASSERT_TRUE(a2->checkpoints().Restore(*a->checkpoints().Take()).ok());
+  ASSERT_TRUE(b2->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(StateOf(*b2), StateOf(*b));
   for (Shard* const shard : {a.get(), a2.get()}) {
     EXPECT_TRUE(Begin(*shard, {kFirst, kThird}).ok());
@@ -245,7 +247,7 @@ TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   const auto image = copies[0]();
   ASSERT_TRUE(image.ok()) << image.status();
   const auto later = Make(0);
-  ASSERT_TRUE(later->Restore(*image).ok());
+  ASSERT_TRUE(later->checkpoints().Restore(*image).ok());
   EXPECT_EQ(StateOf(*later), StateOf(*alone));
 }
 
@@ -320,13 +322,13 @@ class StepSliceMovesTest : public SliceMovesTest {
     }
     const FreezeRequest order = Before(3, 1, {kThird});
     for (Shard* const shard : {&a, &b}) {
-      EXPECT_TRUE(shard->FreezeBuckets("job", order)->moves.empty());
+      EXPECT_TRUE(shard->migrations().Freeze("job", order)->moves.empty());
     }
     Step(a, 2, {kFirst, kThird});
     Step(b, 2, {kSecond});
-    EXPECT_EQ(b.FreezeBuckets("job", order)->version, 3u);
-    TD_ASSIGN_OR_RETURN(BucketMigration parcel, a.FreezeBuckets("job", order));
-    TD_RETURN_IF_ERROR(b.OfferBuckets("job", parcel));
+    EXPECT_EQ(b.migrations().Freeze("job", order)->version, 3u);
+    TD_ASSIGN_OR_RETURN(BucketMigration parcel, a.migrations().Freeze("job", order));
+    TD_RETURN_IF_ERROR(b.migrations().Offer("job", parcel));
     return parcel;
   }
 };
@@ -341,7 +343,7 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*PullSlice(*a, kThird, 3), *PullSlice(*alone, kThird));
-  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
   // A trainer that replaces another one may request the previous step.
@@ -367,7 +369,7 @@ TEST_F(StepSliceMovesTest, WithoutTheWeightsBeforeTheStepNobodyGivesThem) {
   const auto a = StartWith(0, {kFirst, kThird}), b = StartWith(1, {kSecond});
   const auto parcel = OfferBeforeStep3(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
-  ASSERT_TRUE(Tell(*b, *a->ReleaseBuckets("job", parcel->moves)).ok());
+  ASSERT_TRUE(Tell(*b, *a->migrations().Release("job", parcel->moves)).ok());
   EXPECT_EQ(PullSlice(*b, kThird, 2, 2).status().code(), StatusCode::kFailedPrecondition);
 }
 
@@ -378,7 +380,7 @@ TEST_F(StepSliceMovesTest, AMoveThatComesToNothingLeavesBothAsTheyWere) {
   clock_.Advance(seconds(3));
   Step(*a, 3, {kFirst, kThird});
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
-  ASSERT_TRUE(Tell(*b, a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {})->map).ok());
+  ASSERT_TRUE(Tell(*b, a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {})->map).ok());
   EXPECT_EQ(PullSlice(*b, kThird).status().code(), StatusCode::kOutOfRange);
   Step(*b, 3, {kSecond});
   EXPECT_EQ(b->Info().version, 4u);
@@ -389,20 +391,21 @@ TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfThe
   const auto a = StartWith(0, {kFirst}), b = StartWith(1, {kSecond});
   const auto alone = StartWith(0, {kFirst, kSecond});
   const auto move = [&](Shard& from, Shard& to, const FreezeRequest& order) -> Status {
-    TD_ASSIGN_OR_RETURN(const BucketMigration parcel, from.FreezeBuckets("job", order));
-    TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
-    TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
+    TD_ASSIGN_OR_RETURN(const BucketMigration parcel, from.migrations().Freeze("job", order));
+    TD_RETURN_IF_ERROR(to.migrations().Offer("job", parcel));
+    TD_ASSIGN_OR_RETURN(const BucketMap map, from.migrations().Release("job", parcel.moves));
     return Tell(to, map);
   };
   const FreezeRequest away = Before(1, 1, {kFirst});
-  for (Shard* const shard : {a.get(), b.get()}) ASSERT_TRUE(shard->FreezeBuckets("job", away).ok());
+  for (Shard* const shard : {a.get(), b.get()})
+    ASSERT_TRUE(shard->migrations().Freeze("job", away).ok());
   Step(*a, 0, {kFirst});
   Step(*b, 0, {kSecond});
   ASSERT_TRUE(move(*a, *b, away).ok());
   for (const uint64_t step : {1, 2, 3}) Step(*b, step, {kFirst, kSecond}, 1);
   // It is still at step 1, and is not asked.
   const FreezeRequest home = Before(5, 0, {kFirst});
-  ASSERT_TRUE(b->FreezeBuckets("job", home).ok());
+  ASSERT_TRUE(b->migrations().Freeze("job", home).ok());
   Step(*b, 4, {kFirst, kSecond}, 1);
   ASSERT_TRUE(move(*b, *a, home).ok());
   EXPECT_EQ(a->Info().version, 5u);

@@ -1,5 +1,7 @@
 // Row buckets that move between two shards in sync mode. The move takes place before a step, which
 // neither server begins until the owner of the rows is known.
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
 
 namespace tandem::pserver {
@@ -32,7 +34,7 @@ class StepMovesTest : public MovesTest {
   // Freezes the buckets on both servers, neither of which has begun the step.
   void Ask(Shard& from, Shard& to, const FreezeRequest& order) {
     for (Shard* const shard : {&from, &to}) {
-      const auto asked = shard->FreezeBuckets("job", order);
+      const auto asked = shard->migrations().Freeze("job", order);
       ASSERT_TRUE(asked.ok()) << asked.status();
       EXPECT_TRUE(asked->moves.empty());
     }
@@ -60,8 +62,8 @@ class StepMovesTest : public MovesTest {
     Ask(from, to, order);
     Step(from, 0, Ids());
     Step(to, 0, {});
-    TD_ASSIGN_OR_RETURN(BucketMigration parcel, from.FreezeBuckets("job", order));
-    TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
+    TD_ASSIGN_OR_RETURN(BucketMigration parcel, from.migrations().Freeze("job", order));
+    TD_RETURN_IF_ERROR(to.migrations().Offer("job", parcel));
     return parcel;
   }
 
@@ -88,14 +90,14 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
     EXPECT_THAT(std::string(held.status().message()), HasSubstr("on their way before step 4"));
   }
   EXPECT_EQ(*PullAt(*a, Ids(), 3), *PullAt(*alone, Ids(), 3));
-  EXPECT_EQ(b->FreezeBuckets("job", order)->version, 3u);
-  const auto parcel = a->FreezeBuckets("job", order);
+  EXPECT_EQ(b->migrations().Freeze("job", order)->version, 3u);
+  const auto parcel = a->migrations().Freeze("job", order);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   ASSERT_EQ(parcel->moves.size(), 1u);
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
   clock_.Advance(seconds(1));
   EXPECT_EQ(PullAt(*b, In(5), 3).status().code(), StatusCode::kOutOfRange);
-  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // not informed
   ASSERT_TRUE(Tell(*b, *map).ok());
@@ -124,7 +126,7 @@ TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   const auto before = *PullAt(*a, In(5), 0);
-  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(Tell(*b, *map).ok());
   EXPECT_NE(*PullAt(*b, In(5), 0), before);
 }
@@ -143,10 +145,10 @@ TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
   Step(*b, 2, {});
   const auto now = *PullAt(*a, In(6), 2);
   EXPECT_NE(now, before);
-  const auto parcel = a->FreezeBuckets("job", order);
+  const auto parcel = a->migrations().Freeze("job", order);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
-  ASSERT_TRUE(b->OfferBuckets("job", *parcel).ok());
-  ASSERT_TRUE(a->ReleaseBuckets("job", parcel->moves).ok());
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
+  ASSERT_TRUE(a->migrations().Release("job", parcel->moves).ok());
   EXPECT_EQ(*PullAt(*a, In(6), 2), now);
 }
 
@@ -154,20 +156,20 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
   const auto a = Start(0, 2), b = Start(1, 2);
   Step(*a, 0, Ids());
   for (const uint64_t step : {0, 1}) {
-    const auto late = a->FreezeBuckets("job", Before(step, 1, {5}));
+    const auto late = a->migrations().Freeze("job", Before(step, 1, {5}));
     EXPECT_EQ(late.status().code(),
               step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
   }
   // A target that was not asked, or is at another step, accepts nothing.
   const FreezeRequest order = Before(2, 1, {5});
-  ASSERT_TRUE(a->FreezeBuckets("job", order).ok());
+  ASSERT_TRUE(a->migrations().Freeze("job", order).ok());
   Step(*a, 1, Ids());
-  const auto parcel = a->FreezeBuckets("job", order);
+  const auto parcel = a->migrations().Freeze("job", order);
   ASSERT_EQ(parcel->moves.size(), 1u);
   Step(*b, 0, {});
-  EXPECT_EQ(b->OfferBuckets("job", *parcel).code(), StatusCode::kAborted);
+  EXPECT_EQ(b->migrations().Offer("job", *parcel).code(), StatusCode::kAborted);
   Step(*b, 1, {});
-  EXPECT_EQ(b->OfferBuckets("job", *parcel).code(), StatusCode::kAborted);
+  EXPECT_EQ(b->migrations().Offer("job", *parcel).code(), StatusCode::kAborted);
   EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
 }
 
@@ -178,12 +180,12 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   clock_.Advance(seconds(3));
   // The source continues by itself; the target must not continue before it knows.
   Step(*a, 1, Ids());
-  EXPECT_EQ(a->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
   const auto restarted = Make(1);  // also not after a restart
-  ASSERT_TRUE(restarted->Restore(*b->Image()).ok());
+  ASSERT_TRUE(restarted->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
-  const auto known = a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  const auto known = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_EQ(known->map.owner(5, -1), 0);
   for (Shard* const shard : {b.get(), restarted.get()}) {
     ASSERT_TRUE(Tell(*shard, known->map).ok());
@@ -200,7 +202,7 @@ TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
   Step(*a, 1, Ids());
-  ASSERT_TRUE(Tell(*b, a->ExchangeMap({"job", 0, 0}, /*observer=*/true, {})->map).ok());
+  ASSERT_TRUE(Tell(*b, a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {})->map).ok());
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
 }
 
@@ -210,9 +212,10 @@ TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   const auto again = Make(0);
-  ASSERT_TRUE(again->Restore(*a->Image()).ok());
-  EXPECT_EQ(again->ReleaseBuckets("job", parcel->moves).status().code(), StatusCode::kAborted);
-  const auto known = again->ExchangeMap({"job", 0, 0}, /*observer=*/true, {});
+  ASSERT_TRUE(again->checkpoints().Restore(*a->checkpoints().Take()).ok());
+  EXPECT_EQ(again->migrations().Release("job", parcel->moves).status().code(),
+            StatusCode::kAborted);
+  const auto known = again->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_GT(known->map.epoch(5), parcel->moves[0].epoch);
   ASSERT_TRUE(Tell(*b, known->map).ok());
   Step(*b, 1, {});
@@ -226,18 +229,18 @@ TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   const int own = FirstBucket(1, 3);
   const FreezeRequest order = Before(3, 2, {own});
-  auto asked = b->FreezeBuckets("job", order);
+  auto asked = b->migrations().Freeze("job", order);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is still to come
-  const auto map = a->ReleaseBuckets("job", parcel->moves);
+  const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
   for (const uint64_t step : {1, 2}) Step(*b, step, {IdIn(own)}, 1);
-  asked = b->FreezeBuckets("job", order);
+  asked = b->migrations().Freeze("job", order);
   ASSERT_TRUE(asked.ok()) << asked.status();
   ASSERT_EQ(asked->moves.size(), 1u);
   EXPECT_EQ(asked->version, 3u);
-  EXPECT_TRUE(b->ReleaseBuckets("job", asked->moves).ok());
+  EXPECT_TRUE(b->migrations().Release("job", asked->moves).ok());
 }
 
 TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) {
@@ -247,9 +250,9 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   const auto move = [&](Shard& from, Shard& to, int target, uint64_t step) {
     return [&, target, step](const std::vector<int>& buckets) -> Status {
       TD_ASSIGN_OR_RETURN(const BucketMigration parcel,
-                          from.FreezeBuckets("job", Before(step, target, buckets)));
-      TD_RETURN_IF_ERROR(to.OfferBuckets("job", parcel));
-      TD_ASSIGN_OR_RETURN(const BucketMap map, from.ReleaseBuckets("job", parcel.moves));
+                          from.migrations().Freeze("job", Before(step, target, buckets)));
+      TD_RETURN_IF_ERROR(to.migrations().Offer("job", parcel));
+      TD_ASSIGN_OR_RETURN(const BucketMap map, from.migrations().Release("job", parcel.moves));
       return Tell(to, map);
     };
   };
@@ -272,7 +275,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
     Step(*alone, step, Ids());
   }
   // It is still at step 1, and is not asked.
-  ASSERT_TRUE(b->FreezeBuckets("job", Before(7, 0, {5})).ok());
+  ASSERT_TRUE(b->migrations().Freeze("job", Before(7, 0, {5})).ok());
   Step(*b, 6, Ids(), 1);
   Step(*alone, 6, Ids());
   ASSERT_TRUE(move(*b, *a, 0, 7)({5}).ok());

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "common/tensor/row_buckets.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {
@@ -41,10 +42,10 @@ class ImageTest : public ShardFixture {
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
       const int64_t numel = head_.slices[i].desc.shape.numel();
       if (head_.slices[i].desc.dtype == DType::kI64) {
-        auto* const ids = reinterpret_cast<int64_t*>(ticket.buffers[i].get());
+        auto* const ids = reinterpret_cast<int64_t*>(ticket.buffers[i].mutable_data());
         std::iota(ids, ids + numel, 0);
       } else {
-        std::fill_n(reinterpret_cast<float*>(ticket.buffers[i].get()), numel, 1e-3f);
+        std::fill_n(reinterpret_cast<float*>(ticket.buffers[i].mutable_data()), numel, 1e-3f);
       }
     }
     return shard_->Push(head_, std::move(ticket)).status();
@@ -90,13 +91,13 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
     for (uint64_t n = 1; n <= kPushes; ++n) ASSERT_TRUE(PushAll(n).ok());
   });
   for (int i = 0; i < 20; ++i) {
-    const StatusOr<ShardSnapshot> image = shard_->Image();
+    const StatusOr<ShardSnapshot> image = shard_->checkpoints().Take();
     EXPECT_TRUE(image.ok()) << image.status();
     if (image.ok()) ExpectOneMoment(*image);
   }
   pusher.join();
   EXPECT_EQ(automatic, kPushes / 7);
-  EXPECT_EQ(shard_->Image()->version, uint64_t{kPushes});
+  EXPECT_EQ(shard_->checkpoints().Take()->version, uint64_t{kPushes});
 }
 
 // The copy is made later, or never.
@@ -118,10 +119,10 @@ TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
   copies.clear();
   ASSERT_TRUE(PushAll(7).ok());
   ASSERT_TRUE(PushAll(8).ok());
-  const ShardSnapshot now = *shard_->Image();
+  const ShardSnapshot now = *shard_->checkpoints().Take();
   EXPECT_EQ(now.version, 8u);
   ExpectOneMoment(now);
-  ASSERT_TRUE(shard_->Restore(now).ok());
+  ASSERT_TRUE(shard_->checkpoints().Restore(now).ok());
   EXPECT_EQ(copies[0]().status().code(), StatusCode::kAborted);
   copies.clear();
 }

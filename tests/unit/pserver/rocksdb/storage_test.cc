@@ -1,4 +1,5 @@
 #include "pserver/storage/storage.h"
+#include "pserver/shard/checkpoint_calls.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -30,7 +31,7 @@ class StorageTest : public ShardFixture {
     Make();
     Start(Config(1, ShardMode::kSync, "adam"));
     for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
-    return *shard_->Image();
+    return *shard_->checkpoints().Take();
   }
   static bool SameBytes(const Buffer& a, const Buffer& b, int64_t numel) {
     return std::memcmp(a.get(), b.get(), static_cast<size_t>(numel) * sizeof(float)) == 0;
@@ -98,7 +99,7 @@ TEST_F(StorageTest, KeepsTheParametersBeforeTheLastUpdate) {
     EXPECT_TRUE(SameBytes(slice.previous, image.slices[0].previous, 4));
   }
   Make();
-  ASSERT_TRUE(shard_->Restore(**read).ok());
+  ASSERT_TRUE(shard_->checkpoints().Restore(**read).ok());
   StatusOr<PullResult> before = Internal("not answered");
   shard_->Pull({.caller = Rank(0), .observer = true, .min_version = 2, .at_version = 2},
                clock_.Now(), [&](StatusOr<PullResult> result) { before = std::move(result); });
@@ -264,19 +265,19 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   shard_ = std::make_unique<Shard>(Shard::Options(), clock_, backend_, device_, metrics_);
   Start(Config(1, ShardMode::kASync));
-  ASSERT_TRUE(durable.shard().Restore(*shard_->Image()).ok());
+  ASSERT_TRUE(durable.shard().checkpoints().Restore(*shard_->checkpoints().Take()).ok());
   ASSERT_TRUE(durable.Save().ok());
   const auto push = [&](uint64_t n) {
     const PushHead head = Head(Rank(0), n, n - 1);
     StatusOr<PushTicket> ticket = durable.shard().AdmitPush(head);
     CHECK(ticket.ok()) << ticket.status();
-    for (const Buffer& buffer : ticket->buffers) {
-      std::fill_n(reinterpret_cast<float*>(buffer.get()), 4, 1.0f);
+    for (PushBytes& buffer : ticket->buffers) {
+      std::fill_n(reinterpret_cast<float*>(buffer.mutable_data()), 4, 1.0f);
     }
     return durable.shard().Push(head, *std::move(ticket)).status();
   };
   const auto values = [&] {
-    const ShardSnapshot image = *durable.shard().Image();
+    const ShardSnapshot image = *durable.shard().checkpoints().Take();
     std::vector<float> all;
     for (const SliceSnapshot& slice : image.slices) {
       const auto some = Floats(slice.param, 4);

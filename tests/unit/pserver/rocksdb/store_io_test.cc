@@ -141,7 +141,7 @@ TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
   head.slices.resize(1);
   StatusOr<PushTicket> ticket = shard.AdmitPush(head);
   ASSERT_TRUE(ticket.ok()) << ticket.status();
-  std::memset(ticket->buffers[0].get(), 0, 4 * sizeof(float));
+  std::memset(ticket->buffers[0].mutable_data(), 0, 4 * sizeof(float));
   EXPECT_TRUE(shard.Push(head, *std::move(ticket)).ok());
   EXPECT_EQ(durable.Save().status(), OkStatus());
   EXPECT_EQ(durable.StorageStatus(), OkStatus());

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/durable_shard.h"
 #include "pserver/storage/storage.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
@@ -130,7 +131,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   ShardConfig config = Config(1, ShardMode::kASync);
   config.slices = {{"w", Shape{kNumel}, 0, kNumel}};
   Start(config, 3);
-  ASSERT_TRUE(durable.shard().Restore(*shard_->Image()).ok());
+  ASSERT_TRUE(durable.shard().checkpoints().Restore(*shard_->checkpoints().Take()).ok());
   const Time start = SteadyNow();
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));

@@ -32,7 +32,7 @@ TEST_F(RosterTest, WhoIsSilentIsLostUntilItIsFound) {
   EXPECT_EQ(roster_.NextLoss(seconds(10)), clock_.Now() + seconds(6)) << "of trainer 1";
   EXPECT_TRUE(roster_.Gone(0) && !roster_.Gone(1) && roster_.Gone(2));
   EXPECT_EQ(Shown("tandem_pserver_lost_trainers"), 1);
-  roster_.Find(0);
+  roster_.OnReturned(0);
   EXPECT_FALSE(roster_.Gone(0));
   EXPECT_EQ(Shown("tandem_pserver_lost_trainers"), 0);
 }

@@ -71,7 +71,7 @@ class ShardFixture : public testing::Test {
   StatusOr<PushOutcome> Push(const PushHead& head, float value) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head));
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
-      float* out = reinterpret_cast<float*>(ticket.buffers[i].get());
+      float* out = reinterpret_cast<float*>(ticket.buffers[i].mutable_data());
       std::fill(out, out + head.slices[i].desc.shape.numel(), value);
     }
     return shard_->Push(head, std::move(ticket));

@@ -2,6 +2,7 @@
 // that checkpoint (--keep_pushes_mb). That sender may also be the trainer that has to push next to
 // complete the step.
 #include "gmock/gmock.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {
@@ -13,16 +14,16 @@ class ShardReplayTest : public ShardFixture {
   void StartReplayable() {
     Make({.log = &log_, .replayable = true});
     Start(Config(2, ShardMode::kSync));
-    first_ = *shard_->Image();
+    first_ = *shard_->checkpoints().Take();
   }
   // Restarts with that checkpoint and the log.
   void StartAgain() {
     const std::vector<LogEntry> noted = std::exchange(log_.entries, {});
     Make({.log = &log_, .replayable = true});
-    ASSERT_TRUE(shard_->Restore(first_).ok());
+    ASSERT_TRUE(shard_->checkpoints().Restore(first_).ok());
     for (const LogEntry& entry : noted) {
       if (entry.number <= first_.log_number) continue;
-      ASSERT_TRUE(shard_->Replay(entry).ok());
+      ASSERT_TRUE(shard_->checkpoints().Replay(entry).ok());
     }
   }
 
@@ -35,7 +36,7 @@ TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // a push for an incomplete step
-  const uint64_t checkpoint = shard_->Image()->log_number;
+  const uint64_t checkpoint = shard_->checkpoints().Take()->log_number;
   const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->duplicate);
@@ -50,14 +51,14 @@ TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());
   StartAgain();
-  ASSERT_EQ(shard_->owed(), 3u);
+  ASSERT_EQ(shard_->checkpoints().missing_pushes(), 3u);
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
   const StatusOr<PushOutcome> asked_for = Push(Head(Rank(0), 1, 0), 1);
   ASSERT_TRUE(asked_for.ok()) << asked_for.status();
-  EXPECT_EQ(shard_->owed(), 0u);
+  EXPECT_EQ(shard_->checkpoints().missing_pushes(), 0u);
   EXPECT_EQ(asked_for->version, 1u);
-  EXPECT_LE(asked_for->log_number, shard_->Image()->log_number);
+  EXPECT_LE(asked_for->log_number, shard_->checkpoints().Take()->log_number);
 }
 
 // No trainer has seen a result of that step, so the replacement contributes to it again.
@@ -65,10 +66,10 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
   StartAgain();
-  ASSERT_EQ(shard_->owed(), 1u);
+  ASSERT_EQ(shard_->checkpoints().missing_pushes(), 1u);
   const Caller successor = Rank(0, kIncarnation + 1);
   ASSERT_EQ(shard_->Greet(successor), OkStatus());
-  EXPECT_EQ(shard_->owed(), 0u);
+  EXPECT_EQ(shard_->checkpoints().missing_pushes(), 0u);
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
   const StatusOr<PushOutcome> anew = Push(Head(successor, 1, 0), 1);
   ASSERT_TRUE(anew.ok()) << anew.status();

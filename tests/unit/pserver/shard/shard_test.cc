@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {
@@ -65,10 +66,10 @@ TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
   EXPECT_THAT(Values(*PullNow(3)), Each(testing::FloatNear(value, 1e-6f)));
   const auto state = shard_->PullState("job", {"fc_0.b"});
   ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->first, 3u);
-  ASSERT_EQ(state->second.size(), 1u);
-  EXPECT_THAT(state->second[0].slot, HasSubstr("fc_0.b"));
-  EXPECT_FLOAT_EQ(reinterpret_cast<float*>(state->second[0].values.get())[3], velocity);
+  EXPECT_EQ(state->version, 3u);
+  ASSERT_EQ(state->slots.size(), 1u);
+  EXPECT_THAT(state->slots[0].slot, HasSubstr("fc_0.b"));
+  EXPECT_FLOAT_EQ(reinterpret_cast<float*>(state->slots[0].values.get())[3], velocity);
 }
 
 TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
@@ -93,8 +94,8 @@ TEST_F(ShardTest, TheSamePushOnTwoThreadsCountsOnce) {
   StatusOr<PushTicket> a = shard_->AdmitPush(head), b = shard_->AdmitPush(head);
   ASSERT_TRUE(a.ok() && b.ok());
   for (PushTicket* t : {&*a, &*b}) {
-    for (Buffer& buffer : t->buffers) {
-      float* v = reinterpret_cast<float*>(buffer.get());
+    for (PushBytes& buffer : t->buffers) {
+      float* v = reinterpret_cast<float*>(buffer.mutable_data());
       std::fill(v, v + 4, 1.0f);
     }
   }
@@ -163,8 +164,8 @@ TEST_F(ShardTest, RefusesNotFiniteGradientsByName) {
   for (float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     PushTicket ticket = *shard_->AdmitPush(head);
-    for (Buffer& b : ticket.buffers) std::memset(b.get(), 0, 16);
-    reinterpret_cast<float*>(ticket.buffers[1].get())[2] = bad;
+    for (PushBytes& b : ticket.buffers) std::memset(b.mutable_data(), 0, 16);
+    reinterpret_cast<float*>(ticket.buffers[1].mutable_data())[2] = bad;
     const Status status = shard_->Push(head, std::move(ticket)).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
@@ -409,7 +410,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   step(1);
   // No snapshot contains a push of the next step. After a restore it must be sent again.
   ASSERT_TRUE(Push(Head(Rank(0), 3, 2, 0.1f), 0.3f + 2).ok());
-  const StatusOr<ShardSnapshot> image = shard_->Image();
+  const StatusOr<ShardSnapshot> image = shard_->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->version, 2u);
   EXPECT_GE(image->bytes(), 3u * 12u * 4u);
@@ -418,7 +419,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   const std::vector<float> expected = Values(*PullNow(4));
 
   Make();
-  ASSERT_TRUE(shard_->Restore(*image).ok());
+  ASSERT_TRUE(shard_->checkpoints().Restore(*image).ok());
   EXPECT_TRUE(shard_->Configure(Rank(0), config)->restored);
   EXPECT_TRUE(Push(Head(Rank(0), 2, 1, 0.1f), 1.0f)->duplicate);
   step(2);
@@ -428,9 +429,9 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
 
 TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
   Start(Config(1, ShardMode::kSync));
-  const ShardSnapshot image = *shard_->Image();
+  const ShardSnapshot image = *shard_->checkpoints().Take();
   Make({.job = "other"});
-  EXPECT_THAT(std::string(shard_->Restore(image).message()),
+  EXPECT_THAT(std::string(shard_->checkpoints().Restore(image).message()),
               HasSubstr("job \"job\": this server serves job \"other\""));
 }
 

@@ -48,11 +48,11 @@ class InPlaceTest : public ShardFixture {
     const void* const where[] = {values.data(), values.data(), nullptr};
     const PushHead head = Head(Rank(0), 1, 0);
     PushTicket ticket = *shard_->AdmitPush(head, where);
-    EXPECT_NE(ticket.buffers[2].get(), nullptr);
-    const bool takes = ticket.buffers[0].get() == static_cast<const void*>(values.data());
-    EXPECT_EQ(ticket.buffers[1].get() == static_cast<const void*>(values.data()), takes);
+    EXPECT_NE(ticket.buffers[2].data(), nullptr);
+    const bool takes = ticket.buffers[0].data() == static_cast<const void*>(values.data());
+    EXPECT_EQ(ticket.buffers[1].data() == static_cast<const void*>(values.data()), takes);
     for (size_t i = takes ? 2 : 0; i < 3; ++i) {
-      std::memcpy(ticket.buffers[i].get(), values.data(), 16);
+      std::memcpy(ticket.buffers[i].mutable_data(), values.data(), 16);
     }
     EXPECT_TRUE(shard_->Push(head, std::move(ticket)).ok());
     EXPECT_THAT(Values(*PullNow(1)),
@@ -79,9 +79,9 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
     const void* const where[] = {from.data(), from.data(), from.data()};
     const PushHead head = Head(Rank(rank), 1, 0);
     PushTicket ticket = *shard_->AdmitPush(head, where);
-    const bool takes = ticket.buffers[0].get() == static_cast<const void*>(from.data());
-    for (const Buffer& buffer : ticket.buffers) {
-      if (!takes) std::memcpy(buffer.get(), from.data(), 16);
+    const bool takes = ticket.buffers[0].data() == static_cast<const void*>(from.data());
+    for (PushBytes& buffer : ticket.buffers) {
+      if (!takes) std::memcpy(buffer.mutable_data(), from.data(), 16);
     }
     EXPECT_TRUE(shard_->Push(head, std::move(ticket)).ok());
     return takes;
@@ -102,7 +102,7 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   const void* const where[] = {values.data(), values.data(), values.data()};
   const PushHead head = Head(Rank(1), 1, 0);
   PushTicket ticket = *shard_->AdmitPush(head, where);
-  ASSERT_EQ(ticket.buffers[0].get(), static_cast<const void*>(values.data()));
+  ASSERT_EQ(ticket.buffers[0].data(), static_cast<const void*>(values.data()));
   Caller anew = Rank(0);
   ++anew.incarnation;
   ASSERT_TRUE(shard_->Greet(anew).ok());  // the contribution of the older one is dropped

@@ -1,0 +1,423 @@
+#include "pserver/shard/bucket_migrations.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/base/require.h"
+#include "common/base/step_number.h"
+#include "pserver/shard/migration_contents.h"
+
+namespace tandem::pserver {
+
+bool BucketMigrations::Idle() const {
+  return state_.sync() && !state_.params->ServesAny() && moves_.offered.empty();
+}
+
+bool BucketMigrations::AtItsStep() const {
+  return frozen_.order && frozen_.order->step == state_.version;
+}
+
+// An offered bucket belongs to the target from this step on, or not at all. Until that is known,
+// the step cannot begin.
+bool BucketMigrations::StepHeld() const {
+  if (!state_.sync()) return false;
+  return !moves_.offered.empty() || AtItsStep();
+}
+
+bool BucketMigrations::GaveAllRows() const {
+  if (state_.sync()) return Idle();
+  return state_.params->tables().size() != 0 && !state_.params->ServesRows();
+}
+
+// ---- Source of a migration
+// ------------------------------------------------------------------------
+
+Status BucketMigrations::CheckMovable(const std::string& job) const {
+  TD_RETURN_IF_ERROR(state_.broken);
+  TD_RETURN_IF_ERROR(state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
+  if (state_.options.replayable) {
+    return FailedPrecondition(
+        "nothing moves from or to a server with durability replayable: trainers keep pushes for "
+        "the server that took them; hint: --durability=logged");
+  }
+  return state_.journal.Ready(0);
+}
+
+Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
+  const int index = state_.options.index;
+  if (request.target < 0 || (request.target == index && !state_.sync())) {
+    return InvalidArgument("buckets cannot move from pserver %d to pserver %d", index,
+                           request.target);
+  }
+  if (request.buckets.empty()) return InvalidArgument("no buckets are named");
+  if (!std::is_sorted(request.buckets.begin(), request.buckets.end(), std::less_equal<>())) {
+    return InvalidArgument("the buckets do not ascend");
+  }
+  if (request.buckets.front() < 0 || request.buckets.back() >= kBucketsMax) {
+    return InvalidArgument("buckets %d to %d of %d", request.buckets.front(),
+                           request.buckets.back(), kBucketsMax);
+  }
+  if (state_.sync() && request.step == 0) {
+    return InvalidArgument("in sync mode buckets move before a step, and none is named");
+  }
+  return OkStatus();
+}
+
+StatusOr<BucketMigration> BucketMigrations::Freeze(const std::string& job,
+                                                   const FreezeRequest& request, bool pushes_held) {
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  TD_RETURN_IF_ERROR(CheckFreeze(request));
+  if (pushes_held) {
+    return Unavailable("rows stay where they are while a cut is taken; try again");
+  }
+  Thaw();
+  if (!frozen_.order) {
+    if (request.lease > Duration::zero()) TD_RETURN_IF_ERROR(Begin(request));
+  } else if (frozen_.order->buckets != request.buckets || frozen_.order->target != request.target ||
+             frozen_.order->step != request.step) {
+    return Unavailable("other buckets are on their way from this server; try again");
+  }
+  frozen_.until = state_.clock.Now() + request.lease;
+  Thaw();
+  if (frozen_.moves.empty() || (state_.sync() && !AtItsStep())) {
+    BucketMigration none{.source = state_.options.index};
+    none.version = state_.version;
+    return none;
+  }
+  StatusOr<BucketMigration> migration =
+      PackMigration(state_, moves_, frozen_.moves, frozen_.order->target);
+  if (!migration.ok()) {
+    frozen_.until = state_.clock.Now();
+    Thaw();
+  }
+  return migration;
+}
+
+Status BucketMigrations::Begin(const FreezeRequest& request) {
+  if (state_.sync() && state_.version >= request.step) {
+    return Aborted("buckets are to move before step %d, and this server is at step %d",
+                   DisplayStep(request.step), DisplayStep(state_.version));
+  }
+  if (request.target == state_.options.index) {
+    frozen_ = {.order = request, .moves = {}, .until = {}};
+    return OkStatus();
+  }
+  for (const int b : request.buckets) {
+    if (!state_.Serves(b)) return OutOfRange("bucket %d is not on this server", b);
+  }
+  std::vector<BucketMove> moves = moves_.MovesOf(request.buckets, request.target);
+  Note(LogEntry::Kind::kMoveBegun, {.moves = moves, .parcel = {}, .map = {}});
+  moves_.Begin(moves);
+  for (const int b : request.buckets) {
+    if (!state_.sync()) state_.params->Keep(b, false);
+  }
+  frozen_ = {.order = request, .moves = std::move(moves), .until = {}};
+  return OkStatus();
+}
+
+void BucketMigrations::Thaw() {
+  if (frozen_.order && state_.clock.Now() >= frozen_.until) {
+    for (const BucketMove& move : frozen_.moves) state_.params->Keep(move.bucket, true);
+    frozen_ = {};
+  }
+  if (state_.sync() && !frozen_.order && !state_.journal.replaying()) TakeBack();
+}
+
+// Assigns new ownership epochs to cancelled moves, so that their targets learn of the cancellation.
+void BucketMigrations::TakeBack() {
+  if (moves_.begun.empty() || state_.options.bug == ShardBug::kNeverTakesBack) return;
+  if (!state_.journal.Ready(0).ok()) return;  // tried again later
+  BucketMap back = moves_.TakeBack(state_.options.index);
+  if (back.moves().empty()) return;
+  Note(LogEntry::Kind::kMoveLearned, {.moves = {}, .parcel = {}, .map = std::move(back)});
+}
+
+StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
+                                              const std::vector<BucketMove>& moves) {
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  if (moves_.AreOver(moves)) return moves_.map;  // the call is repeated
+  Thaw();
+  if (frozen_.moves != moves || (state_.sync() && !AtItsStep())) {
+    return Aborted(
+        "these buckets are not on their way: the lease is over, or pserver %d was started again; "
+        "they are its own, as before",
+        state_.options.index);
+  }
+  MoveRecord record{.moves = moves, .parcel = {}, .map = {}};
+  record.map.SetAddress(moves.front().server, frozen_.order->address);
+  GiveAway(record);
+  Note(LogEntry::Kind::kMoveReleased, std::move(record));
+  return moves_.map;
+}
+
+// Must not fail: after a partial change, two servers might serve a bucket.
+void BucketMigrations::GiveAway(const MoveRecord& record) {
+  moves_.GiveAway(record.moves, record.map);
+  frozen_ = {};
+  for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
+  state_.ShowTables();
+}
+
+// ---- Target of a migration
+// ------------------------------------------------------------------------
+
+Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
+  const int index = state_.options.index;
+  if (migration.target != index) {
+    return InvalidArgument("buckets for pserver %d; this is pserver %d", migration.target, index);
+  }
+  if (migration.moves.empty()) return InvalidArgument("no buckets");
+  for (const BucketMove& m : migration.moves) {
+    if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != index || m.epoch > kEpochMax) {
+      return InvalidArgument("bucket %d for pserver %d by move %d", m.bucket, m.server, m.epoch);
+    }
+  }
+  return OkStatus();
+}
+
+Status BucketMigrations::Offer(const std::string& job, const BucketMigration& migration) {
+  TD_REQUIRE(CheckTarget(migration).ok());
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  for (const BucketMove& m : migration.moves) {
+    if (state_.Serves(m.bucket) && moves_.map.epoch(m.bucket) < m.epoch) {
+      return FailedPrecondition("bucket %d is on this server already", m.bucket);
+    }
+  }
+  const size_t known = moves_.Known(migration.moves);
+  if (known == migration.moves.size()) return OkStatus();  // the call is repeated
+  if (known != 0) return FailedPrecondition("some of these moves are over");
+  TD_RETURN_IF_ERROR(CheckOffer(migration));
+  TD_RETURN_IF_ERROR(Take(migration));
+  if (state_.sync()) frozen_ = {};  // from now on the offer holds the step
+  Note(LogEntry::Kind::kMoveOffered, {.moves = {}, .parcel = migration, .map = {}});
+  return OkStatus();
+}
+
+Status BucketMigrations::CheckOffer(const BucketMigration& migration) const {
+  if (moves_.leaving) {
+    return FailedPrecondition(
+        "pserver %d is leaving and takes nothing; hint: tandem rebalance --add with its address "
+        "takes it back",
+        state_.options.index);
+  }
+  return state_.sync() ? CheckOfferStep(migration) : OkStatus();
+}
+
+Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const {
+  if (Idle() && state_.version <= migration.version) return OkStatus();
+  const bool nothing_gathered =
+      state_.params->NothingGathered() || state_.options.bug == ShardBug::kMovesWithinAStep;
+  const bool asked = frozen_.order && frozen_.moves.empty() && StepHeld() &&
+                     moves_.offered.empty() && nothing_gathered;
+  if (asked && state_.version == migration.version && state_.clock.Now() < frozen_.until) {
+    return OkStatus();
+  }
+  return Aborted(
+      "buckets come before step %d; this server is at step %d and does not wait for them",
+      DisplayStep(migration.version), DisplayStep(state_.version));
+}
+
+Status BucketMigrations::Take(const BucketMigration& migration) {
+  const bool idle = Idle();
+  for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+  const Status taken = UnpackMigration(migration, idle, state_);
+  if (!taken.ok()) {
+    for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
+    return taken;
+  }
+  moves_.Offer(migration.moves);
+  for (const ServerPushState& mark : migration.marks) TakeMark(mark, migration.source);
+  return OkStatus();
+}
+
+// Restarted trainers and the progress of trainers must be known here too.
+void BucketMigrations::TakeMark(const ServerPushState& mark, int source) {
+  if (mark.server != state_.options.index) AddMark(mark, moves_.inherited);
+  const int trainer = mark.mark.trainer;
+  if (mark.server != source || trainer < 0 || trainer >= state_.config.trainers) return;
+  TrainerRegistry::Trainer& t = state_.trainers[trainer];
+  if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, state_.version);
+  if (mark.mark.incarnation != t.incarnation) return;
+  t.completed |= mark.mark.completed;
+  if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);
+  if (t.pushes == 0) t.pushes = mark.pushes;
+}
+
+Status BucketMigrations::Refuse(const std::string& job, bool refuse) {
+  TD_RETURN_IF_ERROR(CheckMovable(job));
+  if (moves_.leaving == refuse) return OkStatus();
+  moves_.leaving = refuse;
+  Note(LogEntry::Kind::kMoveRefused, {.moves = {}, .parcel = {}, .map = {}, .leaving = refuse});
+  return OkStatus();
+}
+
+// ---- Knowledge of migrations
+// ----------------------------------------------------------------------
+
+// Only this server can give away the buckets that it serves.
+Status BucketMigrations::CheckNews(const BucketMap& known) const {
+  for (const BucketMove& m : known.moves()) {
+    if (m.epoch <= moves_.map.epoch(m.bucket) || !state_.Serves(m.bucket)) continue;
+    return FailedPrecondition(
+        "bucket %d is served by this server, which never gave it to pserver %d (move %d); hint: "
+        "the caller speaks of another run of job \"%s\"",
+        m.bucket, m.server, m.epoch, state_.config.job);
+  }
+  return OkStatus();
+}
+
+void BucketMigrations::LearnMoves(const BucketMap& known) {
+  const MoveState::Decided decided = moves_.Learn(known, state_.options.index);
+  for (const int bucket : decided.mine) state_.params->Keep(bucket, true);
+  for (const int bucket : decided.others) ForgetBucket(bucket);
+  if (!decided.mine.empty() && state_.sync()) ++moves_.generation;
+}
+
+StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
+  if (state_.params == nullptr) {
+    return MapAnswer{.map = {}, .generation = 0, .index = state_.options.index, .buckets = {}};
+  }
+  Thaw();
+  TD_RETURN_IF_ERROR(CheckNews(known));
+  if (moves_.Concerns(known)) {
+    TD_RETURN_IF_ERROR(CheckMovable(state_.config.job));
+    LearnMoves(known);
+    Note(LogEntry::Kind::kMoveLearned, {.moves = {}, .parcel = {}, .map = known});
+  } else {
+    moves_.map.Learn(known);
+  }
+  return Answer();
+}
+
+MapAnswer BucketMigrations::Answer() const {
+  MapAnswer answer{.map = moves_.map,
+                   .generation = moves_.generation,
+                   .index = state_.options.index,
+                   .buckets = {}};
+  for (int b = 0; b < kRowBuckets; ++b) {
+    const bool frozen = std::any_of(frozen_.moves.begin(), frozen_.moves.end(),
+                                    [b](const BucketMove& m) { return m.bucket == b; });
+    if (state_.Serves(b) || frozen) answer.buckets.push_back(b);
+  }
+  answer.rows = state_.params->tables().rows();
+  AddSlices(answer);
+  answer.leaving = moves_.leaving;
+  if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
+  answer.version = state_.version;
+  answer.sync = state_.sync();
+  return answer;
+}
+
+void BucketMigrations::AddSlices(MapAnswer& answer) const {
+  std::map<int, uint64_t> bytes;  // by bucket
+  const DenseTable& slices = state_.params->slices();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int slice = static_cast<int>(i), bucket = slices.spec(slice).bucket;
+    answer.slices += bucket == 0;
+    if (bucket != 0 && !moves_.offered.contains(bucket)) bytes[bucket] = slices.bytes(slice);
+  }
+  for (const auto& [bucket, size] : bytes) {
+    answer.buckets.push_back(bucket);
+    answer.slice_bytes.push_back(size);
+  }
+}
+
+// ---- Checks of a push
+// -----------------------------------------------------------------------------
+
+Status BucketMigrations::CheckGeneration(const PushHead& head) const {
+  if (head.generation == moves_.generation || state_.options.bug == ShardBug::kOldRowsTaken) {
+    return OkStatus();
+  }
+  return OutOfRange(
+      "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
+      "which now is %d times",
+      head.caller.trainer, head.sequence, head.generation, moves_.generation);
+}
+
+Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
+  if (head.step != state_.version || !StepHeld()) return OkStatus();
+  if (state_.options.bug == ShardBug::kMovesWithinAStep) return OkStatus();
+  return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
+                    head.caller.trainer, head.sequence, DisplayStep(head.step));
+}
+
+StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
+  TD_REQUIRE(head.origin_server != 0);
+  const int server = head.origin_server - 1;
+  const SequenceWindow* taken =
+      moves_.Inherited(server, head.caller.trainer, head.caller.incarnation);
+  if (taken == nullptr) return false;
+  const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
+  if (seen == SequenceWindow::Seen::kTooOld) {
+    return FailedPrecondition(
+        "trainer %d push %d to pserver %d: too old; nobody knows whether it was taken",
+        head.caller.trainer, head.origin_sequence, server);
+  }
+  return seen == SequenceWindow::Seen::kTaken;
+}
+
+// ---- The log and the whole state
+// ------------------------------------------------------------------
+
+void BucketMigrations::Note(LogEntry::Kind kind, MoveRecord record) {
+  state_.journal.NoteMove(kind, std::move(record));
+  base_.Forget();  // pushes alone no longer explain the state of its rows
+  // Gathered gradients after this change are in no snapshot. The change may then be replayed twice,
+  // which has no effect.
+  if (state_.params->NothingGathered()) state_.Settle();
+}
+
+Status BucketMigrations::Replay(const LogEntry& entry) {
+  TD_REQUIRE(entry.move != nullptr && state_.journal.replaying());
+  if (state_.params == nullptr) return FailedPrecondition("nothing is configured");
+  base_.Forget();
+  switch (entry.kind) {
+    case LogEntry::Kind::kMoveBegun:
+      moves_.Begin(entry.move->moves);
+      break;
+    case LogEntry::Kind::kMoveOffered:
+      TD_RETURN_IF_ERROR(Take(entry.move->parcel));
+      break;
+    case LogEntry::Kind::kMoveReleased:
+      GiveAway(*entry.move);
+      break;
+    case LogEntry::Kind::kMoveRefused:
+      moves_.leaving = entry.move->leaving;
+      break;
+    default:
+      LearnMoves(entry.move->map);
+  }
+  if (state_.params->NothingGathered()) state_.Settle();
+  return OkStatus();
+}
+
+Status BucketMigrations::Restore(MoveState moves, const ShardSnapshot& header) {
+  if (!moves.MovesSlices()) moves.placed = header.config.slices;
+  if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
+    return FailedPrecondition(
+        "buckets moved between servers since the checkpoint of version %d, which every "
+        "server has of another moment; hint: save right behind a move",
+        header.version);
+  }
+  moves_ = std::move(moves);
+  frozen_ = {};
+  return OkStatus();
+}
+
+Status BucketMigrations::DropBucket(int bucket) {
+  TD_RETURN_IF_ERROR(state_.params->Drop(bucket));
+  if (bucket >= kRowBuckets) state_.config.slices = state_.params->slices().specs();
+  return OkStatus();
+}
+
+void BucketMigrations::ForgetBucket(int bucket) {
+  const Status status = DropBucket(bucket);
+  LOG_IF(WARNING, !status.ok()) << "rows of bucket " << bucket
+                                << ", which is another server's now, "
+                                << "stay on the disk until it comes again: " << ToString(status);
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,124 @@
+#include "pserver/shard/checkpoint_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::pserver {
+namespace {
+
+constexpr Duration kPause = std::chrono::microseconds(50);
+// Maximum pause after a chunk that took longer, such as a slice of many megabytes. On a busy
+// machine, a waiting thread needs this time to wake up.
+constexpr Duration kPauseMax = std::chrono::milliseconds(4);
+
+}  // namespace
+
+StatusOr<ShardSnapshot> Shard::Checkpoints::Take(bool delta) {
+  Snapshotter::Copy copy;
+  {
+    MutexLock lock(shard_.mu_);
+    TD_RETURN_IF_ERROR(shard_.state_.broken);
+    if (!shard_.state_.initialised()) {
+      return FailedPrecondition("nothing to save: the first values are not there");
+    }
+    if (delta && !shard_.base_.version()) {
+      return FailedPrecondition(
+          "no delta: since it began, went back to a checkpoint or gave rows away this server wrote "
+          "no whole one; hint: tandem save");
+    }
+    TD_ASSIGN_OR_RETURN(copy, shard_.snapshotter_.Begin(delta, shard_.migrations_.moves()));
+  }
+  return CopyOf(std::move(copy))();
+}
+
+SnapshotFn Shard::Checkpoints::CopyOf(Snapshotter::Copy copy) {
+  struct Begun {
+    Begun(Shard& s, Snapshotter::Copy c) : shard(s), copy(std::move(c)) {}
+    ~Begun() { shard.checkpoints().Abandon(copy); }  // no effect if the snapshot was finished
+    Shard& shard;
+    Snapshotter::Copy copy;
+  };
+  return [begun = std::make_shared<Begun>(shard_, std::move(copy))] {
+    return begun->shard.checkpoints().Finish(begun->copy);
+  };
+}
+
+StatusOr<ShardSnapshot> Shard::Checkpoints::Finish(Snapshotter::Copy& copy) {
+  if (copy.number == 0) return std::move(copy.snapshot);
+  MutexLock lock(shard_.mu_);
+  CondVar turn;  // other threads need time to acquire the lock
+  while (true) {
+    const Time begin = SteadyNow();
+    TD_ASSIGN_OR_RETURN(const bool whole, shard_.snapshotter_.CopyChunk(copy));
+    if (whole) return shard_.snapshotter_.Finish(copy);
+    const Time now = SteadyNow();
+    (void)turn.WaitUntil(shard_.mu_,
+                         now + std::clamp<Duration>((now - begin) / 8, kPause, kPauseMax));
+  }
+}
+
+void Shard::Checkpoints::Abandon(const Snapshotter::Copy& copy) {
+  MutexLock lock(shard_.mu_);
+  shard_.snapshotter_.Abandon(copy);
+}
+
+StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read) {
+  SnapshotLoader loader(shard_.factory_, shard_.options_.index);
+  TD_RETURN_IF_ERROR(read(loader));
+  TD_RETURN_IF_ERROR(Replace(loader));
+  return loader.header();
+}
+
+Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
+  if (snapshot.slices.size() != snapshot.config.slices.size()) {
+    return DataLoss("the checkpoint holds %d slices, its configuration %d", snapshot.slices.size(),
+                    snapshot.config.slices.size());
+  }
+  return Restore([&snapshot](SnapshotSink& sink) { return GivePieces(snapshot, sink); }).status();
+}
+
+Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
+  const ShardSnapshot& header = loader.header();
+  Turn turn(shard_);
+  ShardState& state = shard_.state_;
+  TD_RETURN_IF_ERROR(
+      shard_.migrations_.Restore(header.moves == nullptr ? MoveState() : *header.moves, header));
+  const Status back =
+      Aborted("this server went back to the checkpoint of version %d", header.version);
+  shard_.calls_.FailAll(back, turn.ready());
+  shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
+  state.rollbacks += state.params != nullptr;
+  state.journal.Resume(std::max(shard_.replay_.last_number(), header.log_number));
+  state.SetUp(header.config, loader.TakeParams());
+  state.trainers.Restore(header.marks);
+  state.version = header.version;
+  state.has_previous = header.has_previous;
+  state.storing_first = 0;
+  shard_.SetJob(header.config.job);
+  shard_.snapshotter_.Reset();
+  shard_.base_.OnRestored(header);
+  shard_.replay_.Reset();
+  shard_.gate_.OnStepEnded();
+  shard_.restored_ = shard_.may_change_policy_ = true;
+  state.Settle();
+  return OkStatus();
+}
+
+Status Shard::Checkpoints::Replay(LogEntry entry) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(
+      shard_.replay_.Add(std::move(entry), /*lost=*/shard_.options_.bug == ShardBug::kNeverAsks));
+  return shard_.RunReplay();
+}
+
+size_t Shard::Checkpoints::missing_pushes() const {
+  MutexLock lock(shard_.mu_);
+  return shard_.replay_.missing();
+}
+
+uint64_t Shard::Checkpoints::settled_number() const {
+  MutexLock lock(shard_.mu_);
+  return shard_.state_.journal.settled_number();
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,63 @@
+// Numbers the changes of a shard and appends them to its write-ahead log (WAL).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pserver/state/bucket_move.h"
+#include "pserver/state/wal.h"
+
+namespace tandem::pserver {
+
+// The shard's lock guards it. WhenLogged alone is thread-safe.
+class Journal {
+ public:
+  // `log` must outlive this; null: changes have no numbers and are not logged. `replayable`: the
+  // log stores only the order of pushes.
+  Journal(WriteAheadLog* log, bool replayable) : log_(log), replayable_(replayable) {}
+
+  bool has_log() const { return log_ != nullptr; }
+  bool stores_values() const { return log_ != nullptr && !replayable_; }
+  // As WriteAheadLog::Ready for a change with `bytes` of values; OK without a log.
+  Status Ready(uint64_t bytes) const;
+  // Calls `done` when all changes up to now are logged; without a log, immediately.
+  void WhenLogged(WriteAheadLog::Written done) const;
+
+  // Append a change. They do nothing while changes are replayed.
+  void Note(LogEntry::Kind kind, const PushHead& head);
+  void NotePush(const PushHead& head, const PushTicket& ticket);
+  void NoteMove(LogEntry::Kind kind, MoveRecord record);
+
+  // Number of the last logged or replayed change.
+  uint64_t number() const { return number_; }
+  // Number of the last change that is applied to the parameters. Later changes, such as gradients
+  // of the step in progress, are in no snapshot and must stay in the log.
+  uint64_t settled_number() const { return settled_number_; }
+  void Settle() { settled_number_ = number_; }  // all changes are applied
+  // The next change follows number `number`. REQUIRES: number >= number().
+  void Resume(uint64_t number);
+
+  // While it exists, change `number` is made again: it is in the log already.
+  class Replay {
+   public:
+    // REQUIRES: no other Replay exists.
+    Replay(Journal& journal, uint64_t number);
+    ~Replay() { journal_.replaying_ = false; }
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
+
+   private:
+    Journal& journal_;
+  };
+  bool replaying() const { return replaying_; }
+
+ private:
+  bool notes() const { return log_ != nullptr && !replaying_; }
+
+  WriteAheadLog* const log_;
+  const bool replayable_;
+  uint64_t number_ = 0, settled_number_ = 0;
+  bool replaying_ = false;
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,139 @@
+#include "pserver/shard/migration_contents.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/require.h"
+
+namespace tandem::pserver {
+namespace {
+
+// Sync: the rows before the last update.
+void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
+                  BucketMigration& migration) {
+  migration.has_previous = state.has_previous;
+  if (!state.has_previous || state.options.bug == ShardBug::kPreviousStays) return;
+  for (size_t i = 0; i < state.params->tables().size(); ++i) {
+    RowValues rows = state.params->tables().table(static_cast<int>(i)).Previous(buckets);
+    if (!rows.ids.empty()) migration.previous.push_back(std::move(rows));
+  }
+}
+
+Status PackRows(const ShardState& state, const std::vector<int>& buckets,
+                BucketMigration& migration) {
+  for (size_t i = 0; i < state.params->tables().size(); ++i) {
+    const SparseTable& table = state.params->tables().table(static_cast<int>(i));
+    TableSpec& spec = migration.config.tables[i];
+    spec.bucket_begin = spec.bucket_end = 0;
+    TD_ASSIGN_OR_RETURN(RowValues rows, table.Rows(buckets, state.version));
+    migration.rows.push_back(std::move(rows));
+    for (const auto& [slot, value] : table.scalars()) {
+      migration.scalars.push_back({spec.variable, slot, value});
+    }
+  }
+  return OkStatus();
+}
+
+void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration& migration) {
+  migration.marks = moves.inherited;
+  for (int r = 0; r < state.trainers.size(); ++r) {
+    const TrainerRegistry::Trainer& t = state.trainers[r];
+    const TrainerPushState mark{
+        .trainer = r, .incarnation = t.incarnation, .completed = t.completed, .applied = t.taken};
+    AddMark(
+        {.server = state.options.index, .mark = mark, .pushes = t.pushes, .last_step = t.last_step},
+        migration.marks);
+  }
+}
+
+// On an error (the contents do not match the moves or this server), nothing changes.
+Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
+  std::set<int> missing;
+  for (const BucketMove& m : migration.moves) {
+    if (m.bucket >= kRowBuckets) missing.insert(m.bucket);
+  }
+  ShardConfig all = state.config;
+  for (const SliceMigration& s : migration.slices) {
+    if (missing.erase(s.spec.bucket) == 0) {
+      return InvalidArgument("slice of %s: bucket %d does not move", s.spec.variable,
+                             s.spec.bucket);
+    }
+    all.slices.push_back(s.spec);
+  }
+  if (!missing.empty()) {
+    return InvalidArgument("bucket %d moves, and its slice does not come", *missing.begin());
+  }
+  TD_RETURN_IF_ERROR(CheckConfig(all));
+  for (const SliceMigration& s : migration.slices) {
+    const Status added = state.params->Add(s);
+    state.config.slices = state.params->slices().specs();
+    TD_RETURN_IF_ERROR(added);
+  }
+  return OkStatus();
+}
+
+Status UnpackRows(const BucketMigration& migration, ShardState& state) {
+  const uint64_t version = state.sync() ? migration.version : state.version;
+  for (const RowValues& rows : migration.rows) {
+    const int table = state.params->tables().Find(rows.variable);
+    if (table < 0) return NotFound("there is no table \"%s\"", rows.variable);
+    TD_RETURN_IF_ERROR(state.params->tables().table(table).SetRows(rows, version));
+  }
+  return OkStatus();
+}
+
+// Makes a server take part in the steps from that of the migration on.
+Status UnpackStep(const BucketMigration& migration, bool idle, ShardState& state) {
+  TD_RETURN_IF_ERROR(state.params->SetScalars(migration.scalars));
+  TD_RETURN_IF_ERROR(state.params->SetPreviousRows(migration.previous));
+  if (!idle) return OkStatus();
+  state.version = migration.version;
+  state.has_previous = migration.has_previous;
+  // It took no part in earlier steps.
+  for (TrainerRegistry::Trainer& t : state.trainers) t.adopted = state.version;
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& moves,
+                                        std::span<const BucketMove> frozen, int target) {
+  TD_REQUIRE(!frozen.empty());
+  BucketMigration migration{.config = state.config,
+                            .source = state.options.index,
+                            .target = target,
+                            .version = state.version,
+                            .moves = {frozen.begin(), frozen.end()},
+                            .rows = {},
+                            .scalars = {},
+                            .marks = {},
+                            .map = moves.map,
+                            .previous = {},
+                            .slices = {}};
+  migration.config.slices.clear();
+  std::vector<int> buckets;
+  for (const BucketMove& move : frozen) {
+    if (move.bucket < kRowBuckets) buckets.push_back(move.bucket);
+  }
+  TD_RETURN_IF_ERROR(PackRows(state, buckets, migration));
+  if (state.sync()) PackPrevious(state, buckets, migration);
+  const bool previous = state.sync() && state.options.bug != ShardBug::kPreviousStays;
+  TD_ASSIGN_OR_RETURN(migration.slices, state.params->SlicesOf(frozen, previous));
+  if (state.options.bug == ShardBug::kMarksStay) return migration;
+  PackMarks(state, moves, migration);
+  return migration;
+}
+
+Status UnpackMigration(const BucketMigration& migration, bool idle, ShardState& state) {
+  for (const BucketMove& m : migration.moves) TD_REQUIRE(!state.Serves(m.bucket));
+  const Status slices = UnpackSlices(migration, state);
+  for (const BucketMove& m : migration.moves) {
+    state.params->Keep(m.bucket, state.options.bug == ShardBug::kOwnsTooSoon);
+  }
+  TD_RETURN_IF_ERROR(slices);
+  TD_RETURN_IF_ERROR(UnpackRows(migration, state));
+  return state.sync() ? UnpackStep(migration, idle, state) : OkStatus();
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,97 @@
+#include "pserver/shard/push_replay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/require.h"
+#include "common/base/step_number.h"
+
+namespace tandem::pserver {
+
+uint64_t PushReplay::last_number() const {
+  return queue_.empty() ? state_.journal.number() : queue_.last_number();
+}
+
+uint64_t PushReplay::incarnation(int trainer) const {
+  const auto found = incarnations_.find(trainer);
+  return found == incarnations_.end() ? 0 : found->second;
+}
+
+Status PushReplay::Add(LogEntry entry, bool lost) {
+  if (entry.number != last_number() + 1) {
+    return DataLoss("entry %d of the update log does not fit: it is out of order", entry.number);
+  }
+  uint64_t& newest = incarnations_[entry.head.caller.trainer];
+  newest = std::max(newest, entry.head.caller.incarnation);
+  queue_.Add(std::move(entry), lost);
+  return OkStatus();
+}
+
+bool PushReplay::Misses(const PushHead& head) const {
+  return queue_.missing() != 0 && head.caller.job == state_.config.job && queue_.Misses(head);
+}
+
+StatusOr<uint64_t> PushReplay::Supply(const PushHead& head, std::vector<Buffer> values) {
+  TD_REQUIRE(Misses(head));
+  return queue_.Take(head, std::move(values));
+}
+
+Status PushReplay::CheckComplete() const {
+  if (queue_.empty()) return OkStatus();
+  return Unavailable(
+      "this server was started again and waits for pushes since its checkpoint, to be sent once "
+      "more by %s",
+      queue_.Senders());
+}
+
+Status PushReplay::CheckComplete(const Caller& caller) const {
+  if (const size_t count = queue_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
+    return DataLoss(
+        "this server was started again and asks trainer %d for %d pushes since its checkpoint",
+        caller.trainer, count);
+  }
+  return CheckComplete();
+}
+
+void PushReplay::OnLostPush(const PushHead& head) {
+  TD_REQUIRE(state_.sync());
+  lost_steps_.try_emplace(head.caller.trainer, head.step);
+}
+
+StatusOr<bool> PushReplay::Finish() {
+  if (state_.broken.ok() && !queue_.empty()) has_waited_ = true;
+  if (queue_.empty() && !lost_steps_.empty() && !ForgetLostSteps()) return Failure(OkStatus());
+  if (!has_waited_ || !queue_.empty()) return false;
+  has_waited_ = false;
+  return true;
+}
+
+// An incomplete step was never acknowledged: the replacement of a lost trainer sends its part
+// again.
+bool PushReplay::ForgetLostSteps() {
+  bool waits = false;  // for another trainer
+  for (int r = 0; r < state_.trainers.size(); ++r) {
+    waits |=
+        !state_.trainers[r].completed && !state_.params->GaveAll(r) && !lost_steps_.contains(r);
+  }
+  for (const auto& [trainer, step] : lost_steps_) waits &= step == state_.version;
+  if (!waits) return false;
+  for (const auto& [trainer, step] : lost_steps_) state_.params->DropGathered(trainer);
+  lost_steps_.clear();
+  return true;
+}
+
+Status PushReplay::Failure(const Status& why) const {
+  if (lost_steps_.empty()) return why;
+  return Aborted(
+      "trainer %d was started again while this server was, and what it had pushed for step %d is "
+      "gone with it; hint: go on from the trainers' checkpoint, with empty data folders",
+      lost_steps_.begin()->first, DisplayStep(lost_steps_.begin()->second));
+}
+
+void PushReplay::Reset() {
+  queue_ = {};
+  lost_steps_.clear();
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,76 @@
+#include "pserver/shard/shard_state.h"
+
+#include <utility>
+
+#include "common/base/require.h"
+
+namespace tandem::pserver {
+
+ShardState::ShardState(const ShardOptions& shard_options, const Clock& shard_clock,
+                       Metrics& shard_metrics)
+    : options(shard_options),
+      clock(shard_clock),
+      metrics(shard_metrics),
+      journal(shard_options.log, shard_options.replayable),
+      trainers(shard_clock, shard_metrics) {}
+
+Status ShardState::CheckInitialised() const {
+  return initialised() ? OkStatus() : FailedPrecondition("the first values are not there");
+}
+
+Status ShardState::CheckRank(const Caller& caller) const {
+  TD_RETURN_IF_ERROR(broken);
+  if (params == nullptr) {
+    return FailedPrecondition(
+        "this server is not configured; %s [TD4005]; hint: --durability=logged (or replayable) "
+        "keeps pushes, none (the default) does not",
+        options.found.empty() ? "it may have been restarted without a checkpoint" : options.found);
+  }
+  TD_RETURN_IF_ERROR(CheckJob(caller.job, config.job));
+  if (caller.trainer < 0 || caller.trainer >= config.trainers) {
+    return InvalidArgument("trainer %d: ranks are 0 to %d", caller.trainer, config.trainers - 1);
+  }
+  return OkStatus();
+}
+
+Status ShardState::CheckIncarnation(const Caller& caller) const {
+  const uint64_t newest = trainers[caller.trainer].incarnation;
+  if (caller.incarnation >= newest) return OkStatus();
+  return FailedPrecondition(
+      "trainer %d was started again (incarnation %d); calls of incarnation %d are refused "
+      "[TD4008]",
+      caller.trainer, newest, caller.incarnation);
+}
+
+std::vector<int> ShardState::MissingAtStep() const {
+  std::vector<int> missing;
+  for (int r = 0; r < trainers.size(); ++r) {
+    if (!trainers[r].completed && !params->GaveAll(r)) missing.push_back(r);
+  }
+  return missing;
+}
+
+void ShardState::SetUp(const ShardConfig& new_config, std::unique_ptr<ShardParams> new_params) {
+  SetParams(std::move(new_params));
+  config = new_config;
+  trainers.Begin(config.trainers);
+}
+
+void ShardState::SetParams(std::unique_ptr<ShardParams> new_params) {
+  TD_REQUIRE(new_params != nullptr);
+  params = std::move(new_params);
+  table_metrics.emplace(metrics, params->tables());
+}
+
+void ShardState::Settle() {
+  journal.Settle();
+  trainers.Settle();
+}
+
+uint64_t ValueBytes(const PushHead& head) {
+  uint64_t bytes = 0;
+  for (const PushHead::Slice& s : head.slices) bytes += s.desc.bytes();
+  return bytes;
+}
+
+}  // namespace tandem::pserver

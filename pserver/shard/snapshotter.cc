@@ -1,0 +1,84 @@
+#include "pserver/shard/snapshotter.h"
+
+#include <memory>
+#include <utility>
+
+#include "common/base/require.h"
+
+namespace tandem::pserver {
+namespace {
+
+// Approximate bytes copied under the lock before other calls get their turn.
+constexpr size_t kChunkBytes = 1 << 20;
+
+}  // namespace
+
+ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
+  TD_REQUIRE(state_.params != nullptr);
+  // Without a log, changes since the last update cannot be restored.
+  if (!state_.journal.has_log() || state_.options.bug == ShardBug::kLogCutShort) state_.Settle();
+  ShardSnapshot snapshot{.config = state_.config,
+                         .version = state_.version,
+                         .log_number = state_.journal.settled_number()};
+  snapshot.order = base_.NextOrder();
+  if (delta) snapshot.base = base_.version();
+  snapshot.has_previous = state_.has_previous && state_.journal.has_log();
+  if (!moves.empty()) snapshot.moves = std::make_shared<MoveState>(moves);
+  snapshot.marks = state_.trainers.marks();
+  snapshot.tables.resize(state_.params->tables().size());
+  if (snapshot.has_previous) state_.params->CopyPreviousRows(snapshot);
+  return snapshot;
+}
+
+StatusOr<ShardSnapshot> Snapshotter::CopyNow(bool delta, const MoveState& moves) {
+  ShardSnapshot snapshot = Header(delta, moves);
+  TD_RETURN_IF_ERROR(state_.params->Copy(snapshot));
+  return snapshot;
+}
+
+StatusOr<Snapshotter::Copy> Snapshotter::Begin(bool delta, const MoveState& moves) {
+  Copy copy;
+  if (copying_) {
+    TD_ASSIGN_OR_RETURN(copy.snapshot, CopyNow(delta, moves));
+    return copy;
+  }
+  copy.number = ++number_;
+  copy.snapshot = Header(delta, moves);
+  state_.params->BeginSnapshot(copy.snapshot);
+  copying_ = true;
+  return copy;
+}
+
+StatusOr<bool> Snapshotter::CopyChunk(Copy& copy) {
+  if (copy.number != number_) {
+    return Aborted("the server was restored while the checkpoint of version %d was made",
+                   copy.snapshot.version);
+  }
+  TD_RETURN_IF_ERROR(state_.broken);
+  TD_REQUIRE(copying_);
+  const bool begins = copy.copied.slice == 0;
+  if (state_.options.bug == ShardBug::kCopiesLate && begins) {
+    state_.params->BeginSnapshot(copy.snapshot);
+  }
+  return state_.params->CopyChunk(copy.snapshot, kChunkBytes, copy.copied);
+}
+
+StatusOr<ShardSnapshot> Snapshotter::Finish(Copy& copy) {
+  TD_REQUIRE(copying_ && copy.number == number_);
+  copying_ = false;
+  TD_RETURN_IF_ERROR(state_.params->TakeCut(copy.snapshot));
+  return std::move(copy.snapshot);
+}
+
+void Snapshotter::Abandon(const Copy& copy) {
+  if (copy.number != number_ || !copying_) return;
+  copying_ = false;
+  state_.params->DropCut();
+}
+
+void Snapshotter::Reset() {
+  copying_ = false;
+  ++number_;
+}
+
+}  // namespace tandem::pserver

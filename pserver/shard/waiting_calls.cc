@@ -1,0 +1,156 @@
+#include "pserver/shard/waiting_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "common/base/step_number.h"
+
+namespace tandem::pserver {
+
+void WaitingCalls::AddInit(InitCall call, ReadyAnswers& ready) {
+  if (state_.initialised()) {
+    ready.push_back(Reply<uint64_t>(std::move(call.done), state_.version));
+  } else if (init_calls_.size() >= init_calls_.kCallsMax) {
+    ready.push_back(Reply<uint64_t>(
+        std::move(call.done), ResourceExhausted("%d calls wait already", init_calls_.size())));
+  } else {
+    init_calls_.Add(std::move(call));
+  }
+}
+
+void WaitingCalls::AddPull(PullCall call, ReadyAnswers& ready) {
+  const auto answer = [&](StatusOr<PullResult> result) {
+    ready.push_back(Reply<PullResult>(std::move(call.done), std::move(result)));
+  };
+  if (reader_.CanAnswer(call.query)) return answer(reader_.Read(call.query));
+  if (state_.initialised()) {
+    if (const Status here = reader_.CheckRowsHere(call.query); !here.ok()) return answer(here);
+  }
+  if (pull_calls_.size() >= pull_calls_.kCallsMax) {
+    return answer(ResourceExhausted("%d pulls wait already", pull_calls_.size()));
+  }
+  pull_calls_.Add(std::move(call));
+}
+
+void WaitingCalls::EnterBarrier(const std::string& name, NamedBarriers::Call call,
+                                ReadyAnswers& ready) {
+  barriers_.Enter(name, std::move(call), ready);
+}
+
+void WaitingCalls::Wake(ReadyAnswers& ready) {
+  if (!state_.initialised()) return;
+  init_calls_.TakeIf([](const InitCall&) { return true; },
+                     [&](InitCall& call) {
+                       ready.push_back(Reply<uint64_t>(std::move(call.done), state_.version));
+                     });
+  pull_calls_.TakeIf(
+      [&](const PullCall& call) { return reader_.CanAnswer(call.query); },
+      [&](PullCall& call) {
+        counters_.pull_wait.Observe(Seconds(state_.clock.Now() - call.since));
+        ready.push_back(Reply<PullResult>(std::move(call.done), reader_.Read(call.query)));
+      });
+}
+
+void WaitingCalls::Leave(const void* tag, ReadyAnswers& ready) {
+  init_calls_.Leave(tag, ready);
+  pull_calls_.Leave(tag, ready);
+  barriers_.Leave(tag, ready);
+}
+
+bool WaitingCalls::HasReplaced() const {
+  return init_calls_.HasReplaced() || pull_calls_.HasReplaced() || barriers_.HasReplaced();
+}
+
+void WaitingCalls::FailReplaced(ReadyAnswers& ready) {
+  init_calls_.FailReplaced(ready);
+  pull_calls_.FailReplaced(ready);
+  barriers_.FailReplaced(ready);
+}
+
+void WaitingCalls::FailMovedPulls(ReadyAnswers& ready) {
+  pull_calls_.FailIf([&](const PullCall& call) { return reader_.CheckHere(call.query); }, ready);
+}
+
+void WaitingCalls::FailAll(const Status& status, ReadyAnswers& ready) {
+  init_calls_.FailAll(status, ready);
+  pull_calls_.FailAll(status, ready);
+  barriers_.FailAll(status, ready);
+}
+
+void WaitingCalls::Expire(Time now, const Status& lost, ReadyAnswers& ready) {
+  init_calls_.FailIf(
+      [&](const InitCall& call) {
+        return call.deadline > now ? OkStatus() : InitDeadline(call, now);
+      },
+      ready);
+  pull_calls_.FailIf(
+      [&](const PullCall& call) {
+        if (call.deadline > now) return OkStatus();
+        return lost.ok() ? PullDeadline(call, now) : lost;
+      },
+      ready);
+  barriers_.Expire(now, ready);
+}
+
+Time WaitingCalls::NextDeadline() const {
+  return std::min(
+      {init_calls_.NextDeadline(), pull_calls_.NextDeadline(), barriers_.NextDeadline()});
+}
+
+Status WaitingCalls::InitDeadline(const InitCall& call, Time now) const {
+  return DeadlineExceeded(
+      "waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+      Seconds(now - call.since), state_.params->given(), state_.params->size());
+}
+
+Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
+  const double waited = Seconds(now - call.since);
+  if (!state_.initialised()) {
+    return DeadlineExceeded(
+        "pull: waiting %.1f s for the first values from trainer 0 (%d of %d slices are there)",
+        waited, state_.params->given(), state_.params->size());
+  }
+  if (const auto behind = state_.trainers.Behind(call.query.min_step); !behind.empty()) {
+    return DeadlineExceeded(
+        "pull: waiting %.1f s for %s, not at step %d yet (max_staleness) [TD4007]", waited,
+        TrainerList(behind), DisplayStep(call.query.min_step));
+  }
+  if (state_.sync()) return StepDeadline(call, now);
+  return DeadlineExceeded("pull of version %d: waiting %.1f s, this server is at version %d",
+                          call.query.min_version, waited, state_.version);
+}
+
+Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
+  const std::vector<int> missing = state_.MissingAtStep();
+  const bool all = std::ssize(missing) == state_.trainers.size();
+  // If a client waits for its own push, the message names the missing gradients.
+  std::string lacks;
+  if (missing.size() == 1 && !state_.params->GaveNothing(missing[0])) {
+    lacks =
+        ", which pushed no gradient of " + absl::StrJoin(state_.params->Lacks(missing[0]), ", ");
+  }
+  return DeadlineExceeded("pull of version %d: waiting %.1f s for %s at step %d%s%s [TD4007]",
+                          call.query.min_version, Seconds(now - call.since), TrainerList(missing),
+                          DisplayStep(state_.version), lacks, all ? "" : "; others arrived");
+}
+
+std::vector<int> WaitingCalls::Awaited() const {
+  const TrainerRegistry& trainers = state_.trainers;
+  std::vector<bool> awaited(static_cast<size_t>(trainers.size()), false);
+  if (!init_calls_.empty() && !awaited.empty()) awaited[0] = true;
+  if (!pull_calls_.empty() && state_.sync() && state_.initialised()) {
+    for (const int r : state_.MissingAtStep()) awaited[r] = true;
+  }
+  for (const PullCall& call : pull_calls_) {
+    for (const int r : trainers.Behind(call.query.min_step)) awaited[r] = true;
+  }
+  for (const int r : barriers_.Missing()) awaited[r] = true;
+  std::vector<int> list;
+  for (int r = 0; r < trainers.size(); ++r) {
+    if (awaited[r] && !trainers.Waits(r)) list.push_back(r);
+  }
+  return list;
+}
+
+}  // namespace tandem::pserver

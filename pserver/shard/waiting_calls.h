@@ -1,0 +1,84 @@
+// The calls that wait in a shard: for initial values, for a version or a step, and in barriers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pserver/shard/named_barriers.h"
+#include "pserver/shard/pull_reader.h"
+#include "pserver/shard/shard_counters.h"
+#include "pserver/shard/shard_state.h"
+#include "pserver/shard/wait_list.h"
+
+namespace tandem::pserver {
+
+// Each call gets exactly one reply: at once, or from a function that moves it to `ready`. Not
+// thread-safe (the shard's lock guards it).
+class WaitingCalls {
+ public:
+  // A call for the initial values; `done` receives the version.
+  struct InitCall : WaitingCall {
+    std::function<void(StatusOr<uint64_t>)> done;
+  };
+  struct PullCall : WaitingCall {
+    PullQuery query;
+    std::function<void(StatusOr<PullResult>)> done;
+  };
+
+  // All must outlive it.
+  WaitingCalls(ShardState& state, PullReader& reader, ShardCounters& counters)
+      : state_(state),
+        reader_(reader),
+        counters_(counters),
+        init_calls_(state.trainers),
+        pull_calls_(state.trainers),
+        barriers_(state.trainers, state.clock, counters.barrier_wait) {}
+
+  // Add a call. It waits, or its reply is `ready`: a value, or RESOURCE_EXHAUSTED: too many wait.
+  void AddInit(InitCall call, ReadyAnswers& ready);
+  void AddPull(PullCall call, ReadyAnswers& ready);
+  void EnterBarrier(const std::string& name, NamedBarriers::Call call, ReadyAnswers& ready);
+
+  // Replies to calls for values, a version or a step that are here now.
+  void Wake(ReadyAnswers& ready);
+  void WakeBarriers(ReadyAnswers& ready) { barriers_.Wake(ready); }
+  // Ends the wait of the call with this tag. Its caller has disconnected.
+  void Leave(const void* tag, ReadyAnswers& ready);
+
+  // Calls of trainers that were restarted since.
+  bool HasReplaced() const;
+  void FailReplaced(ReadyAnswers& ready);
+  // Fails pulls whose rows or slices moved away.
+  void FailMovedPulls(ReadyAnswers& ready);
+  void FailAll(const Status& status, ReadyAnswers& ready);
+  // Fails the calls whose deadline has passed. `lost`: not OK: the reason why pulls waited.
+  void Expire(Time now, const Status& lost, ReadyAnswers& ready);
+  Time NextDeadline() const;  // Time::max(): no call waits
+  // Trainers for which calls wait, without those with a waiting call here: these are alive, and
+  // another trainer is the cause.
+  std::vector<int> Awaited() const;
+
+ private:
+  Status InitDeadline(const InitCall& call, Time now) const;
+  Status PullDeadline(const PullCall& call, Time now) const;
+  Status StepDeadline(const PullCall& call, Time now) const;
+
+  ShardState& state_;
+  PullReader& reader_;
+  ShardCounters& counters_;
+  WaitList<InitCall> init_calls_;
+  WaitList<PullCall> pull_calls_;
+  NamedBarriers barriers_;
+};
+
+// A reply that is sent once the changes before it are logged; an error is sent in any case.
+template <typename T>
+WriteAheadLog::Written Reply(std::function<void(StatusOr<T>)> done, StatusOr<T> result) {
+  return [done = std::move(done), result = std::move(result)](const Status& written) {
+    done(!result.ok() || written.ok() ? result : written);
+  };
+}
+
+}  // namespace tandem::pserver

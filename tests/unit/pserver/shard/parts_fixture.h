@@ -1,0 +1,74 @@
+// The state that the parts of a shard share, on the CPU, with a clock that the test moves.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/tensor/row_buckets.h"
+#include "gmock/gmock.h"
+#include "pserver/shard/bucket_migrations.h"
+#include "pserver/shard/global_snapshot_hold.h"
+#include "pserver/shard/push_gate.h"
+#include "pserver/shard/push_replay.h"
+#include "pserver/shard/shard_counters.h"
+#include "pserver/shard/shard_state.h"
+#include "tests/unit/pserver/shard/shard_fixture.h"
+
+namespace tandem::pserver {
+
+class PartsTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kIncarnation = 7;
+
+  // Two trainers, a slice "w" of 4 elements and a table "emb" with all row buckets.
+  static ShardConfig Config(ShardMode mode) {
+    ShardConfig config{.job = "job", .trainers = 2, .mode = mode};
+    config.optimizer.type = "sgd";
+    config.slices = {{"w", Shape{4}, 0, 4}};
+    config.tables = {{.variable = "emb",
+                      .shape = Shape{1000, 2},
+                      .init = {Init::kUniform, -1, 1},
+                      .seed = 3,
+                      .bucket_begin = 0,
+                      .bucket_end = kRowBuckets,
+                      .rules = {}}};
+    return config;
+  }
+  // Both trainers have called.
+  void Start(ShardMode mode) {
+    const ShardConfig config = Config(mode);
+    const ParamsFactory factory(options_, backend_, device_);
+    state_ = std::make_unique<ShardState>(options_, clock_, metrics_);
+    state_->SetUp(config, *factory.Make(config));
+    ASSERT_TRUE(state_->params
+                    ->Init(0, {{"w", 0, 4, FloatBuffer({1, 1, 1, 1})}}, {},
+                           {{.variable = "emb", .ids = {}, .content = {}, .last = true}})
+                    .ok());
+    for (TrainerRegistry::Trainer& t : state_->trainers) t.incarnation = kIncarnation;
+    ASSERT_TRUE(state_->initialised());
+  }
+  static PushHead Head(int trainer, uint64_t sequence, uint64_t step, float rate = 0.5f) {
+    PushHead head{{"job", trainer, kIncarnation}, sequence, step, rate, {}};
+    head.slices = {{"w", 0, {DType::kF32, Shape{4}}}};
+    return head;
+  }
+  // Applies a gradient of ones to the slice; the version grows.
+  void ApplyOnes() {
+    PushTicket ticket{.slices = {0}, .buffers = {FloatBuffer({1, 1, 1, 1})}};
+    ASSERT_TRUE(state_->params->Apply(Head(0, 1, 0), ticket, state_->version).ok());
+    ++state_->version;
+  }
+
+  ShardOptions options_;
+  FakeClock clock_;
+  Metrics metrics_;
+  CpuDevice device_;
+  Backend backend_ = Backend::Cpu();
+  LogInMemory log_;
+  DeltaBase base_;
+  std::unique_ptr<ShardState> state_;
+};
+
+}  // namespace tandem::pserver
