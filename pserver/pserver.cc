@@ -232,7 +232,6 @@ void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnatio
   made.shard.trainers = options.trainers;
   made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
   made.shard.checkpoint_deltas = options.checkpoint_deltas;
-  made.shard.bug = options.bug;
   made.shard.on_silent = options.on_silent;
   made.shard.replaces = options.replaces;
   if (memory) made.shard.arena = memory->arena;

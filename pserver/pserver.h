@@ -67,7 +67,6 @@ struct PserverOptions {
   // (Pserver::GiveUp); its successor reads the contents of the directory. May be called on any
   // thread and more than once; must not block.
   std::function<void(const Status&)> on_failure;
-  ShardBug bug = ShardBug::kNone;  // for tests
 };
 
 // Thread-safe.

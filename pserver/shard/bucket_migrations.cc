@@ -127,7 +127,7 @@ void BucketMigrations::Thaw() {
 
 // Assigns new ownership epochs to cancelled moves, so that their targets learn of the cancellation.
 void BucketMigrations::TakeBack() {
-  if (moves_.begun.empty() || state_.options.bug == ShardBug::kNeverTakesBack) return;
+  if (moves_.begun.empty()) return;
   if (!state_.journal.Ready(0).ok()) return;  // tried again later
   BucketMap back = moves_.TakeBack(state_.options.index);
   if (back.moves().empty()) return;
@@ -207,10 +207,8 @@ Status BucketMigrations::CheckOffer(const BucketMigration& migration) const {
 
 Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const {
   if (Idle() && state_.version <= migration.version) return OkStatus();
-  const bool nothing_gathered =
-      state_.params->NothingGathered() || state_.options.bug == ShardBug::kMovesWithinAStep;
   const bool asked = frozen_.order && frozen_.moves.empty() && StepHeld() &&
-                     moves_.offered.empty() && nothing_gathered;
+                     moves_.offered.empty() && state_.params->NothingGathered();
   if (asked && state_.version == migration.version && state_.clock.Now() < frozen_.until) {
     return OkStatus();
   }
@@ -328,9 +326,7 @@ void BucketMigrations::AddSlices(MapAnswer& answer) const {
 // -----------------------------------------------------------------------------
 
 Status BucketMigrations::CheckGeneration(const PushHead& head) const {
-  if (head.generation == moves_.generation || state_.options.bug == ShardBug::kOldRowsTaken) {
-    return OkStatus();
-  }
+  if (head.generation == moves_.generation) return OkStatus();
   return OutOfRange(
       "trainer %d push %d: what is in it was chosen when buckets had moved from here %d times, "
       "which now is %d times",
@@ -339,7 +335,6 @@ Status BucketMigrations::CheckGeneration(const PushHead& head) const {
 
 Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
   if (head.step != state_.version || !StepHeld()) return OkStatus();
-  if (state_.options.bug == ShardBug::kMovesWithinAStep) return OkStatus();
   return OutOfRange("trainer %d push %d: buckets are on their way before step %d; send it again",
                     head.caller.trainer, head.sequence, DisplayStep(head.step));
 }

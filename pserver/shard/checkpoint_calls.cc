@@ -106,8 +106,7 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
 
 Status Shard::Checkpoints::Replay(LogEntry entry) {
   MutexLock lock(shard_.mu_);
-  TD_RETURN_IF_ERROR(
-      shard_.replay_.Add(std::move(entry), /*lost=*/shard_.options_.bug == ShardBug::kNeverAsks));
+  TD_RETURN_IF_ERROR(shard_.replay_.Add(std::move(entry), /*lost=*/false));
   return shard_.RunReplay();
 }
 

@@ -68,7 +68,7 @@ void GlobalSnapshotHold::Order(SnapshotRequest order, Done done) {
 }
 
 Status GlobalSnapshotHold::Admits(const PushHead& head) const {
-  if (!active() || bug_ == ShardBug::kHoldsNothing) return OkStatus();
+  if (!active()) return OkStatus();
   if (hold_.order) {
     const SnapshotFrontier& frontier = hold_.order->marks[static_cast<size_t>(head.caller.trainer)];
     if (frontier.incarnation == head.caller.incarnation &&
@@ -101,10 +101,9 @@ Status GlobalSnapshotHold::VerdictOf(const SnapshotFrontier& frontier,
   const uint64_t sent = SentNumbers::At(frontier.numbers.sent, server_);
   const uint64_t ended =
       frontier.completed ? sent : SentNumbers::At(frontier.numbers.ended, server_);
-  if (t.taken.highest() > sent && bug_ != ShardBug::kHoldsNothing) {
+  if (t.taken.highest() > sent) {
     return Aborted("trainer %d pushed on meanwhile", frontier.trainer);
   }
-  if (bug_ == ShardBug::kCutsEarly) return OkStatus();
   for (uint64_t n = sent; n > ended; --n) {
     if (t.taken.Look(n) == SequenceWindow::Seen::kTaken) continue;
     return Unavailable("push %d of trainer %d has not come, or was refused", n, frontier.trainer);

@@ -34,8 +34,8 @@ class GlobalSnapshotHold {
 
   // `server`: index of this server. `held` records the seconds of each hold. The clock and `held`
   // must outlive this.
-  GlobalSnapshotHold(int server, const Clock& clock, Histogram& held, ShardBug bug)
-      : server_(server), clock_(clock), held_(held), bug_(bug) {}
+  GlobalSnapshotHold(int server, const Clock& clock, Histogram& held)
+      : server_(server), clock_(clock), held_(held) {}
 
   // Highest number of a snapshot that was taken, abandoned or begun here.
   uint64_t last_number() const { return std::max(last_, hold_.number); }
@@ -84,7 +84,6 @@ class GlobalSnapshotHold {
   const int server_;
   const Clock& clock_;
   Histogram& held_;
-  const ShardBug bug_;
   Current hold_;
   uint64_t last_ = 0;  // last one taken or abandoned
 };

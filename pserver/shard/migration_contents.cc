@@ -13,7 +13,7 @@ namespace {
 void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
                   BucketMigration& migration) {
   migration.has_previous = state.has_previous;
-  if (!state.has_previous || state.options.bug == ShardBug::kPreviousStays) return;
+  if (!state.has_previous) return;
   for (size_t i = 0; i < state.params->tables().size(); ++i) {
     RowValues rows = state.params->tables().table(static_cast<int>(i)).Previous(buckets);
     if (!rows.ids.empty()) migration.previous.push_back(std::move(rows));
@@ -118,9 +118,7 @@ StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& move
   }
   TD_RETURN_IF_ERROR(PackRows(state, buckets, migration));
   if (state.sync()) PackPrevious(state, buckets, migration);
-  const bool previous = state.sync() && state.options.bug != ShardBug::kPreviousStays;
-  TD_ASSIGN_OR_RETURN(migration.slices, state.params->SlicesOf(frozen, previous));
-  if (state.options.bug == ShardBug::kMarksStay) return migration;
+  TD_ASSIGN_OR_RETURN(migration.slices, state.params->SlicesOf(frozen, state.sync()));
   PackMarks(state, moves, migration);
   return migration;
 }
@@ -129,7 +127,7 @@ Status UnpackMigration(const BucketMigration& migration, bool idle, ShardState& 
   for (const BucketMove& m : migration.moves) TD_REQUIRE(!state.Serves(m.bucket));
   const Status slices = UnpackSlices(migration, state);
   for (const BucketMove& m : migration.moves) {
-    state.params->Keep(m.bucket, state.options.bug == ShardBug::kOwnsTooSoon);
+    state.params->Keep(m.bucket, false);
   }
   TD_RETURN_IF_ERROR(slices);
   TD_RETURN_IF_ERROR(UnpackRows(migration, state));

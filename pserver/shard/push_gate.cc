@@ -72,7 +72,6 @@ StatusOr<PushVerdict> PushGate::CheckSequence(const PushHead& head) const {
   const TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
   switch (t.taken.Look(head.sequence)) {
     case SequenceWindow::Seen::kTaken:
-      if (state_.options.bug == ShardBug::kNoDedup) break;
       return PushVerdict::kDuplicate;
     case SequenceWindow::Seen::kTooOld:
       return FailedPrecondition(

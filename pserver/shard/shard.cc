@@ -37,7 +37,7 @@ Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device
       job_(options_.job),
       state_(options_, clock, metrics),
       migrations_(state_, base_),
-      hold_(options_.index, clock, counters_.hold, options_.bug),
+      hold_(options_.index, clock, counters_.hold),
       snapshotter_(state_, base_),
       replay_(state_),
       gate_(state_, replay_, migrations_, hold_),
@@ -59,8 +59,7 @@ void Shard::Run(Ready ready) {
 }
 
 void Shard::WhenLogged(WriteAheadLog::Written done) {
-  const bool early = options_.bug == ShardBug::kAnswersEarly;
-  if (options_.log == nullptr || early) return done(OkStatus());
+  if (options_.log == nullptr) return done(OkStatus());
   options_.log->WhenLogged(std::move(done));
 }
 
@@ -352,9 +351,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
     TD_RETURN_IF_ERROR(CompensateDelay(head, factor, *state_.params, ticket));
   }
   state_.journal.NotePush(head, ticket);
-  const bool forgets =
-      options_.bug == ShardBug::kNoDedup || (options_.bug == ShardBug::kMarksNotKept && replaying);
-  if (!forgets) t.taken.Take(head.sequence);
+  t.taken.Take(head.sequence);
   t.numbers.Raise(head.numbers);
   t.last_step = head.step;
   ++t.pushes;
@@ -465,7 +462,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
     replay_.OnLostPush(entry.head);
     return gate_.CheckStep(entry.head);
   }
-  if (change.lost && options_.bug != ShardBug::kNeverAsks) {
+  if (change.lost) {
     ++state_.trainers[trainer].lost_pushes;
     counters_.lost_pushes.Add(1);
   }

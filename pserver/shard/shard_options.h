@@ -46,7 +46,6 @@ struct ShardOptions {
   uint64_t keep_bytes_max = uint64_t{1} << 30;  // per trainer
   // Called when a checkpoint is due (`replayable` only), with the lock held; must not block.
   std::function<void()> save_soon;
-  ShardBug bug = ShardBug::kNone;
   // Memory for returned buffers; null or full: other memory is used.
   std::shared_ptr<Arena> arena = nullptr;
   SlicePlace slices = {};

@@ -16,7 +16,7 @@ constexpr size_t kChunkBytes = 1 << 20;
 ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
   TD_REQUIRE(state_.params != nullptr);
   // Without a log, changes since the last update cannot be restored.
-  if (!state_.journal.has_log() || state_.options.bug == ShardBug::kLogCutShort) state_.Settle();
+  if (!state_.journal.has_log()) state_.Settle();
   ShardSnapshot snapshot{.config = state_.config,
                          .version = state_.version,
                          .log_number = state_.journal.settled_number()};
@@ -56,10 +56,6 @@ StatusOr<bool> Snapshotter::CopyChunk(Copy& copy) {
   }
   TD_RETURN_IF_ERROR(state_.broken);
   TD_REQUIRE(copying_);
-  const bool begins = copy.copied.slice == 0;
-  if (state_.options.bug == ShardBug::kCopiesLate && begins) {
-    state_.params->BeginSnapshot(copy.snapshot);
-  }
   return state_.params->CopyChunk(copy.snapshot, kChunkBytes, copy.copied);
 }
 

@@ -87,25 +87,6 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before);
 // Copies the settings for faulty pushes and trainers, and nothing about stored values.
 void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
 
-// Deliberate errors, for tests that must detect them.
-enum class ShardBug : uint8_t {
-  kNone,
-  kNoDedup,           // a repeated push is applied again
-  kMarksNotKept,      // the WAL restores updates, but not the numbers of their pushes
-  kAnswersEarly,      // replies do not wait until their updates are logged
-  kLogCutShort,       // a checkpoint drops WAL entries that it does not contain
-  kOldRowsTaken,      // pushes from before a release are accepted when the buckets return
-  kMarksStay,         // buckets move without the marks of their pushes
-  kOwnsTooSoon,       // offered buckets are served before their release
-  kMovesWithinAStep,  // sync: pushes are accepted while buckets move
-  kPreviousStays,     // sync: buckets move without the weights before the last step
-  kNeverTakesBack,    // sync: targets do not learn of cancelled moves
-  kNeverAsks,         // after a restart, pushes without logged values are dropped
-  kCutsEarly,         // a snapshot does not wait for its missing pushes
-  kHoldsNothing,      // new pushes are accepted during a hold for a snapshot
-  kCopiesLate,        // a snapshot contains updates that precede the copy but follow its begin
-};
-
 // The caller of a request.
 struct Caller {
   std::string job;

@@ -41,8 +41,18 @@ def read_all(folder):
 
 class DurabilityFigures(PserverFigures):
     def ps_exactly_once(self):
+        without = os.path.join(self.build_dir, "bench", "tandem-figures-no_dedup")
+        if not os.path.exists(without):
+            raise Failed(f"no {without}; build the target tandem-figures-no_dedup")
+
+        def measure():
+            once = self.ours("ps_exactly_once", 1, self.args.seconds)
+            repeated = self.ours("ps_exactly_once", 1, self.args.seconds, program=without)
+            return {**once, "forgetful_mb_per_s": repeated["push_mb_per_s"],
+                    "forgetful_small_pushes_per_s": repeated["small_pushes_per_s"]}
+
         out = self.ps_dense("ps_exactly_once", "push", "forgetful",
-                            "the same server without deduplication", "the same")
+                            "the same server without deduplication", "the same", measure)
         out["small_ratio"] = round(
             out["small_pushes_per_s"] / out["forgetful_small_pushes_per_s"], 3)
         return out

@@ -35,10 +35,11 @@ def redis(build_dir, folder):
 
 
 class PserverFigures(Runner):
-    def ps_dense(self, name, side, peer, peer_name, limit_name):
+    def ps_dense(self, name, side, peer, peer_name, limit_name, measure=None):
         """Rounds of `name`, in each of which the sides are measured one after another."""
         work = machine.OtherWork()
-        runs = [self.ours(name, 1, self.args.seconds) for _ in range(self.args.rounds)]
+        measure = measure or (lambda: self.ours(name, 1, self.args.seconds))
+        runs = [measure() for _ in range(self.args.rounds)]
         others = work.share()
         of = lambda field: [r[field] for r in runs]
         theirs = of(peer + "_mb_per_s")

@@ -1,10 +1,11 @@
 // The cost of exactly-once pushes and of durability.
 //
-// ps_exactly_once: pushes to a server that remembers accepted pushes and to one that does not, in
-// turns; large ones (1 MB) and small ones (1 KB). Also a server with a WAL, one that logs only the
-// order of pushes (durability replayable) and one with neither, in turns.
-// ps_snapshot: pushes and pulls while checkpoints are written one after the other, and without, in
-// turns. ps_recovery: makes the data directory of a server; driver.py measures its restart.
+// ps_exactly_once: pushes to a server; large ones (1 MB) and small ones (1 KB). driver.py runs it
+// in turns with the same program whose server does not remember accepted pushes
+// (tests/sim/mutants). Also a server with a WAL, one that logs only the order of pushes (durability
+// replayable) and one with neither, in turns. ps_snapshot: pushes and pulls while checkpoints are
+// written one after the other, and without, in turns. ps_recovery: makes the data directory of a
+// server; driver.py measures its restart.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -130,18 +131,14 @@ Status Train(DensePs& ps, const Values& gradients, double seconds, Training* all
 
 StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   const Values gradients = Filled(0.5f);
-  pserver::PserverOptions forgetful;
-  forgetful.bug = pserver::ShardBug::kNoDedup;
   Report report;
   for (const int64_t numel : {kNumel, int64_t{256}}) {
-    DensePs once(numel), without(numel);
+    DensePs once(numel);
     TD_RETURN_IF_ERROR(once.Start({}, OverShm()));
-    TD_RETURN_IF_ERROR(without.Start(forgetful, OverShm()));
-    TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&once, &without}, gradients, options.seconds));
+    TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&once}, gradients, options.seconds));
     const bool small = numel != kNumel;
     const double unit = small ? kVariables : kAllBytes / kMegabyte;
     report.Add(small ? "small_pushes_per_s" : "push_mb_per_s", rates[0] * unit);
-    report.Add(small ? "forgetful_small_pushes_per_s" : "forgetful_mb_per_s", rates[1] * unit);
   }
   Folder folder;
   TD_RETURN_IF_ERROR(folder.Make());

@@ -59,8 +59,8 @@ class Runner:
         if not os.access(self.program, os.X_OK):
             raise peer_setup.Missing(f"{self.program}\nhint: build it with deploy/build.sh")
 
-    def ours(self, name, threads, seconds, *more):
-        return run_json([self.program, name, f"--threads={threads}", f"--seconds={seconds}", *more],
+    def ours(self, name, threads, seconds, *more, program=None):
+        return run_json([program or self.program, name, f"--threads={threads}", f"--seconds={seconds}", *more],
                         what="tandem-figures " + name)
 
     def rounds(self, what):

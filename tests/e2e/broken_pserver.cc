@@ -1,6 +1,6 @@
-// A pserver with a deliberate bug (ShardBug), for tests that must detect it. It logs with
-// wal_sync=always and runs until it is killed:
-//   broken-pserver LISTEN INDEX DATA_DIR no_dedup|marks_not_kept|never_asks|none
+// A pserver for a build with a deliberate mistake (tests/sim/mutants), which tests must find. It
+// logs with wal_sync=always and runs until it is killed:
+//   broken-pserver-MUTANT LISTEN INDEX DATA_DIR
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,20 +13,13 @@ namespace tandem {
 namespace {
 
 int Serve(int argc, char** argv) {
-  CHECK_EQ(argc, 5);
-  const std::string bug = argv[4];
+  CHECK_EQ(argc, 4);
   pserver::PserverOptions options;
   options.rpc.listen = *rpc::ParseEndpoint(argv[1]);
   options.index = std::stoi(argv[2]);
   options.data_dir = argv[3];
-  options.durability = pserver::Durability::kLogged;
+  options.durability = pserver::Durability::TANDEM_BROKEN_DURABILITY;
   options.wal_sync = pserver::WalSync::kAlways;
-  if (bug == "no_dedup") options.bug = pserver::ShardBug::kNoDedup;
-  if (bug == "never_asks") {
-    options.bug = pserver::ShardBug::kNeverAsks;
-    options.durability = pserver::Durability::kReplayable;
-  }
-  if (bug == "marks_not_kept") options.bug = pserver::ShardBug::kMarksNotKept;
   Metrics metrics;
   const auto pserver = pserver::Pserver::Start(options, metrics);
   if (!pserver.ok()) {

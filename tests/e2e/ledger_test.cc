@@ -48,7 +48,8 @@ class LedgerTest : public JobTest {
     servers_.clear();  // they may be writing into the directory that is removed now
     JobTest::TearDown();
   }
-  // `bug`: bug of the broken server; "": the real server with --wal_sync=`sync` and --durability.
+  // `bug`: mutant of the broken server (tests/sim/mutants); "": the real server with
+  // --wal_sync=`sync` and --durability.
   void StartServer(int i, const std::string& bug, const std::string& sync) {
     const std::string data = Path("data-" + std::to_string(i) + "-" + std::to_string(round_));
     const std::string index = std::to_string(i), listen = endpoints_[i];
@@ -62,7 +63,7 @@ class LedgerTest : public JobTest {
                                 "--wal_sync=" + sync, "--checkpoint_every_steps=" + checkpoints_},
                             std::map<std::string, std::string>{}, Path("server-" + index))
                       : std::make_unique<ChildProcess>(
-                            "broken-pserver", std::vector<std::string>{listen, index, data, bug},
+                            "broken-pserver-" + bug, std::vector<std::string>{listen, index, data},
                             std::map<std::string, std::string>{}, Path("server-" + index));
   }
   std::unique_ptr<ps::PsClient> Client(int trainer) {

@@ -30,7 +30,8 @@ class LedgerTrainersTest : public JobTest {
     processes_.clear();  // they may be writing into the directory that is removed now
     JobTest::TearDown();
   }
-  // Process i: servers, then trainers. `bug`: bug of broken servers; "": real ones.
+  // Process i: servers, then trainers. `bug`: mutant of broken servers (tests/sim/mutants); "":
+  // real ones.
   void Start(int i, const std::string& bug);
   std::string LedgerOf(int trainer) const {
     return Path("ledger-" + std::to_string(round_) + "-" + std::to_string(trainer));
@@ -70,8 +71,8 @@ void LedgerTrainersTest::Start(int i, const std::string& bug) {
                                          "--data_dir=" + data, "--durability=logged",
                                          "--wal_sync=none", "--checkpoint_every_steps=1000"},
                 std::map<std::string, std::string>{}, log)
-          : std::make_unique<ChildProcess>("broken-pserver",
-                                           std::vector<std::string>{listen, index, data, bug},
+          : std::make_unique<ChildProcess>("broken-pserver-" + bug,
+                                           std::vector<std::string>{listen, index, data},
                                            std::map<std::string, std::string>{}, log);
 }
 

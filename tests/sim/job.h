@@ -39,9 +39,8 @@ struct SimPlan {
   // Servers log only the order of pushes. Trainers keep the pushes, at most `keep_bytes_max` bytes.
   bool replayable = false;
   uint64_t keep_bytes_max = uint64_t{1} << 30;
-  // Deliberate bugs.
-  ShardBug bug = ShardBug::kNone;
-  bool forget_previous = false;  // checkpoints lack the parameters before the last update
+  bool forget_previous =
+      false;  // a deliberate bug: checkpoints lack the parameters before the last update
   bool keep_trace = false;
 };
 // Derives the whole plan from the seed.

@@ -31,7 +31,6 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     made.shard.job = options.job;
     made.shard.trainers = options.trainers;
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
-    made.shard.bug = options.bug;
     made.shard.replayable = options.replayable;
     made.shard.keep_bytes_max = options.keep_bytes_max;
     made.logged = true;

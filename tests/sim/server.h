@@ -22,7 +22,6 @@ struct SimServerOptions {
   WalSync wal_sync = WalSync::kAlways;
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
-  ShardBug bug = ShardBug::kNone;
   bool forget_previous = false;  // see SimDisk
   bool replayable = false;       // trainers keep their pushes
   uint64_t keep_bytes_max = 0;

@@ -33,8 +33,8 @@ class SimJob {
       servers_.push_back(std::make_unique<SimServer>(
           i,
           SimServerOptions{kSimJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
-                           plan.checkpoint_every_steps, plan.bug, plan.forget_previous,
-                           plan.replayable, plan.keep_bytes_max},
+                           plan.checkpoint_every_steps, plan.forget_previous, plan.replayable,
+                           plan.keep_bytes_max},
           world_));
       addresses_.push_back(absl::StrFormat("server-%d", i));
     }

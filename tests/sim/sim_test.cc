@@ -51,22 +51,34 @@ class SimTest : public testing::Test {
 
 struct Kind {
   ShardMode mode;
-  bool replayable;  // else logged
+  bool replayable = false;  // else logged
+  // Sync: buckets move in every job; `torn`: and trainers die meanwhile.
+  bool moves = false, torn = false;
 };
 std::string Name(const Kind& kind) {
-  return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "");
+  return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "") +
+         (kind.torn    ? "_torn"
+          : kind.moves ? "_moves"
+                       : "");
 }
 
 class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
  protected:
   static SimPlan Plan(uint64_t seed) {
-    return PlanOf(seed, GetParam().mode, GetParam().replayable);
+    const Kind& kind = GetParam();
+    SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
+    if (!kind.moves) return plan;
+    plan.moves = true;
+    plan.torn = kind.torn;
+    plan.servers = kind.torn ? 3 : 2;
+    plan.steps = plan.mischief = 60;
+    return plan;
   }
 };
 
 TEST_P(ModeTest, EveryPushCountsOnce) {
   const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
-  const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", 250);
+  const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", GetParam().moves ? 10 : 250);
   SimReport sum;
   uint64_t given_up = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
@@ -93,7 +105,9 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     std::printf("%llu pushes gone with their trainer, as the servers say; %llu jobs given up\n",
                 static_cast<unsigned long long>(sum.lost),
                 static_cast<unsigned long long>(given_up));
-    EXPECT_LT(given_up, seeds / 2);
+    if (seeds >= 100) {
+      EXPECT_LT(given_up, seeds / 2);
+    }
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
@@ -116,48 +130,20 @@ TEST_P(ModeTest, ASeedIsOneRun) {
   }
 }
 
-// The simulator must find servers with deliberate bugs; otherwise it might check nothing. (Sync
-// servers need no marks to recognise a push: its step is enough.)
+// The simulator must find storage with deliberate errors; otherwise it might check nothing.
+// tests/sim/mutants has errors of servers.
 struct SeededBug {
   const char* name;
   ShardMode mode;
   std::function<void(SimPlan&)> make;
-  bool replayable = false;
 };
 
 std::vector<SeededBug> SeededBugs() {
-  const auto bug = [](ShardBug b) { return [b](SimPlan& plan) { plan.bug = b; }; };
   return {
-      {"NoDedup", ShardMode::kASync, bug(ShardBug::kNoDedup)},
-      {"MarksNotKept", ShardMode::kASync, bug(ShardBug::kMarksNotKept)},
-      {"SyncAnswersEarly", ShardMode::kSync, bug(ShardBug::kAnswersEarly)},
-      {"AnswersEarly", ShardMode::kASync, bug(ShardBug::kAnswersEarly)},
-      {"LogCutShort", ShardMode::kSync, bug(ShardBug::kLogCutShort)},
       {"NeverSynced", ShardMode::kASync,
        [](SimPlan& plan) {
          plan.wal_sync = WalSync::kNone;
          plan.power = true;
-       }},
-      {"OwnsTooSoon", ShardMode::kASync, bug(ShardBug::kOwnsTooSoon)},
-      {"CutsEarly", ShardMode::kASync, bug(ShardBug::kCutsEarly)},
-      {"HoldsNothing", ShardMode::kASync, bug(ShardBug::kHoldsNothing)},
-      {"CopiesLate", ShardMode::kASync, bug(ShardBug::kCopiesLate)},
-      {"NeverAsks", ShardMode::kASync, bug(ShardBug::kNeverAsks), true},
-      {"SyncNeverAsks", ShardMode::kSync, bug(ShardBug::kNeverAsks), true},
-      {"SyncOwnsTooSoon", ShardMode::kSync, bug(ShardBug::kOwnsTooSoon)},
-      {"MovesWithinAStep", ShardMode::kSync,
-       [](SimPlan& plan) {
-         plan.bug = ShardBug::kMovesWithinAStep;
-         plan.moves = true;
-         plan.servers = 2;
-         plan.steps = plan.mischief = 60;
-       }},
-      {"PreviousStays", ShardMode::kSync,
-       [](SimPlan& plan) {
-         plan.bug = ShardBug::kPreviousStays;
-         plan.moves = plan.torn = true;
-         plan.servers = 3;
-         plan.steps = plan.mischief = 60;
        }},
       {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
@@ -170,7 +156,7 @@ TEST_P(SeededBugTest, IsFoundSoon) {
   std::string wrong;
   uint64_t seed = 0;
   while (wrong.empty() && seed < kSeedsMax) {
-    SimPlan plan = PlanOf(++seed, GetParam().mode, GetParam().replayable);
+    SimPlan plan = PlanOf(++seed, GetParam().mode);
     GetParam().make(plan);
     wrong = Wrong(plan);
   }
@@ -181,12 +167,14 @@ TEST_P(SeededBugTest, IsFoundSoon) {
 INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest, testing::ValuesIn(SeededBugs()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-INSTANTIATE_TEST_SUITE_P(Modes, ModeTest,
-                         testing::Values(Kind{ShardMode::kSync, false},
-                                         Kind{ShardMode::kASync, false},
-                                         Kind{ShardMode::kSync, true},
-                                         Kind{ShardMode::kASync, true}),
-                         [](const auto& info) { return Name(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, ModeTest,
+    testing::Values(Kind{ShardMode::kSync}, Kind{ShardMode::kASync},
+                    Kind{.mode = ShardMode::kSync, .replayable = true},
+                    Kind{.mode = ShardMode::kASync, .replayable = true},
+                    Kind{.mode = ShardMode::kSync, .moves = true},
+                    Kind{.mode = ShardMode::kSync, .moves = true, .torn = true}),
+    [](const auto& info) { return Name(info.param); });
 
 }  // namespace
 }  // namespace tandem::pserver

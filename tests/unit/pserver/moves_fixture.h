@@ -48,8 +48,8 @@ class MovesTest : public testing::Test {
     return config;
   }
   std::unique_ptr<Shard> Make(int index) {
-    return std::make_unique<Shard>(Shard::Options{.index = index, .bug = bug_}, clock_, backend_,
-                                   device_, metrics_);
+    return std::make_unique<Shard>(Shard::Options{.index = index}, clock_, backend_, device_,
+                                   metrics_);
   }
   std::unique_ptr<Shard> Start(int index, int servers, const std::string& optimizer = "momentum") {
     auto shard = Make(index);
@@ -110,7 +110,6 @@ class MovesTest : public testing::Test {
   }
 
   ShardMode mode_ = ShardMode::kASync;
-  ShardBug bug_ = ShardBug::kNone;
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;

@@ -113,33 +113,6 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   EXPECT_NE(*Pull(*c, ids), rows);
 }
 
-// The two tests above would detect a server with these bugs, which applies a push twice.
-TEST_F(MovesTest, WithoutGenerationsALatePushIsTakenTwice) {
-  bug_ = ShardBug::kOldRowsTaken;
-  const auto a = Start(0, 2), b = Start(1, 2);
-  const std::vector<uint64_t> ids = {IdIn(5)};
-  ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());
-  ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
-  const auto rows = *Pull(*a, ids);
-  EXPECT_TRUE(Push(*a, Head(1, 1), ids).ok());
-  EXPECT_NE(*Pull(*a, ids), rows);
-}
-
-TEST_F(MovesTest, WithoutMarksAPushThatIsAskedAboutIsTakenTwice) {
-  bug_ = ShardBug::kMarksStay;
-  const auto a = Start(0, 2), b = Start(1, 2);
-  const std::vector<uint64_t> ids = {IdIn(5)};
-  ASSERT_TRUE(Push(*a, Head(4, 1), ids).ok());
-  ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  PushHead head = Head(1, 1);
-  head.origin_server = 1;
-  head.origin_sequence = 4;
-  const auto asked = Push(*b, head, ids);
-  ASSERT_TRUE(asked.ok()) << asked.status();
-  EXPECT_FALSE(asked->duplicate);
-}
-
 TEST_F(MovesTest, AnOlderIncarnationIsRefusedWhereTheBucketCame) {
   const auto a = Start(0, 2), b = Make(2);
   ASSERT_TRUE(a->Greet({"job", 1, kIncarnation + 1}).ok());

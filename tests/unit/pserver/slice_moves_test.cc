@@ -363,16 +363,6 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(both, StateOf(*alone));
 }
 
-// The test above would detect a server with this bug, which returns nothing or other weights.
-TEST_F(StepSliceMovesTest, WithoutTheWeightsBeforeTheStepNobodyGivesThem) {
-  bug_ = ShardBug::kPreviousStays;
-  const auto a = StartWith(0, {kFirst, kThird}), b = StartWith(1, {kSecond});
-  const auto parcel = OfferBeforeStep3(*a, *b);
-  ASSERT_TRUE(parcel.ok()) << parcel.status();
-  ASSERT_TRUE(Tell(*b, *a->migrations().Release("job", parcel->moves)).ok());
-  EXPECT_EQ(PullSlice(*b, kThird, 2, 2).status().code(), StatusCode::kFailedPrecondition);
-}
-
 TEST_F(StepSliceMovesTest, AMoveThatComesToNothingLeavesBothAsTheyWere) {
   const auto a = StartWith(0, {kFirst, kThird}), b = StartWith(1, {kSecond});
   const auto parcel = OfferBeforeStep3(*a, *b);

@@ -119,18 +119,6 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
 }
 
-// The test above would detect a server with this bug, which returns other weights.
-TEST_F(StepMovesTest, WithoutTheWeightsBeforeTheStepOthersAreGiven) {
-  bug_ = ShardBug::kPreviousStays;
-  const auto a = Start(0, 2), b = Start(1, 2);
-  const auto parcel = OfferBeforeStep1(*a, *b);
-  ASSERT_TRUE(parcel.ok()) << parcel.status();
-  const auto before = *PullAt(*a, In(5), 0);
-  const auto map = a->migrations().Release("job", parcel->moves);
-  ASSERT_TRUE(Tell(*b, *map).ok());
-  EXPECT_NE(*PullAt(*b, In(5), 0), before);
-}
-
 // If the optimizer changes all rows in each step, removals change the positions of rows.
 TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
   const auto a = Start(0, 2), b = Start(1, 2);
@@ -192,18 +180,6 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
     Step(*shard, 1, {});
     EXPECT_EQ(PullAt(*shard, In(5), 2).status().code(), StatusCode::kOutOfRange);
   }
-}
-
-// The test above would detect a target that waits forever.
-TEST_F(StepMovesTest, WithoutThatWordTheTargetMakesNoStep) {
-  bug_ = ShardBug::kNeverTakesBack;
-  const auto a = Start(0, 2), b = Start(1, 2);
-  const auto parcel = OfferBeforeStep1(*a, *b);
-  ASSERT_TRUE(parcel.ok()) << parcel.status();
-  clock_.Advance(seconds(3));
-  Step(*a, 1, Ids());
-  ASSERT_TRUE(Tell(*b, a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {})->map).ok());
-  EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
 }
 
 // A move that its source forgot because of a restart is taken back as well.

@@ -37,7 +37,7 @@ class GlobalSnapshotHoldTest : public PartsTest {
   }
 
   Histogram& held_ = metrics_.GetHistogram("held", "for the test", {1});
-  GlobalSnapshotHold hold_{0, clock_, held_, ShardBug::kNone};
+  GlobalSnapshotHold hold_{0, clock_, held_};
 };
 
 TEST_F(GlobalSnapshotHoldTest, HoldsNewPushesUntilTheLeaseEnds) {

@@ -16,7 +16,7 @@ class PushGateTest : public PartsTest {
     Start(mode);
     replay_ = std::make_unique<PushReplay>(*state_);
     migrations_ = std::make_unique<BucketMigrations>(*state_, base_);
-    hold_ = std::make_unique<GlobalSnapshotHold>(0, clock_, held_, ShardBug::kNone);
+    hold_ = std::make_unique<GlobalSnapshotHold>(0, clock_, held_);
     gate_ = std::make_unique<PushGate>(*state_, *replay_, *migrations_, *hold_);
   }
   StatusCode CodeOf(const PushHead& head) const { return gate_->Check(head).status().code(); }

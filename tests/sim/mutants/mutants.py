@@ -1,0 +1,139 @@
+"""Deliberate mistakes in the parameter server, which tests must find.
+
+A mutant is a list of edits of source files: exact old text, new text. The product has none of them. A build
+with a mutant compiles edited copies and links them in front of the libraries (mutants_test.py).
+
+By hand: python3 mutants.py --source=. --name=no_dedup --out=DIR writes the edited files to DIR."""
+
+import argparse
+import collections
+import os
+
+Edit = collections.namedtuple("Edit", "path old new")
+# A run of a test program that finds the mutant: filter of gtest, first seed and number of seeds.
+Run = collections.namedtuple("Run", "program filter first seeds", defaults=(1, 1))
+Mutant = collections.namedtuple("Mutant", "name mistake edits runs")
+
+SHARD = "pserver/shard/"
+
+
+class DoesNotFit(Exception):
+    """An edit's old text is not exactly once in its file."""
+
+
+def sim(kind, first, seeds=1):
+    return Run("sim_test", f"Modes/ModeTest.EveryPushCountsOnce/{kind}", first, seeds)
+
+
+MUTANTS = [
+    Mutant(
+        "no_dedup", "a repeated push is applied again",
+        [Edit(SHARD + "push_gate.cc",
+              "    case SequenceWindow::Seen::kTaken:\n      return PushVerdict::kDuplicate;\n",
+              "    case SequenceWindow::Seen::kTaken:\n      break;\n"),
+         Edit(SHARD + "shard.cc", "  t.taken.Take(head.sequence);\n", "")],
+        [sim("a_sync", 6)]),
+    Mutant(
+        "marks_not_kept", "the log restores updates, but not the numbers of their pushes",
+        [Edit(SHARD + "shard.cc", "  t.taken.Take(head.sequence);\n",
+              "  if (!replaying) t.taken.Take(head.sequence);\n")],
+        [sim("a_sync", 6)]),
+    Mutant(
+        "answers_early", "replies do not wait until their updates are logged",
+        [Edit(SHARD + "shard.cc", "  options_.log->WhenLogged(std::move(done));\n", "  done(OkStatus());\n")],
+        [sim("sync", 13), sim("a_sync", 3)]),
+    Mutant(
+        "log_cut_short", "a checkpoint drops log entries that it does not contain",
+        [Edit(SHARD + "snapshotter.cc", "  if (!state_.journal.has_log()) state_.Settle();\n",
+              "  state_.Settle();\n")],
+        [sim("sync", 7)]),
+    Mutant(
+        "old_rows_taken", "pushes from before a release are accepted when the buckets return",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (head.generation == moves_.generation) return OkStatus();\n",
+              "  if (head.generation <= moves_.generation) return OkStatus();\n")],
+        [Run("pserver_moves_test", "*")]),
+    Mutant(
+        "marks_stay", "buckets move without the marks of their pushes",
+        [Edit(SHARD + "migration_contents.cc", "  PackMarks(state, moves, migration);\n", "")],
+        [Run("pserver_moves_test", "*")]),
+    Mutant(
+        "owns_too_soon", "offered buckets are served before their release",
+        [Edit(SHARD + "migration_contents.cc", "    state.params->Keep(m.bucket, false);\n",
+              "    state.params->Keep(m.bucket, true);\n")],
+        [sim("a_sync", 9), sim("sync", 2)]),
+    Mutant(
+        "moves_within_a_step", "sync: pushes are accepted while buckets move",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (head.step != state_.version || !StepHeld()) return OkStatus();\n",
+              "  if (head.step != state_.version || !StepHeld() || StepHeld()) return OkStatus();\n"),
+         Edit(SHARD + "bucket_migrations.cc", " && state_.params->NothingGathered();\n", ";\n")],
+        [sim("sync_moves", 9)]),
+    Mutant(
+        "previous_stays", "sync: buckets move without the values before the last step",
+        [Edit(SHARD + "migration_contents.cc", "  if (!state.has_previous) return;\n", "  return;\n"),
+         Edit(SHARD + "migration_contents.cc", "SlicesOf(frozen, state.sync()))", "SlicesOf(frozen, false))")],
+        [sim("sync_torn", 97), Run("pserver_step_moves_test", "*"), Run("pserver_slice_moves_test", "*")]),
+    Mutant(
+        "never_takes_back", "sync: targets do not learn of cancelled moves",
+        [Edit(SHARD + "bucket_migrations.cc", "  if (moves_.begun.empty()) return;\n", "  return;\n")],
+        [Run("pserver_step_moves_test", "*")]),
+    Mutant(
+        "never_asks", "after a restart, pushes without logged values are dropped",
+        [Edit(SHARD + "checkpoint_calls.cc", "/*lost=*/false", "/*lost=*/true"),
+         Edit(SHARD + "shard.cc", "  if (change.lost) {\n    ++state_.trainers[trainer].lost_pushes;\n",
+              "  if (false) {\n    ++state_.trainers[trainer].lost_pushes;\n")],
+        [sim("a_sync_replayable", 2), sim("sync_replayable", 2)]),
+    Mutant(
+        "snapshots_early", "a global snapshot does not wait for its missing pushes",
+        [Edit(SHARD + "global_snapshot_hold.cc", "  for (uint64_t n = sent; n > ended; --n) {\n",
+              "  for (uint64_t n = ended; n > ended; --n) {\n")],
+        [sim("a_sync", 38)]),
+    Mutant(
+        "holds_nothing", "new pushes are accepted during a hold for a global snapshot",
+        [Edit(SHARD + "global_snapshot_hold.cc", "  if (!active()) return OkStatus();\n",
+              "  if (!active() || hold_.number != 0) return OkStatus();\n"),
+         Edit(SHARD + "global_snapshot_hold.cc", "  if (t.taken.highest() > sent) {\n",
+              "  if (sent == UINT64_MAX) {\n")],
+        [sim("a_sync", 57)]),
+    Mutant(
+        "copies_late", "a snapshot contains updates that precede the copy but follow its begin",
+        [Edit(SHARD + "snapshotter.cc", "  TD_REQUIRE(copying_);\n",
+              "  TD_REQUIRE(copying_);\n"
+              "  if (copy.copied.slice == 0) state_.params->BeginSnapshot(copy.snapshot);\n")],
+        [sim("a_sync", 2)]),
+]
+
+
+def named(name):
+    return next(m for m in MUTANTS if m.name == name)
+
+
+def edited(source, edits):
+    """path -> text of the files after the edits."""
+    texts = {}
+    for edit in edits:
+        if edit.path not in texts:
+            with open(os.path.join(source, edit.path), encoding="utf-8") as text:
+                texts[edit.path] = text.read()
+        count = texts[edit.path].count(edit.old)
+        if count != 1:
+            raise DoesNotFit(f"{edit.path}: the text of a mutant's edit is there {count} times, expected once; "
+                             f"change the edit in tests/sim/mutants/mutants.py with the code:\n{edit.old}")
+        texts[edit.path] = texts[edit.path].replace(edit.old, edit.new)
+    return texts
+
+
+def write(source, name, out):
+    for path, text in edited(source, named(name).edits).items():
+        os.makedirs(out, exist_ok=True)
+        with open(os.path.join(out, os.path.basename(path)), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for flag in ("source", "name", "out"):
+        parser.add_argument("--" + flag, required=True)
+    given = parser.parse_args()
+    write(given.source, given.name, given.out)
