@@ -12,11 +12,6 @@ Status Journal::Ready(uint64_t bytes) const {
   return log_->Ready(replayable_ ? 0 : bytes);
 }
 
-void Journal::WhenLogged(WriteAheadLog::Written done) const {
-  if (log_ == nullptr) return done(OkStatus());
-  log_->WhenLogged(std::move(done));
-}
-
 void Journal::Note(LogEntry::Kind kind, const PushHead& head) {
   if (!notes()) return;
   log_->Append({.number = ++number_, .kind = kind, .head = head, .values = {}});

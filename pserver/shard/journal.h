@@ -9,7 +9,7 @@
 
 namespace tandem::pserver {
 
-// The shard's lock guards it. WhenLogged alone is thread-safe.
+// Not thread-safe (the shard's lock guards it).
 class Journal {
  public:
   // `log` must outlive this; null: changes have no numbers and are not logged. `replayable`: the
@@ -20,8 +20,6 @@ class Journal {
   bool stores_values() const { return log_ != nullptr && !replayable_; }
   // As WriteAheadLog::Ready for a change with `bytes` of values; OK without a log.
   Status Ready(uint64_t bytes) const;
-  // Calls `done` when all changes up to now are logged; without a log, immediately.
-  void WhenLogged(WriteAheadLog::Written done) const;
 
   // Append a change. They do nothing while changes are replayed.
   void Note(LogEntry::Kind kind, const PushHead& head);

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "kernels/exec/backend.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/state/wal.h"
 #include "pserver/tables/shard_params.h"
