@@ -245,13 +245,13 @@ Status ServerAccess::GetStatus(StatusReply* reply) {
   return impl_->Call("GetStatus", StatusRequest(), reply);
 }
 
-StatusOr<std::pair<uint64_t, uint64_t>> ServerAccess::Save(bool delta) {
+StatusOr<ServerAccess::SavedCheckpoint> ServerAccess::Save(bool delta) {
   SaveCheckpointRequest request;
   SaveCheckpointReply reply;
   request.set_mode(delta ? SAVE_DELTA : SAVE_WHOLE);
   request.set_job(impl_->job);
   TD_RETURN_IF_ERROR(impl_->Call("SaveCheckpoint", request, &reply));
-  return std::make_pair(reply.version(), reply.bytes());
+  return SavedCheckpoint{.version = reply.version(), .bytes = reply.bytes()};
 }
 
 StatusOr<uint64_t> ServerAccess::Restore() {

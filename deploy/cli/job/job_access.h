@@ -73,13 +73,17 @@ void NoteEvent(const JobAccess& job, const JobEvent& event);
 // server, and for a failed connection also the cause.
 class ServerAccess {
  public:
+  struct SavedCheckpoint {
+    uint64_t version = 0, bytes = 0;
+  };
+
   ServerAccess(const JobAccess& job, size_t server);
   ~ServerAccess();
   ServerAccess(ServerAccess&&) noexcept;
 
   Status GetStatus(StatusReply* reply);
-  StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);  // version, bytes
-  StatusOr<uint64_t> Restore();                              // version
+  StatusOr<SavedCheckpoint> Save(bool delta);
+  StatusOr<uint64_t> Restore();  // version
 
  private:
   struct Impl;

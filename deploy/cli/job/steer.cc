@@ -75,12 +75,12 @@ Status Save(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   Checkpoints written;
   const auto save = [delta, &written](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
-    TD_ASSIGN_OR_RETURN(const auto saved, server.Save(delta));
-    (*facts)["version"] = saved.first;
-    (*facts)["bytes"] = saved.second;
+    TD_ASSIGN_OR_RETURN(const ServerAccess::SavedCheckpoint saved, server.Save(delta));
+    (*facts)["version"] = saved.version;
+    (*facts)["bytes"] = saved.bytes;
     StatusReply reply;
     if (server.GetStatus(&reply).ok()) written.Add(reply);
-    return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
+    return absl::StrFormat("version %d written, %d bytes", saved.version, saved.bytes);
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
   if (written.Apart() && !as_json) {  // a program compares the versions itself
