@@ -102,7 +102,7 @@ class RocksdbStorage final : public Storage {
     const size_t bytes = snapshot.bytes();
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
-    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << image.version << ": " << bytes
+    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << snapshot.version << ": " << bytes
                            << " bytes";
     ShardMeta meta = MakeMeta(snapshot);
     if (snapshot.base) {
@@ -124,7 +124,7 @@ class RocksdbStorage final : public Storage {
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
     DropOldLog(snapshot.log_number);
-    LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << image.version << " written: " << bytes
+    LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << snapshot.version << " written: " << bytes
                            << " bytes in " << Seconds(SteadyNow() - begin) << " s";
     return bytes;
   }

@@ -15,7 +15,8 @@ void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
   migration.has_previous = state.has_previous;
   if (!state.has_previous) return;
   for (size_t i = 0; i < state.params->tables().size(); ++i) {
-    RowValues rows = state.params->tables().table(static_cast<int>(i)).Previous(buckets);
+    const SparseTable& table = state.params->tables().table(static_cast<int>(i));
+    RowValues rows = table.previous().Rows(table.spec().variable, buckets);
     if (!rows.ids.empty()) migration.previous.push_back(std::move(rows));
   }
 }

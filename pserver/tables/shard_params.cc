@@ -11,8 +11,8 @@
 namespace tandem::pserver {
 namespace {
 
-std::span<const uint64_t> Ids(const Buffer& buffer, const TensorDesc& desc) {
-  return {reinterpret_cast<const uint64_t*>(buffer.get()), static_cast<size_t>(desc.shape.numel())};
+std::span<const uint64_t> Ids(const PushBytes& bytes, const TensorDesc& desc) {
+  return {reinterpret_cast<const uint64_t*>(bytes.data()), static_cast<size_t>(desc.shape.numel())};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ class ShortList {
   constexpr ShortList() = default;
   // REQUIRES: at most kCapacity items. The initialiser of a constant with more does not compile.
   constexpr ShortList(std::initializer_list<T> items) {
+    TD_REQUIRE(items.size() <= kCapacity);
     for (const T& item : items) items_[size_++] = item;
   }
 
@@ -32,6 +33,7 @@ class ShortList {
 
   // Returns this list, followed by `more`. The same requirement as for the constructor.
   constexpr ShortList With(std::initializer_list<T> more) const {
+    TD_REQUIRE(size_ + more.size() <= kCapacity);
     ShortList all = *this;
     for (const T& item : more) all.items_[all.size_++] = item;
     return all;
