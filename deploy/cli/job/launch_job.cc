@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "common/base/files.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/job_files.h"
+#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/supervisor.h"
 

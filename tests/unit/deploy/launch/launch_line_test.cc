@@ -14,8 +14,8 @@
 #include "common/base/error_text.h"
 #include "common/base/ports.h"
 #include "deploy/launch/failure_report.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/job_files.h"
+#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
 
 namespace tandem::deploy {
