@@ -461,7 +461,7 @@ TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {
 TEST_F(LauncherTest, UsageErrorsExitWithTwo) {
   Launch({"--servers=2", "--workers=2", "--nproc=2"});
   EXPECT_EQ(WaitForLauncher(), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: --workers belongs to pserver mode and --nproc"));
+  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: --workers needs pserver mode, but --nproc"));
   EXPECT_FALSE(Exists("log"));
 }
 
