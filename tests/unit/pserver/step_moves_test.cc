@@ -87,7 +87,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   for (Shard* const shard : {a.get(), b.get()}) {
     const auto held = PushStep(*shard, 0, 3, {});
     EXPECT_EQ(held.status().code(), StatusCode::kOutOfRange);
-    EXPECT_THAT(std::string(held.status().message()), HasSubstr("on their way before step 4"));
+    EXPECT_THAT(std::string(held.status().message()), HasSubstr("row buckets move before step 4"));
   }
   EXPECT_EQ(*PullAt(*a, Ids(), 3), *PullAt(*alone, Ids(), 3));
   EXPECT_EQ(b->migrations().Freeze("job", order)->version, 3u);

@@ -118,7 +118,7 @@ TEST(Validate, NoKnobIsIgnored) {
     ValidateStrategy(strategy, {TrainMode::kHybrid, FlagOrigin("mode"), 0}, origins, "", &d);
     EXPECT_THAT(d.ErrorText(), HasSubstr("flag --" + info.path + ": error: " + info.path + ": "))
         << value;
-    EXPECT_THAT(d.ErrorText(), HasSubstr("is not built yet"));
+    EXPECT_THAT(d.ErrorText(), HasSubstr("is not implemented [TD1109]"));
   }
 }
 

@@ -59,7 +59,8 @@ TEST(MembersTest, RefusesListsThatAreNone) {
        {std::vector<int>{0, 2}, std::vector<int>{3, 1}, std::vector<int>{1, 4}}) {
     const auto made = Connect(world, {}, {.members = members});
     EXPECT_EQ(made.status().code(), StatusCode::kInvalidArgument) << made.status();
-    EXPECT_THAT(made.status().message(), HasSubstr("of rank 1 of 4"));
+    EXPECT_THAT(made.status().message(),
+                HasSubstr("of the group of rank 1 are invalid: expected ascending ranks below 4"));
   }
 }
 

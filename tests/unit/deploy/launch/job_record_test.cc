@@ -144,7 +144,7 @@ TEST_F(JobRecordTest, AProcessOfAnotherUserIsNotSignalled) {
   const Status refused = deploy::SignalLauncher(record, SIGTERM);
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("belongs to user 65534, expected user 0: it was not signalled [TD6028]"));
+              HasSubstr("belongs to user 65534, expected user 0, and was not signalled [TD6028]"));
   EXPECT_EQ(EndOf(pid), 0);
 }
 

@@ -106,7 +106,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--sevrers=2 @/job.pbtxt", "hint: did you mean \"--servers\"?"},
       {"@/job.pbtxt --epoch=3", "hint: did you mean \"--epochs\"?"},
       {"@/job.pbtxt --epochs 3", "--epochs needs a value"},
-      {"@/job.pbtxt --qwrtpsdf=fleet", "hint: flags of tandem-trainer after --"},
+      {"@/job.pbtxt --qwrtpsdf=fleet", "hint: write flags of tandem-trainer after --"},
       {"--servers=2 --server_num=3 --workers=1 @/job.pbtxt", "given twice"},
       {"--servers=0 --workers=1 @/job.pbtxt", "--servers: expected a whole number from 1"},
       {"--servers=99999999999 --workers=1 @/job.pbtxt", "--servers: expected a whole number"},
@@ -115,7 +115,8 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--servers=2 @/job.pbtxt", "pserver mode needs --workers"},
       {"@/ps.pbtxt", "pserver mode needs --servers"},
       {"--mode=collective @/job.pbtxt", "collective mode needs --nproc"},
-      {"--servers=2 --workers=2 --nproc=2 @/job.pbtxt", "belongs to pserver mode and --nproc"},
+      {"--servers=2 --workers=2 --nproc=2 @/job.pbtxt",
+       "--workers needs pserver mode, but --nproc needs collective"},
       {"--worker_num=2 --ips=a,b @/job.pbtxt", "--worker_num needs pserver mode, but --ips"},
       {"--mode=collective --servers=2 @/job.pbtxt", "contradicts --mode=collective"},
       {"--mode=pserver --nproc=2 @/job.pbtxt", "contradicts --mode=pserver"},
@@ -131,7 +132,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--mode=collective --durability=logged @/job.pbtxt", "contradicts --mode=collective"},
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
-      {"--http_port=1 @/job.pbtxt", "not built yet"},
+      {"--http_port=1 @/job.pbtxt", "--http_port is not implemented [TD1109]"},
       {"--heter_workers=2 @/job.pbtxt", "hybrid mode needs --servers"},
       {"--heter_workers=2 --nproc=2 @/job.pbtxt", "--heter_workers needs pserver mode"},
       {"--mode=pserver --servers=1 --workers=1 --heter_workers=1 @/job.pbtxt",
@@ -337,7 +338,7 @@ TEST_F(LaunchOptionsTest, TlsIsHandedToEachRole) {
   const auto many = Plan(
       "--servers=127.0.0.1:7000,240.0.0.2:7000 --workers=1 --tls "
       "--secret_file=@/s @/job.pbtxt");
-  EXPECT_THAT(std::string(many.status().message()), HasSubstr("hint: tandem certs init"));
+  EXPECT_THAT(std::string(many.status().message()), HasSubstr("hint: run tandem certs init"));
 }
 
 TEST_F(LaunchOptionsTest, ManyHostsNeedACommonSecret) {

@@ -224,7 +224,8 @@ TEST_F(LauncherTest, PserverThatIsToldToStopComesAgain) {
   Launch(
       {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(), HasSubstr("pserver 0 was told to stop; starting it again (1 of 1)\n"));
+  EXPECT_THAT(Err(),
+              HasSubstr("pserver 0 was stopped on request; restarting it (restart 1 of 1)\n"));
 }
 
 TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
@@ -234,8 +235,9 @@ TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
   Launch({"--servers=1", "--workers=1", "--max_restarts=1", "--durability=none",
           "--pserver_data_dir=" + dir_ + "/data"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1); with --durability=none it has its last "
-                               "checkpoint alone, and no push that came after it\n"));
+  EXPECT_THAT(Err(),
+              HasSubstr("restarting it (restart 1 of 1); with --durability=none it restores only "
+                        "its last checkpoint, and later pushes are lost\n"));
 }
 
 // The waiting process ends at once, as a consequence; the hanging one is the cause.
@@ -287,7 +289,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
       Err(),
       HasSubstr("trainer 1 is waiting for trainer 0, which does not reply (0.0 s of 60.0 s)"));
   EXPECT_THAT(Err(), HasSubstr("trainer 0 does not answer (trainer 1 has waited"));
-  EXPECT_THAT(Err(), HasSubstr("starting it again (1 of 1)"));
+  EXPECT_THAT(Err(), HasSubstr("restarting it (restart 1 of 1)"));
   EXPECT_EQ(Read("servers"), "x\n");
 }
 
@@ -313,8 +315,7 @@ TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
   Launch(
       {"--servers=1", "--workers=1", "--max_restarts=1", "--pserver_data_dir=" + dir_ + "/data"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
-  EXPECT_THAT(Err(),
-              HasSubstr("pserver 0 was ended by an error of its storage; starting it again"));
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 was ended by a storage error; restarting it"));
 }
 
 // The server's script never listens, so a connection reaches the launcher's socket.
@@ -460,7 +461,7 @@ TEST_F(LauncherTest, ProgressBarGetsATerminalAndTheLogItsLastState) {
 TEST_F(LauncherTest, UsageErrorsExitWithTwo) {
   Launch({"--servers=2", "--workers=2", "--nproc=2"});
   EXPECT_EQ(WaitForLauncher(), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: --workers belongs to pserver mode and --nproc"));
+  EXPECT_THAT(Err(), HasSubstr("tandemrun: error: --workers needs pserver mode, but --nproc"));
   EXPECT_FALSE(Exists("log"));
 }
 

@@ -211,7 +211,7 @@ TEST(Optimizer, SlotsFollowTheAttributes) {
 TEST(Optimizer, FtrlSaysThatAWarmUpFromZeroIsNotForIt) {
   const Trained t = Train(WordNet(false), {"ftrl", {}}, 1, 0.0f);
   EXPECT_EQ(t.status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(t.status), HasSubstr("must be positive"));
+  EXPECT_THAT(Message(t.status), HasSubstr("expected above 0; hint: a warm-up starts at 0"));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(Program, AppendOpSaysWhatIsWrong) {
               HasSubstr("reads \"z\""));
   EXPECT_THAT(error({.type = "relu", .inputs = {}, .outputs = {{"y"}}}), HasSubstr("input slots"));
   EXPECT_THAT(error({.type = "relu", .inputs = {{"x", "x"}}, .outputs = {{"y"}}}),
-              HasSubstr("holds 2 variables"));
+              HasSubstr("has 2 variables, expected one"));
   EXPECT_THAT(
       error({.type = "scale", .inputs = {{"x"}}, .outputs = {{"y"}}, .attrs = {{"scal", 2.0}}}),
       HasSubstr("no attribute \"scal\""));

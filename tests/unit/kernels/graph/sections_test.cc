@@ -108,7 +108,7 @@ TEST(SectionsTest, RefusesWhatIsNoSection) {
   program.ops[1].attrs[kOpDevice] = std::string("tpu");
   EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"tpu\""));
   program.ops[1].attrs[kOpDevice] = std::string("gpu:2");
-  EXPECT_THAT(NamedSections(program).status().message(), HasSubstr("none names section 0"));
+  EXPECT_THAT(NamedSections(program).status().message(), HasSubstr("but not section 0"));
   Program small = Mlp(8, 0, 64);
   EXPECT_THAT(AssignSections(small, 100).message(), HasSubstr("too few for 100 sections"));
 }

@@ -345,7 +345,7 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()), HasSubstr(dir_ + "/cold"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("bytes free"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("free bytes"));
   ExpectSameImage(*hot, *tiered, version);
   // Steps that were accepted before are completed, and rules still remove rows.
   for (uint64_t more = 0; more < 12; ++more, ++version) {

@@ -29,7 +29,7 @@ TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {
   const Status refused = Agree(2, kOther);
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("trainer 2 has seed 2, trainer 0 has 1"));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("silent for 60 s"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("after 60 s without a call"));
   EXPECT_TRUE(Agree(2, kOne).ok());     // nothing was changed
   EXPECT_FALSE(Agree(0, kOther).ok());  // the first, but not alone
 }

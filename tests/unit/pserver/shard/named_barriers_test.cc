@@ -136,7 +136,7 @@ TEST_F(NamedBarriersTest, NamesAndGenerationsHaveLimits) {
                                   HasSubstr("number of the use is 0")));
   for (int i = 0; i < 1024; ++i) Enter(0, std::to_string(i), 1);
   Enter(0, "one more", 1);
-  EXPECT_THAT(Told(), ElementsAre(HasSubstr("1024 barriers already")));
+  EXPECT_THAT(Told(), ElementsAre(HasSubstr("trainers already wait in 1024 barriers")));
 }
 
 }  // namespace

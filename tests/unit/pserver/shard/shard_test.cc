@@ -118,7 +118,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"unknown variable", [](PushHead& h) { h.slices[0].variable = "fc_0.ww"; },
        StatusCode::kNotFound, "did you mean \"fc_0.w\""},
       {"unknown offset", [](PushHead& h) { h.slices[0].offset = 2; }, StatusCode::kNotFound,
-       "no slice begins at element 2"},
+       "has no slice that begins at element 2"},
       {"offset outside", [](PushHead& h) { h.slices[0].offset = -3; }, StatusCode::kNotFound,
        "this server owns [0, 4), [4, 8)"},
       {"wrong shape",
@@ -139,7 +139,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"trainer", [](PushHead& h) { h.caller.trainer = 2; }, StatusCode::kInvalidArgument,
        "ranks are 0 to 1"},
       {"incarnation", [](PushHead& h) { h.caller.incarnation = 6; },
-       StatusCode::kFailedPrecondition, "incarnation 6 are refused [TD4008]"},
+       StatusCode::kFailedPrecondition, "incarnation 6 are rejected [TD4008]"},
       {"sequence", [](PushHead& h) { h.sequence = 0; }, StatusCode::kFailedPrecondition, "too old"},
   };
   Start(Config(2, ShardMode::kSync));
@@ -178,7 +178,7 @@ TEST_F(ShardTest, TrainersMustSendTheSameLearningRate) {
   Start(Config(2, ShardMode::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0, 0.5f), 1.0f).ok());
   EXPECT_THAT(std::string(Push(Head(Rank(1), 1, 0, 0.25f), 1.0f).status().message()),
-              HasSubstr("trainer 1 sends learning rate 0.25, trainer 0 sent 0.5"));
+              HasSubstr("trainer 1 sends learning rate 0.25, but trainer 0 sent 0.5"));
 }
 
 TEST_F(ShardTest, AnotherConfigurationIsRefusedByItsDifference) {
@@ -298,7 +298,7 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   clock_.Advance(seconds(60));
   shard_->ExpireWaiters();
   EXPECT_EQ(second->status().code(), StatusCode::kAborted);
-  EXPECT_THAT(std::string(second->status().message()), HasSubstr("trainer 1 is lost: nothing"));
+  EXPECT_THAT(std::string(second->status().message()), HasSubstr("trainer 1 is lost: no call for"));
 }
 
 TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {

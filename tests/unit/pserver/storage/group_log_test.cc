@@ -125,7 +125,7 @@ TEST_F(GroupLogTest, WhatWaitsHasABound) {
   EXPECT_TRUE(Log().Ready(60).ok());
   const Status full = Log().Ready(61);
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr("at most 100 may wait [TD4016]"));
+  EXPECT_THAT(std::string(full.message()), HasSubstr("at most 100 bytes may wait [TD4016]"));
   Log().Turn();
   EXPECT_TRUE(Log().Ready(61).ok());
 }

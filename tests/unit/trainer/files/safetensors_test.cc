@@ -118,31 +118,31 @@ TEST_F(SafetensorsTest, Attacks) {
   } cases[] = {
       {"empty", "", "at least 8"},
       {"short", "1234567", "has 7 bytes"},
-      {"huge header", huge_length, "at most 100000000 are allowed"},
-      {"header over the bound", over_bound, "at most 100000000 are allowed"},
+      {"huge header", huge_length, "at most 100000000 bytes are allowed"},
+      {"header over the bound", over_bound, "at most 100000000 bytes are allowed"},
       {"header longer than the file", File("{}      ", 0).substr(0, 12), "truncated"},
       {"no JSON", File("hello", 0), "of the header is invalid JSON"},
-      {"JSON cut", File(R"({"a":)" + good, 4), "broken JSON"},
-      {"text behind the JSON", File("{}x", 0), "broken JSON"},
-      {"bad UTF-8", File("{\"\xff\":" + good + "}", 4), "broken JSON"},
+      {"JSON cut", File(R"({"a":)" + good, 4), "of the header is invalid JSON"},
+      {"text behind the JSON", File("{}x", 0), "of the header is invalid JSON"},
+      {"bad UTF-8", File("{\"\xff\":" + good + "}", 4), "of the header is invalid JSON"},
       {"array", File("[]", 0), "is not a JSON object"},
       {"deep", File(deep, 0), "nested too deeply"},
       {"deep objects", File(R"({"a":{"a":{"a":{"a":{"a":1}}}}})", 0), "nested too deeply"},
       {"duplicate tensor", File(R"({"a":)" + good + R"(,"a":)" + good + "}", 4),
-       "\"a\" is given twice"},
+       "key \"a\" occurs twice"},
       {"duplicate field", File(R"({"a":{"dtype":"U8","dtype":"U8","shape":[4]}})", 4),
-       "\"dtype\" is given twice"},
+       "key \"dtype\" occurs twice"},
       {"overlap", File(R"({"a":)" + good + R"(,"b":)" + tensor("U8", "[4]", "[2,6]") + "}", 6),
-       "tensor \"b\": the data begin at byte 2, expected byte 4 (overlap)"},
+       "tensor \"b\" is invalid: the data begin at byte 2, expected byte 4 (overlap)"},
       {"same place", File(R"({"a":)" + good + R"(,"b":)" + good + "}", 4), "overlap"},
       {"gap", File(R"({"a":)" + good + R"(,"b":)" + tensor("U8", "[2]", "[6,8]") + "}", 8),
-       "expected 4 (gap)"},
+       "expected byte 4 (gap)"},
       {"late begin", File(R"({"a":)" + tensor("U8", "[2]", "[1,3]") + "}", 3), "gap"},
       {"truncated data", File(R"({"a":)" + good + "}", 3),
        "has only 3 bytes of data; the file is truncated"},
       {"bytes left over", File(R"({"a":)" + good + "}", 5), "1 bytes follow the last tensor"},
       {"shape and offsets", File(R"({"a":)" + tensor("F32", "[2]", "[0,4]") + "}", 4),
-       "are 4 bytes, f32[2] has 8"},
+       "contain 4 bytes, but f32[2] needs 8 bytes"},
       {"shape overflow",
        File(R"({"a":)" + tensor("F32", "[4294967296,4294967296]", "[0,0]") + "}", 0),
        "tensor \"a\""},
@@ -172,7 +172,7 @@ TEST_F(SafetensorsTest, Attacks) {
   for (const auto& c : cases) {
     const auto parsed = Parse(c.file);
     EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss) << c.what << ": " << parsed.status();
-    EXPECT_THAT(parsed.status().message(), HasSubstr("f: ")) << c.what;
+    EXPECT_THAT(parsed.status().message(), testing::StartsWith("f")) << c.what;
     EXPECT_THAT(parsed.status().message(), HasSubstr(c.expected)) << c.what;
     WriteFile(dir_ / "file", c.file);  // the same, read from a file
     EXPECT_EQ(ReadSafetensors(dir_ / "file", device_).status().code(), StatusCode::kDataLoss);

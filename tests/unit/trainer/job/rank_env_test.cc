@@ -148,7 +148,7 @@ TEST(RankEnv, ErrorsNameTheVariable) {
       {With(kTorchrun, {{"LOCAL_WORLD_SIZE", "5"}}), "LOCAL_WORLD_SIZE=\"5\""},
       {With(kTorchrun, {{"RANK", "0"}}), "LOCAL_RANK=1 contradicts RANK=0"},
       {With(kTorchrun, {{"MASTER_PORT", ""}}), "MASTER_ADDR is set, but MASTER_PORT is not"},
-      {With(kTorchrun, {{"MASTER_PORT", "70000"}}), "\"10.0.0.1:70000\" is not host:port"},
+      {With(kTorchrun, {{"MASTER_PORT", "70000"}}), "\"10.0.0.1:70000\" is not an address"},
       {With(kFleet, {{"PADDLE_TRAINERS_NUM", "4"}}), "names 3 trainers, but PADDLE_TRAINERS_NUM=4"},
       {With(kFleet, {{"PADDLE_TRAINER_ID", ""}}),
        "PADDLE_TRAINERS_NUM is set, but PADDLE_TRAINER_ID"},

@@ -124,7 +124,7 @@ TEST(Models, WrongNamesAndValues) {
       {"mlp", {{"hidden", "0"}}, StatusCode::kInvalidArgument, "from 1 to 65536"},
       {"mlp", {{"hidden", "99999999999999999999"}}, StatusCode::kInvalidArgument, "from 1 to"},
       {"lenet", {{"channels", "6"}}, StatusCode::kInvalidArgument, "expected 2 to 2 numbers"},
-      {"lenet", {{"image", "1,8,8"}}, StatusCode::kInvalidArgument, "too small"},
+      {"lenet", {{"image", "1,8,8"}}, StatusCode::kInvalidArgument, "expected at least 12x12"},
       {"softmax", {{"image", "28,28"}}, StatusCode::kInvalidArgument, "expected 3 to 3 numbers"},
       {"resnet18", {{"stem", "5"}}, StatusCode::kInvalidArgument, "expected 3 or 7"},
       {"vgg16", {{"image", "3,28,28"}}, StatusCode::kInvalidArgument, "expected at least 32x32"},

@@ -44,7 +44,7 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
     return std::string(Make(0).Unpack(words.data(), each).message());
   };
   EXPECT_THAT(unpack({3, 0, 0, 0, 0, 0, 0, 0}, 4),
-              HasSubstr("3 elements, but there is room for 2"));
+              HasSubstr("3 elements were selected, but there is room for 2"));
   EXPECT_THAT(unpack({-1, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("all_a"));
   EXPECT_THAT(unpack({2, 0, 0, 0, 0, 0, 0, 0}, 4),
               HasSubstr("rank 0 sent an incomplete selection of \"a\""));

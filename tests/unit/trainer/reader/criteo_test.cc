@@ -168,7 +168,7 @@ TEST_F(CriteoTest, OptionsThatDoNotFit) {
   options.files.test_share = 1;
   EXPECT_THAT(Error(options), HasSubstr("test_share is 1"));
   options.files.test_share = 0.5;
-  EXPECT_THAT(Error(options), HasSubstr("test_share 0.5 of 1 records is none"));
+  EXPECT_THAT(Error(options), HasSubstr("a test_share of 0.5 of 1 records selects no record"));
   options.files.test = {dir_ / "train"};
   EXPECT_THAT(Error(options), HasSubstr("both set"));
   options.files.train.clear();

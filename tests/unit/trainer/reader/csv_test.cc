@@ -151,7 +151,7 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
                           HasSubstr("train:8: column \"age\": \"x\" is not a number"),
                           HasSubstr("train:9: label \"middle\""),
                           HasSubstr("train:10: field 2 has no closing quote"),
-                          HasSubstr("4 bad records left out")));
+                          HasSubstr("skipped 4 bad records")));
   options.reading.bad_records_max = 3;
   const Status status = OpenCsv(options).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);

@@ -88,7 +88,7 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
                           HasSubstr("feature \"x\" contains int64"),
                           testing::AnyOf(HasSubstr("the record has no feature \"label\""),
                                          HasSubstr("feature \"x\" contains int64")),
-                          HasSubstr("6 bad records left out")));
+                          HasSubstr("skipped 6 bad records")));
   options.files.reading.bad_records_max = 1;
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }

@@ -71,7 +71,7 @@ TEST(Cifar10, DamagedFilesAreNamed) {
   bytes[kRecord] = 10;
   trainer::WriteFile(dir / "data_batch_3.bin", bytes);
   status = OpenCifar10({.dir = dir.path()}).status();
-  EXPECT_THAT(status.message(), HasSubstr("offset 3073: label 10"));
+  EXPECT_THAT(status.message(), HasSubstr("offset 3073: the label is 10"));
   std::filesystem::remove(dir / "data_batch_3.bin");
   status = OpenCifar10({.dir = dir.path()}).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);

@@ -78,7 +78,7 @@ TEST(Mnist, SaysWhatIsWrong) {
        trainer::Idx({2, 1, 1}, {1, 2}),
        trainer::Idx({3}, {0, 1, 2}),
        StatusCode::kDataLoss,
-       {images + ": offset 4: there are 2 images, but", labels + " holds 3 labels"}},
+       {images + ": offset 4: there are 2 images, but", labels + " has 3 labels"}},
       {"label too large",
        trainer::Idx({2, 1, 1}, {1, 2}),
        trainer::Idx({2}, {9, 10}),

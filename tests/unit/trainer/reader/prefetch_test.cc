@@ -128,7 +128,7 @@ TEST_F(PrefetchTest, ResumesInTheMiddle) {
   EXPECT_THAT(Drain(*reader), ElementsAre("5.0:0", "5.1:4", "5.2:8$"));
   ASSERT_TRUE(reader->Reset({.epoch = 6, .step = 0, .epoch_end = 6}).ok());
   EXPECT_THAT(Drain(*reader), ElementsAre());
-  EXPECT_THAT(reader->Reset({.step = 4}).message(), HasSubstr("an epoch has 3 steps"));
+  EXPECT_THAT(reader->Reset({.step = 4}).message(), HasSubstr("an epoch has only 3 steps"));
 }
 
 TEST_F(PrefetchTest, OnDemandNothingIsReadBeforeItIsAskedFor) {
@@ -227,7 +227,7 @@ TEST_F(PrefetchTest, RefusesCapacitiesWithoutSense) {
   auto sampler = Sampler::Make({.samples = 10, .global_batch = 4});
   for (const int32_t capacity : {-1, 0, 65537}) {
     const auto reader = Prefetcher::Make(data_, *sampler, capacity, device_);
-    EXPECT_THAT(reader.status().message(), HasSubstr("expected 1..65536"));
+    EXPECT_THAT(reader.status().message(), HasSubstr("expected 1 to 65536"));
   }
 }
 

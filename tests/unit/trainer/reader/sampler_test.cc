@@ -149,8 +149,9 @@ TEST(Sampler, RefusesWhatCannotWork) {
       {{.samples = 0, .global_batch = 4}, "no samples [TD2006]"},
       {{.samples = 9, .global_batch = 0}, "global batch size is 0"},
       {{.samples = 9, .global_batch = 3, .ranks = 4},
-       "leaves some of 4 ranks without any [TD2006]"},
-      {{.samples = 9, .global_batch = 4, .ranks = 4, .rank = 4}, "rank 4 of 4"},
+       "each of the 4 ranks needs at least one sample [TD2006]"},
+      {{.samples = 9, .global_batch = 4, .ranks = 4, .rank = 4},
+       "rank 4 is out of range: the job has 4 ranks"},
       {{.samples = 9, .global_batch = 10, .remainder = Remainder::kDrop}, "remainder: PAD"},
   };
   for (const auto& c : cases) {

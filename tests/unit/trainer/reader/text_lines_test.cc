@@ -105,7 +105,7 @@ TEST_F(TextLinesTest, BadRecordsAreNamedAndLimited) {
   EXPECT_THAT(Read(text, {.bad_records_max = 2}).value(), ElementsAre("a", "b"));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("file:2097154: what a line: bad 1 (offset 2097154)"),
                                      HasSubstr("file:2097156: what a line: bad 2 (offset 2097162)"),
-                                     HasSubstr("2 bad records left out")));
+                                     HasSubstr("skipped 2 bad records")));
   const std::string error = Error(text, {.bad_records_max = 1});
   EXPECT_THAT(error, HasSubstr("file:2097156: what a line: bad 2 (offset 2097162); this is bad "
                                "record 2 of the file, but max_bad_records is 1"));

@@ -93,7 +93,7 @@ TEST_F(TextTest, SaysWhatIsWrong) {
               HasSubstr("test_share is 1"));
   const auto few = Open(text, {.sequence = 10});
   EXPECT_EQ(few.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(few.status().message(), HasSubstr("100 bytes are too few"));
+  EXPECT_THAT(few.status().message(), HasSubstr("has only 100 bytes, which is too few"));
   EXPECT_EQ(OpenText({.path = dir_ / "none"}).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(OpenText({.path = dir_.path()}).status().code(), StatusCode::kInvalidArgument);
 }
