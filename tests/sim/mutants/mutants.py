@@ -55,7 +55,8 @@ MUTANTS = [
         [Run("pserver_moves_test", "*")]),
     Mutant(
         "marks_stay", "buckets move without the marks of their pushes",
-        [Edit(SHARD + "migration_contents.cc", "  PackMarks(state, moves, migration);\n", "")],
+        [Edit(SHARD + "migration_contents.cc", "  PackMarks(state, moves, migration);\n",
+              "  if (target < 0) PackMarks(state, moves, migration);\n")],
         [Run("pserver_moves_test", "*")]),
     Mutant(
         "owns_too_soon", "offered buckets are served before their release",
