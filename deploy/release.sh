@@ -23,7 +23,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
 ./deploy/setup.sh dpkg-dev
-./deploy/build.sh
+./deploy/build.sh --target tandem_programs  # packages hold no tests
 printf '%s\n' "$changes" >"$out/CHANGES-$version.md"
 git archive --prefix="tandem-$version/" HEAD | gzip -n >"$out/tandem-$version.tar.gz"
 packages=$(mktemp -d)

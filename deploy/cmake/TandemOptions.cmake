@@ -68,4 +68,10 @@ if(TANDEM_CCACHE)
     CCACHE_SLOPPINESS=pch_defines,time_macros ${TANDEM_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
+else()
+  # The paths that ccache passes to the compiler. So the objects have the same bytes with and without
+  # ccache, and in every directory (tests/install/same_bytes_test.py).
+  file(RELATIVE_PATH to_source ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=${to_source}>
+    $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_BINARY_DIR}/=>)
 endif()

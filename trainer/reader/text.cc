@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBytes = 256;  // number of byte tokens; token 256 is the mask
 constexpr int64_t kNotPredicted = -100;
-constexpr uint64_t kSeed = 1;
+constexpr uint64_t kMaskSeed = 1;
 constexpr int64_t kSequenceMax = 1 << 20;
 
 StatusOr<std::string> ReadBytes(const std::string& path) {
@@ -68,7 +68,7 @@ class Windows final : public Dataset {
   void Mask(uint32_t id, int64_t* tokens, int64_t* labels) const {
     // Training and test samples use different random streams.
     const auto sample = static_cast<uint64_t>(begin_) + id;
-    const uint64_t key = StreamKey(kSeed, absl::StrFormat("masked:%d", sample));
+    const uint64_t key = StreamKey(kMaskSeed, absl::StrFormat("masked:%d", sample));
     const auto order = Permutation(key, static_cast<uint32_t>(options_.sequence));
     std::fill_n(labels, options_.sequence, kNotPredicted);
     for (int64_t i = 0; i < options_.predicted; ++i) {
