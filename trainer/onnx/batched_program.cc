@@ -9,7 +9,7 @@ namespace tandem::onnx {
 namespace {
 
 constexpr int64_t kBuildBatch = 2, kOtherBuildBatch = 3;  // batch sizes while the program is built
-constexpr size_t kNameBytesMax = 150;
+constexpr size_t kVarNameBytesMax = 150;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ const TensorDesc& BatchedProgram::Desc(const std::string& var) const {
 }
 
 std::string BatchedProgram::NewVar(const std::string& base) const {
-  std::string name = base.substr(0, kNameBytesMax);
+  std::string name = base.substr(0, kVarNameBytesMax);
   for (char& c : name) {
     const auto byte = static_cast<unsigned char>(c);
     if (!absl::ascii_isalnum(byte) && c != '.' && c != '_' && c != '/' && c != '-') c = '_';

@@ -16,7 +16,7 @@
 namespace tandem::onnx {
 namespace {
 
-constexpr size_t kNameBytesMax = 255;
+constexpr size_t kFileNameBytesMax = 255;
 
 struct Place {
   std::string name;
@@ -47,14 +47,15 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
 
 // Accepts only the name of a file in the directory itself, without the separator of any system.
 Status CheckName(const std::string& name) {
-  const bool plain = !name.empty() && name.size() <= kNameBytesMax && name != "." && name != ".." &&
+  const bool plain = !name.empty() && name.size() <= kFileNameBytesMax && name != "." &&
+                     name != ".." &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (plain) return OkStatus();
   return InvalidArgument(
       "external data: location is \"%s\", expected the plain name of a file in the model's "
       "directory [TD1211]; hint: export the model again with its numbers in a file in the same "
       "directory",
-      name.substr(0, kNameBytesMax));
+      name.substr(0, kFileNameBytesMax));
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ int ElementTypeNumber(DType dtype) {
       return ::onnx::TensorProto::UINT8;
   }
   LOG(FATAL) << "no ONNX type for " << Name(dtype);
+  return 0;
 }
 
 bool GraphWriter::IsWeight(const std::string& var) const {

@@ -177,7 +177,7 @@ bool IsControl(std::string_view type) {
          type.starts_with("Sequence");
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadRows[] = {
     {"Dropout", Dropout},
     {"Erf", Erf},
     {"Gelu", Gelu},
@@ -218,7 +218,7 @@ Status CheckSoftmax(const Node& n) {
 
 Status ConvertNode(const std::string& type, const Node& node) {
   for (const std::span<const ReadRow> rows :
-       {std::span<const ReadRow>(kRows), ActivationReaders(), ElementReaders(), ImageReaders(),
+       {std::span<const ReadRow>(kReadRows), ActivationReaders(), ElementReaders(), ImageReaders(),
         KnownReaders(), NormReaders(), RecurrentReaders(), ResizeReaders(), ShapeReaders()}) {
     for (const ReadRow& row : rows) {
       if (type == row.type) return row.read(node);

@@ -101,7 +101,7 @@ Status HardSwish(const Node& n) {
   return n.Done("elementwise_mul", {{x}, {gate}});
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadActivationsRows[] = {
     {"Celu", Celu},
     {"Elu", Elu},
     {"HardSigmoid", HardSigmoid},
@@ -114,6 +114,6 @@ constexpr ReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const ReadRow> ActivationReaders() { return kRows; }
+std::span<const ReadRow> ActivationReaders() { return kReadActivationsRows; }
 
 }  // namespace tandem::onnx

@@ -15,7 +15,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
 constexpr float kHides = 1e9f;  // a number of this size masks the numbers it is added to
 
 // Returns the dimension of X at which Y, without its outer dimensions of size 1, is aligned; the
@@ -178,7 +178,7 @@ Status Bound(const Node& n, bool max) {
     if (limit == nullptr) continue;
     TD_ASSIGN_OR_RETURN(const std::string x, n.in(1 - i));
     return n.Done("clip", {{x}},
-                  {{"min", max ? *limit : -kLargest}, {"max", max ? kLargest : *limit}});
+                  {{"min", max ? *limit : -kLargestFloat}, {"max", max ? kLargestFloat : *limit}});
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
@@ -191,7 +191,8 @@ Status Min(const Node& n) { return Bound(n, false); }
 
 Status Clip(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  double limits[] = {n.attributes().Float("min", -kLargest), n.attributes().Float("max", kLargest)};
+  double limits[] = {n.attributes().Float("min", -kLargestFloat),
+                     n.attributes().Float("max", kLargestFloat)};
   for (const size_t i : {size_t{0}, size_t{1}}) {
     if (!n.has(i + 1)) continue;
     const float* limit = n.Scalar(i + 1);
@@ -255,8 +256,8 @@ StatusOr<std::string> Compared(const Node& n, Order order) {
     }
   }
   if (fraction) {
-    TD_ASSIGN_OR_RETURN(difference,
-                        n.Temp("scale", {{difference}}, {{"scale", kLargest}, {"bias", -0.5}}));
+    TD_ASSIGN_OR_RETURN(
+        difference, n.Temp("scale", {{difference}}, {{"scale", kLargestFloat}, {"bias", -0.5}}));
   }
   return n.Temp("clip", {{difference}}, {{"min", 0.0}, {"max", 1.0}});
 }
@@ -343,7 +344,7 @@ StatusOr<std::string> NumberWhere(const Node& n, bool wanted, float number) {
     return n.graph().Var(name);
   }
   TD_ASSIGN_OR_RETURN(const std::string truth, n.in(0));
-  const double finite = std::clamp<double>(number, -kLargest, kLargest);
+  const double finite = std::clamp<double>(number, -kLargestFloat, kLargestFloat);
   return n.Temp("scale", {{truth}},
                 {{"scale", wanted ? finite : -finite}, {"bias", wanted ? 0.0 : finite}});
 }
@@ -395,7 +396,7 @@ Status Where(const Node& n) {
   return n.Is(out);
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadElementsRows[] = {
     {"Add", Arithmetic<kAdd, '+'>},
     {"And", Join<true>},
     {"Clip", Clip},
@@ -430,6 +431,6 @@ StatusOr<std::string> Elementwise(const Node& n, const std::string& type, const 
   return commutes ? Broadcast(n, type, y, x) : Broadcast(n, type, x, y);
 }
 
-std::span<const ReadRow> ElementReaders() { return kRows; }
+std::span<const ReadRow> ElementReaders() { return kReadElementsRows; }
 
 }  // namespace tandem::onnx

@@ -10,7 +10,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr double kLargestPixel = std::numeric_limits<float>::max();
 constexpr int64_t kWindowMax = int64_t{1} << 30;
 constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit for numbers created here
 
@@ -285,7 +285,7 @@ Status Pool(const Node& n, bool max) {
   if (n.attributes().Int("ceil_mode", 0) != 0) RoundUp(&w, sizes);
   if (!w.even() && !max) return UnevenMean(n, x, w, ends, with_pads);
   if (!w.even()) {
-    TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, -kLargest));
+    TD_ASSIGN_OR_RETURN(x, Padded(n, x, &w, -kLargestPixel));
   }
   return Give(n, row, "pool2d", {{x}},
               {{"pooling_type", std::string(max ? "max" : "avg")},
@@ -307,7 +307,7 @@ Status GlobalPool(const Node& n, const char* type) {
 Status GlobalMaxPool(const Node& n) { return GlobalPool(n, "max"); }
 Status GlobalAveragePool(const Node& n) { return GlobalPool(n, "avg"); }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadImageRows[] = {
     {"AveragePool", AveragePool},     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose}, {"GlobalAveragePool", GlobalAveragePool},
     {"GlobalMaxPool", GlobalMaxPool}, {"MaxPool", MaxPool},
@@ -315,6 +315,6 @@ constexpr ReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const ReadRow> ImageReaders() { return kRows; }
+std::span<const ReadRow> ImageReaders() { return kReadImageRows; }
 
 }  // namespace tandem::onnx

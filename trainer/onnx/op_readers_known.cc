@@ -320,7 +320,7 @@ Status CastLike(const Node& n) {
                                           : ::onnx::TensorProto::INT32);
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadKnownRows[] = {
     {"Cast", Cast},         {"CastLike", CastLike},
     {"Constant", Constant}, {"ConstantOfShape", ConstantOfShape},
     {"Expand", Expand},     {"Trilu", Trilu},
@@ -350,6 +350,6 @@ StatusOr<bool> Fold(const Node& n, float (*fn)(std::span<const float>)) {
   return true;
 }
 
-std::span<const ReadRow> KnownReaders() { return kRows; }
+std::span<const ReadRow> KnownReaders() { return kReadKnownRows; }
 
 }  // namespace tandem::onnx

@@ -145,7 +145,7 @@ Status RmsNorm(const Node& n) {
       {{"axes", Ints{axis}}, {"starts", Ints{0}}, {"ends", Ints{shape[shape.rank() - 1]}}});
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadNormRows[] = {
     {"BatchNormalization", BatchNorm},       {"GroupNormalization", GroupNorm},
     {"InstanceNormalization", InstanceNorm}, {"LayerNormalization", LayerNorm},
     {"RMSNormalization", RmsNorm},
@@ -153,6 +153,6 @@ constexpr ReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const ReadRow> NormReaders() { return kRows; }
+std::span<const ReadRow> NormReaders() { return kReadNormRows; }
 
 }  // namespace tandem::onnx

@@ -309,10 +309,10 @@ Status Gru(const Node& n) {
   return Unrolled(n, std::move(layer)).Run();
 }
 
-constexpr ReadRow kRows[] = {{"GRU", Gru}, {"LSTM", Lstm}};
+constexpr ReadRow kReadRecurrentRows[] = {{"GRU", Gru}, {"LSTM", Lstm}};
 
 }  // namespace
 
-std::span<const ReadRow> RecurrentReaders() { return kRows; }
+std::span<const ReadRow> RecurrentReaders() { return kReadRecurrentRows; }
 
 }  // namespace tandem::onnx

@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit per matrix
+constexpr int64_t kMatrixNumbersMax = int64_t{1} << 24;  // limit per matrix
 
 Status Form(const char* what) {
   return Unimplemented(
@@ -73,12 +73,13 @@ StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
     } else if (!sized) {
       c.factor = known->span<float>()[at];
       const double to = std::floor(c.factor * static_cast<double>(c.from));
-      if (!(to >= 1 && to <= static_cast<double>(kNumbersMax)))
+      if (!(to >= 1 && to <= static_cast<double>(kMatrixNumbersMax)))
         return Form("a resize to a size out of range");
       c.to = static_cast<int64_t>(to);
     }
     if (axis < 2 && c.to != c.from) return Form("a resize of the number of samples or channels");
-    if (c.to < 1 || c.to > kNumbersMax / c.from) return Form("a resize to a size out of range");
+    if (c.to < 1 || c.to > kMatrixNumbersMax / c.from)
+      return Form("a resize to a size out of range");
     changes.push_back(c);
   }
   return changes;
@@ -145,10 +146,10 @@ Status Resize(const Node& n) {
   return n.Is(x);
 }
 
-constexpr ReadRow kRows[] = {{"Resize", Resize}};
+constexpr ReadRow kReadResizeRows[] = {{"Resize", Resize}};
 
 }  // namespace
 
-std::span<const ReadRow> ResizeReaders() { return kRows; }
+std::span<const ReadRow> ResizeReaders() { return kReadResizeRows; }
 
 }  // namespace tandem::onnx

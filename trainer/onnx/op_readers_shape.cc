@@ -272,7 +272,7 @@ Status Gather(const Node& n) {
   return n.Done("lookup_table", {{ids}, {w}}, {{"squeeze_last", false}});
 }
 
-constexpr ReadRow kRows[] = {
+constexpr ReadRow kReadShapeRows[] = {
     {"Concat", Concat},   {"Flatten", Flatten}, {"Gather", Gather},
     {"Reshape", Reshape}, {"Shape", ShapeOf},   {"Size", SizeOf},
     {"Slice", Slice},     {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
@@ -280,6 +280,6 @@ constexpr ReadRow kRows[] = {
 
 }  // namespace
 
-std::span<const ReadRow> ShapeReaders() { return kRows; }
+std::span<const ReadRow> ShapeReaders() { return kReadShapeRows; }
 
 }  // namespace tandem::onnx

@@ -356,7 +356,7 @@ struct Row {
   Status (*write)(const OpNode& node);
 };
 
-constexpr Row kRows[] = {
+constexpr Row kWriteRows[] = {
     {"batch_norm", BatchNorm},
     {"cast", Cast},
     {"clip", Clip},
@@ -402,7 +402,7 @@ Status WriteOp(const Program& program, const Op& op, GraphWriter& graph) {
     for (const std::string& name : op.inputs[s]) in.push_back(&program.FindVar(name)->desc);
   }
   const OpView view(op, def, in, {});
-  for (const Row& row : kRows) {
+  for (const Row& row : kWriteRows) {
     if (op.type == row.type) return row.write(OpNode(op, view, graph));
   }
   return Unimplemented(
