@@ -62,6 +62,35 @@ def longest_path(graph, module):
     return max((walk(r) for r in graph if module_of(r) == module), default=0)
 
 
+LIMITS = """
+## Limits
+
+`tests/shape/shape_test.py` limits the sizes of functions and classes:
+
+| limit | value |
+|---|---|
+| lines of a function | 70 |
+| public methods of a class | 25 |
+| methods of a class | 45 |
+| fields of a class | 25 |
+| pairs of header and source with the code of one class | 1 |
+
+`tests/shape/offenders.txt` lists the functions and classes above a limit, each with its figure. The
+test fails if a figure rises, and also if an entry could be lower or is not needed.
+
+`tests/shape/contracts_test.py` checks three more rules. Each has a list of exceptions beside it
+that only gets better:
+
+| rule | list |
+|---|---|
+| a free function is defined in the source with the stem of its header | `bodies.txt` |
+| a function whose comment has `REQUIRES` checks something in its body | `requires.txt` |
+| a module keeps its assertions per 1,000 lines | `assertions.txt` |
+
+`bodies.txt` also names the headers that are explicit tables of functions, such as the operators.
+"""
+
+
 def names_by_namespace(tags):
     kinds = {"class", "struct", "enum", "function", "prototype", "variable", "typedef", "alias"}
     return collections.Counter(
@@ -102,6 +131,7 @@ def page():
            "arrows between the rooms, `tests/shape/shape_test.py` the sizes of functions and classes.", "",
            "| measure | figure |", "|---|---|"]
     out += [f"| {what} | {figure} |" for what, figure in measures(files, tags, graph)]
+    out += ["", LIMITS.strip()]
     out += ["", "## Modules", "", "| module | rooms | longest path | largest room |", "|---|--:|--:|---|"]
     for module in MODULES:
         rooms = [r for r in graph if module_of(r) == module]

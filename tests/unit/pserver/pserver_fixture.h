@@ -127,7 +127,7 @@ class PserverTest : public testing::Test {
 inline void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, uint64_t step,
                        float rate) {
   const auto a = model.Gradients(0, step), b = model.Gradients(1, step);
-  for (size_t v = 0; v < model.params.progress().size(); ++v) {
+  for (size_t v = 0; v < model.params.size(); ++v) {
     for (size_t i = 0; i < model.params[v].size(); ++i) {
       const float g = a[v][i] + b[v][i];
       velocity[v][i] = 0.9f * velocity[v][i] + g;
