@@ -59,12 +59,12 @@ class ServiceV1Test : public PserverTest {
     }
     return outcome;
   }
-  Outcome CallEach(const AccessRow& row, const std::string& request) {
-    const Outcome before = Call(kUnversioned + std::string(row.method), request);
+  Outcome CallEach(const rpc::PserverCallRow& row, const std::string& request) {
+    const Outcome before = Call(kUnversioned + std::string(row.name), request);
     Outcome v1 = Call(std::string(kV1) + NameInV1(row.call), request);
-    EXPECT_EQ(v1.status.code(), before.status.code()) << row.method << ": " << v1.status;
-    EXPECT_EQ(v1.status.message(), before.status.message()) << row.method;
-    EXPECT_EQ(v1.reply, before.reply) << row.method;
+    EXPECT_EQ(v1.status.code(), before.status.code()) << row.name << ": " << v1.status;
+    EXPECT_EQ(v1.status.message(), before.status.message()) << row.name;
+    EXPECT_EQ(v1.reply, before.reply) << row.name;
     return v1;
   }
 };
@@ -73,20 +73,20 @@ TEST_F(ServiceV1Test, EachCallHasTheMessagesOfItsCallInTheUnversionedService) {
   const auto* before = Service("tandem.ParameterServer");
   const auto* v1 = Service("tandem.pserver.v1.ParameterServer");
   ASSERT_EQ(v1->method_count(), before->method_count());
-  for (const AccessRow& row : AccessTable()) {
+  for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
     const auto* method = v1->FindMethodByName(NameInV1(row.call));
-    ASSERT_NE(method, nullptr) << row.method;
-    const auto* same = before->FindMethodByName(row.method);
-    ASSERT_NE(same, nullptr) << row.method;
-    EXPECT_EQ(method->input_type(), same->input_type()) << row.method;
-    EXPECT_EQ(method->output_type(), same->output_type()) << row.method;
+    ASSERT_NE(method, nullptr) << row.name;
+    const auto* same = before->FindMethodByName(row.name);
+    ASSERT_NE(same, nullptr) << row.name;
+    EXPECT_EQ(method->input_type(), same->input_type()) << row.name;
+    EXPECT_EQ(method->output_type(), same->output_type()) << row.name;
   }
 }
 
 TEST_F(ServiceV1Test, EmptyRequestsHaveTheSameOutcome) {
   StartServers(1);
   int served = 0;
-  for (const AccessRow& row : AccessTable()) {
+  for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
     if (row.call == PserverCall::kOpenLane) continue;  // each reply has another ticket
     served += CallEach(row, "").status.ok() ? 1 : 0;
   }

@@ -59,7 +59,7 @@ TEST_F(PushFiltersTest, AnEmptyPushOfAStepStillHasAllItsParts) {
 
 TEST_F(PushFiltersTest, AGradientFromOldParametersIsCorrected) {
   Start(ShardMode::kASync);
-  const Buffer pulled = *state_->params->slices().Snapshot(0);
+  const Buffer pulled = *state_->params->slices().Params(0);
   state_->params->slices().Pulled(0, 0, pulled);
   ApplyOnes();  // by another trainer: each element is 0.5 less
   PushHead head = Head(0, 1, 0);

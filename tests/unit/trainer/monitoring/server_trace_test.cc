@@ -16,9 +16,9 @@ constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock, us
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
 // Times by the clock of this process, us. An update of 0: not reported.
-ps::PsCall Call(int server, const char* method, int64_t begin, int64_t end, int64_t received,
+ps::PsCall Call(int server, rpc::PserverCall of, int64_t begin, int64_t end, int64_t received,
                 int64_t answered, int64_t update, bool values) {
-  ps::PsCall call{.server = server, .method = method, .begin = At(begin), .end = At(end)};
+  ps::PsCall call{.server = server, .call = of, .begin = At(begin), .end = At(end)};
   call.at_server.values = values;
   call.at_server.received_us = received + kAhead;
   call.at_server.answered_us = answered + kAhead;
@@ -38,9 +38,10 @@ std::vector<std::array<size_t, 3>> WaysOf(const std::vector<ps::PsCall>& calls) 
 }
 
 TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
-  std::vector<ps::PsCall> calls = {Call(0, rpc::PserverCall::kPush, 1000, 1900, 1100, 1200, 0, true),
-                                   Call(0, rpc::PserverCall::kPull, 3000, 3300, 3020, 3100, 0, true),
-                                   Call(1, rpc::PserverCall::kPull, 3000, 3300, 3200, 3299, 0, true)};
+  std::vector<ps::PsCall> calls = {
+      Call(0, rpc::PserverCall::kPush, 1000, 1900, 1100, 1200, 0, true),
+      Call(0, rpc::PserverCall::kPull, 3000, 3300, 3020, 3100, 0, true),
+      Call(1, rpc::PserverCall::kPull, 3000, 3300, 3200, 3299, 0, true)};
   calls.push_back(Call(0, rpc::PserverCall::kPush, 5000, 5001, 9000, 9001, 0, true));
   calls.back().ok = false;  // no information
   const auto clocks = ServerClocks(calls);
@@ -75,12 +76,12 @@ TEST(ServerTrace, WhatNeverCameBackHasNoWay) {
 }
 
 TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
-  EXPECT_THAT(
-      CallTracks(
-          {Call(0, rpc::PserverCall::kPush, 100, 200, 0, 0, 0, true), Call(0, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
-           Call(1, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true), Call(0, rpc::PserverCall::kPush, 200, 300, 0, 0, 0, true),
-           Call(0, rpc::PserverCall::kPush, 240, 300, 0, 0, 0, true)}),
-      ElementsAre(0, 1, 0, 0, 2));
+  EXPECT_THAT(CallTracks({Call(0, rpc::PserverCall::kPush, 100, 200, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                         Call(1, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 200, 300, 0, 0, 0, true),
+                         Call(0, rpc::PserverCall::kPush, 240, 300, 0, 0, 0, true)}),
+              ElementsAre(0, 1, 0, 0, 2));
 }
 
 }  // namespace
