@@ -29,9 +29,9 @@ class CarrierAround : public ps::PsChannel {
   explicit CarrierAround(SimCarrier carrier) : carrier_(std::move(carrier)) {}
   Time Now() const override { return carrier_.Now(); }
   std::unique_ptr<ps::PsEvent> MakeEvent() override { return carrier_.MakeEvent(); }
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    carrier_.Call(server, method, std::move(request), deadline, std::move(take));
+    carrier_.Call(server, call, std::move(request), deadline, std::move(take));
   }
   void After(Duration pause, std::function<void()> then) override {
     carrier_.After(pause, std::move(then));
@@ -51,10 +51,10 @@ class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
       : CarrierAround(std::move(carrier)), deaf_(deaf) {}
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    if (std::string_view(method) != "ExchangeMap" || !deaf_.contains(server)) {
-      return CarrierAround::Call(server, method, std::move(request), deadline, std::move(take));
+    if (call != rpc::PserverCall::kExchangeMap || !deaf_.contains(server)) {
+      return CarrierAround::Call(server, call, std::move(request), deadline, std::move(take));
     }
     After(milliseconds(1), [take] { take(DeadlineExceeded("not heard"), {}); });
   }
@@ -69,11 +69,11 @@ class LateCarrier final : public CarrierAround {
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
   LateCarrier(SimCarrier carrier, Meanwhile meanwhile)
       : CarrierAround(std::move(carrier)), meanwhile_(std::move(meanwhile)) {}
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    const std::string push = std::string_view(method) == "Push" ? Flat(request) : "";
+    const std::string push = call == rpc::PserverCall::kPush ? Flat(request) : "";
     CarrierAround::Call(
-        server, method, std::move(request), deadline,
+        server, call, std::move(request), deadline,
         [this, push, take = std::move(take)](const Status& status, codec::Fragments answer) {
           if (push.empty() || status.code() != StatusCode::kOutOfRange || meanwhile_ == nullptr) {
             return take(status, answer);
@@ -90,11 +90,11 @@ class LateCarrier final : public CarrierAround {
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
-  void Call(int server, const char* method, codec::EncodedMessage request, Time deadline,
+  void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override {
-    const bool push = std::string_view(method) == "Push" && server == late_;
+    const bool push = call == rpc::PserverCall::kPush && server == late_;
     CarrierAround::Call(
-        server, method, std::move(request), deadline,
+        server, call, std::move(request), deadline,
         [this, push, take = std::move(take)](const Status& status, codec::Fragments a) {
           if (!push || status.code() != StatusCode::kOutOfRange || over_) {
             return take(status, a);

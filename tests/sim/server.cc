@@ -1,4 +1,6 @@
 #include "tests/sim/server.h"
+#include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/migration_calls.h"
 
 #include <algorithm>
 #include <deque>
@@ -128,7 +130,7 @@ Status SimServer::Start() {
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
   const StatusOr<uint64_t> version = life_->durable->Recover();
   world_.Note("server up", static_cast<uint64_t>(index_), version.ok() ? *version : UINT64_MAX);
-  const bool whole = version.ok() && shard().owed() == 0;
+  const bool whole = version.ok() && shard().checkpoints().missing_pushes() == 0;
   if (whole && *version < told_) {
     return DataLoss("server %d comes back with version %d, and had told of version %d", index_,
                     *version, told_);
@@ -216,8 +218,8 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
   if (call == rpc::PserverCall::kSaveCheckpoint) {
     return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto& r, auto* out) {
       const auto saved = life->durable->Save(false, r.unless_kept());
-      if (saved.ok()) out->set_version(saved->first);
-      out->set_kept_number(shard.kept_number());
+      if (saved.ok()) out->set_version(saved->version);
+      out->set_kept_number(shard.checkpoints().stored_number());
       return saved.status();
     });
   }

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "common/base/files.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/files/sha256.h"
@@ -172,7 +173,7 @@ TEST_F(SafetensorsTest, Attacks) {
   for (const auto& c : cases) {
     const auto parsed = Parse(c.file);
     EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss) << c.what << ": " << parsed.status();
-    EXPECT_TRUE(parsed.status().message().starts_with("f")) << c.what;
+    EXPECT_TRUE(absl::StartsWith(parsed.status().message(), "f")) << c.what;
     EXPECT_THAT(parsed.status().message(), HasSubstr(c.expected)) << c.what;
     WriteFile(dir_ / "file", c.file);  // the same, read from a file
     EXPECT_EQ(ReadSafetensors(dir_ / "file", device_).status().code(), StatusCode::kDataLoss);
