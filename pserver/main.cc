@@ -303,7 +303,7 @@ void PrintTables(const ShardInfo& info) {
 }
 
 void PrintEnd(const ShardInfo& info, int index) {
-  std::printf("tandem-pserver %d ends at version %llu; pushes that came again: %llu\n", index,
+  std::printf("tandem-pserver %d ends at version %llu; repeated pushes: %llu\n", index,
               static_cast<unsigned long long>(info.version),
               static_cast<unsigned long long>(info.repeated_pushes));
   std::fflush(stdout);

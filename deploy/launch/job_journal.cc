@@ -30,8 +30,8 @@ void JobJournal::RepeatWarning() const {
 void JobJournal::Warn() const {
   TD_REQUIRE(!lost_.ok());
   Say(absl::StrFormat(
-      "warning: lines of logs or events of %s are lost: %s [TD2117]; the job goes on", log_dir_,
-      std::string(lost_.message())));
+      "warning: lines of the logs or events in %s are lost: %s [TD2117]; the job continues",
+      log_dir_, std::string(lost_.message())));
 }
 
 }  // namespace tandem::deploy

@@ -171,7 +171,7 @@ void Supervisor::OnSignal(int signal) {
     case StopSequence::Request::kStop:
       journal_.Note("stopping", "", 0, SignalName(signal));
       journal_.Say(
-          absl::StrFormat("%s: stopping the job; once more to kill it", SignalName(signal)));
+          absl::StrFormat("%s: stopping the job; a second signal kills it", SignalName(signal)));
       StopTrainers(signal);
   }
 }
@@ -196,14 +196,14 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   const std::string name = process->plan->Name();
   if (verdict == WaitVerdict::kWarn) {
     journal_.Say(absl::StrFormat(
-        "%s waits for %s, which %s (%.1f s of %.1f s)", processes_.NameOf(wait.who), name,
+        "%s is waiting for %s, which %s (%.1f s of %.1f s)", processes_.NameOf(wait.who), name,
         process->here ? "does not reply" : "has not joined", Seconds(wait.waited),
         Seconds(process->here ? wait.limit : wait.start_limit)));
     return;
   }
   const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
-  journal_.Say(absl::StrFormat("%s does not answer (%s): killing it", name, text));
+  journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
   journal_.Note("silent", name, process->process->pid(), text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
@@ -276,7 +276,7 @@ void Supervisor::StartAgain(JobProcess& old, bool member) {
   const char* caution = plan.forgets ? "; with --durability=none it restores only its last "
                                        "checkpoint, and later pushes are lost"
                                      : "";
-  journal_.Say(absl::StrFormat("%s was %s; starting it again (%d of %d)%s", plan.Name(), how,
+  journal_.Say(absl::StrFormat("%s was %s; restarting it (restart %d of %d)%s", plan.Name(), how,
                                restarts_, options_.max_restarts, caution));
   Replace(old, member);
 }
@@ -361,7 +361,7 @@ void Supervisor::StartLostRanks() {
     if (process->is(Role::kTrainer) && process->seen_end) lost.push_back(process.get());
   }
   journal_.Say(
-      absl::StrFormat("SIGUSR1: %d of %d trainers are started again", lost.size(), plan_.workers));
+      absl::StrFormat("SIGUSR1: restarting %d of %d trainers", lost.size(), plan_.workers));
   for (const JobProcess* old : lost) Replace(*old, /*member=*/false);
 }
 

@@ -163,12 +163,11 @@ std::vector<ErrorCode> ServerStateErrors() {
 // Errors of client calls and their replies.
 std::vector<ErrorCode> ServerCallErrors() {
   return {
-      {4020, "a global snapshot that is not there, or whose number is used",
-       "global snapshots have ascending numbers, and the servers know which there are",
-       "a number of another job, or of a snapshot that newer ones replaced; a program that numbers "
-       "snapshots by itself",
-       "tandem restore --list shows the snapshots; tandem save --snapshot asks the servers for the "
-       "number",
+      {4020, "a global snapshot that does not exist, or whose number is used",
+       "global snapshots have ascending numbers, and the servers know the existing ones",
+       "a number of another job, or of a snapshot that newer ones replaced; a program that chooses "
+       "numbers itself",
+       "list the snapshots with tandem restore --list; tandem save --snapshot chooses the number",
        "snapshot 7 does not exist on all 3 servers, but snapshots 4, 5 do [TD4020]; hint: tandem "
        "restore --list shows the snapshots"},
       {4021, "tables that another mode does not support",

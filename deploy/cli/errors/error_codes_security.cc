@@ -238,8 +238,8 @@ std::vector<ErrorCode> RunningErrors() {
       {7005, "a job without status pages", "the command reads the status pages of the trainers",
        "the job was started without --status_port",
        "start the job with tandemrun --status_port=8000",
-       "the trainers of this job have no status pages [TD7005]; hint: start it with tandemrun "
-       "--status_port=8000, or give --status_pages=HOST:PORT"},
+       "the trainers of the job have no status pages [TD7005]; hint: start the job with tandemrun "
+       "--status_port=8000, or use --status_pages=HOST:PORT"},
       {7006, "a job that does not end",
        "the job did not end within the time limit after the stop request",
        "a step or a checkpoint that takes long; a process that hangs",
@@ -265,10 +265,8 @@ std::vector<ErrorCode> RunningErrors() {
        "a program listens on the address, but it is not a process of the job",
        "another port; a job that has ended",
        "use the pages that tandemrun --status_port=PORT printed",
-       "127.0.0.1:8000: this is no status page of Tandem: no JSON [TD7010]; hint: --status_pages "
-       "takes "
-       "the "
-       "addresses that tandemrun --status_port gives"},
+       "127.0.0.1:8000 is not a status page of Tandem: no JSON [TD7010]; hint: set --status_pages "
+       "to the addresses that tandemrun --status_port printed"},
   };
   const std::vector<ErrorCode> rows = DirErrors();
   all.insert(all.end(), rows.begin(), rows.end());

@@ -163,7 +163,8 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
   if (args.Has("pservers") || args.Has("status_pages")) {
     if (!args.positional.empty()) {
       return InvalidArgument(
-          "a log folder, or --pservers and --status_pages, but not both [TD1005]");
+          "a log directory and --pservers or --status_pages exclude each other [TD1005]; hint: use "
+          "one of them");
     }
     TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
     TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--status_pages", args.Get("status_pages")));
@@ -293,9 +294,8 @@ StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout) {
     }
   } catch (const json::exception& error) {
     return DataLoss(
-        "%s: this is no status page of Tandem: %s [TD7010]; hint: --status_pages takes the "
-        "addresses that "
-        "tandemrun --status_port gives",
+        "%s is not a status page of Tandem: %s [TD7010]; hint: set --status_pages to the addresses "
+        "that tandemrun --status_port printed",
         ToString(address), error.what());
   }
   return page;

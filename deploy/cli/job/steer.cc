@@ -64,7 +64,8 @@ struct Checkpoints {
 Status Save(const ParsedArgs& args) {
   if (args.Has("snapshot") && args.Has("mode")) {
     return InvalidArgument(
-        "--snapshot writes whole states beside the checkpoints: it has no --mode [TD1005]");
+        "--snapshot always writes complete snapshots, so --mode has no effect with it [TD1005]; "
+        "hint: remove --mode");
   }
   if (args.Has("snapshot")) return SaveGlobalSnapshot(args);
   const std::string mode = args.Get("mode", "full");
@@ -115,8 +116,7 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
 Status Restore(const ParsedArgs& args) {
   if (args.Has("snapshot") && args.Has("list")) {
     return InvalidArgument(
-        "--list shows snapshots, and --snapshot goes back to one [TD1005]; hint: give one of the "
-        "two");
+        "--list and --snapshot exclude each other [TD1005]; hint: use one of them");
   }
   if (args.Has("list")) return ListGlobalSnapshots(args);
   if (args.Has("snapshot")) return RestoreGlobalSnapshot(args);
@@ -209,12 +209,11 @@ Status Events(const ParsedArgs& args) {
 int RunSave(const Args& args) {
   return RunBody(
       "save",
-      "tandem save [LOG_FOLDER]: pservers write checkpoints into their --data_dir.\n"
-      "A delta holds of tables the rows that changed since the last full checkpoint (its "
-      "base),\nand takes the place of an older delta; tandem restore reads both.\n"
-      "In a_sync modes each server writes its checkpoint at another moment. A global snapshot is "
-      "one\n"
-      "state of all servers: each acknowledged push is on all of its servers or on none.\n",
+      "tandem save [LOG_DIR]: pservers write checkpoints into their --data_dir.\nA delta contains "
+      "the table rows that changed after the last full checkpoint (its base),\nand replaces an "
+      "older delta; tandem restore reads both.\nIn a_sync modes the servers' checkpoints are of "
+      "different times. --snapshot writes one consistent\nsnapshot of all servers: it contains "
+      "each acknowledged push completely or not at all.\n",
       AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"},
                    {"snapshot", "cut", "", "write a global snapshot, beside the checkpoints"}}),
       args, Save);

@@ -100,19 +100,17 @@ StatusOr<SimulationRequest> RequestOf(const ParsedArgs& args) {
                         WireOf(args, "latency_us", "bandwidth_gbps", "ranks of a host"));
   } else if (args.Has("latency_us") || args.Has("bandwidth_gbps")) {
     return InvalidArgument(
-        "--latency_us and --bandwidth_gbps are of the link between ranks of one host, and each "
-        "rank "
-        "has a host to itself [TD1005]; hint: --ranks_per_host=N, or --inter_latency_us and "
-        "--inter_bandwidth_gbps");
+        "--latency_us and --bandwidth_gbps have no effect, because each host has only one rank "
+        "[TD1005]; hint: use --ranks_per_host=N, or --inter_latency_us and --inter_bandwidth_gbps");
   }
   if (layout.ranks > layout.ranks_per_host) {
     TD_ASSIGN_OR_RETURN(request.model.between,
                         WireOf(args, "inter_latency_us", "inter_bandwidth_gbps", "hosts"));
   } else if (args.Has("inter_latency_us") || args.Has("inter_bandwidth_gbps")) {
     return InvalidArgument(
-        "--inter_latency_us and --inter_bandwidth_gbps are of the link between hosts, and all %d "
-        "ranks are on "
-        "one [TD1005]; hint: a smaller --ranks_per_host, or --latency_us and --bandwidth_gbps",
+        "--inter_latency_us and --inter_bandwidth_gbps have no effect, because all %d ranks are on "
+        "one host [TD1005]; hint: use a smaller --ranks_per_host, or --latency_us and "
+        "--bandwidth_gbps",
         layout.ranks);
   }
   TD_ASSIGN_OR_RETURN(const double message, args.GetDouble("message_overhead_us", 1, 0, 1e6));
@@ -146,9 +144,8 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const int ranks, args.GetInt("ranks", 2, 2, kRanksMax));
   if (ranks > kMeasuredRanksMax) {
     return InvalidArgument(
-        "--ranks=%d: %d ranks at most are measured on one machine [TD1004]; hint: more are "
-        "simulated, with "
-        "--inter_latency_us and --inter_bandwidth_gbps",
+        "--ranks=%d is too large: at most %d ranks are measured on one machine [TD1004]; hint: "
+        "simulate more ranks with --inter_latency_us and --inter_bandwidth_gbps",
         ranks, kMeasuredRanksMax);
   }
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], ranks));
