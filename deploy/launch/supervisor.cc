@@ -286,7 +286,7 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
   if (!status.ok())
-    journal_.Say(absl::StrFormat("%s cannot be read: %s", plan.Name(), ToString(status)));
+    journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {

@@ -32,7 +32,7 @@ class RendezvousTest : public JobTest {
     ASSERT_NE(rank0, 0);
     kill(rank0, SIGKILL);
     EXPECT_EQ(job->Wait(), 0) << job->Output();
-    EXPECT_THAT(job->Output(), HasSubstr("starting it again (1 of 2)"));
+    EXPECT_THAT(job->Output(), HasSubstr("restarting it (restart 1 of 2)"));
     EXPECT_EQ(ResultOf("killed").params_sha256, want);
   }
 };

@@ -46,7 +46,7 @@ class RestartsTest : public JobTest {
     }
     EXPECT_EQ(job->Wait(), 0) << job->Output();
     EXPECT_THAT(job->Output(),
-                HasSubstr(absl::StrFormat("starting it again (%d of 20)", kills.size())));
+                HasSubstr(absl::StrFormat("restarting it (restart %d of 20)", kills.size())));
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
     return job->Output();
   }

@@ -30,7 +30,7 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
     if (relu.type != "relu" || !relu.run_if.empty()) continue;
     Op op = program.ops[i];
     op.inputs[0] = relu.inputs[0];
-    op.attrs["this kernel does not support fuse_relu_before_depthwise_conv"] = true;
+    op.attrs["fuse_relu_before_depthwise_conv"] = true;
     gone[writer] = true;
     ++matched;
     TD_RETURN_IF_ERROR(ReplaceOp(program, i, std::move(op)));

@@ -18,7 +18,7 @@ Status FillHow(const OpView& view, ConvShape& s) {
     return view.Error(absl::StrFormat(
         "attribute algorithm is \"%s\", expected \"direct\" or \"winograd\"", algorithm));
   }
-  s.relu_first = view.attr<bool>("this kernel does not support fuse_relu_before_depthwise_conv");
+  s.relu_first = view.attr<bool>("fuse_relu_before_depthwise_conv");
   if (s.relu_first && (s.groups != s.in_c || s.in_c < 2)) {
     return view.Error(absl::StrFormat(
         "fuse_relu_before_depthwise_conv needs one group per channel, but there are %d groups",
@@ -124,7 +124,7 @@ constexpr AttrList Attrs() {
           {"algorithm", std::string_view("direct"),
            "direct, or winograd where it serves: Lavin and Gray, CVPR 2016; fewer products, errors "
            "of about 1e-5 of the largest result"},
-          {"this kernel does not support fuse_relu_before_depthwise_conv", false,
+          {"fuse_relu_before_depthwise_conv", false,
            "Output is that of relu(Input); for as many groups as channels alone"}};
 }
 

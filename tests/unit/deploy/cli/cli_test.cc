@@ -454,7 +454,7 @@ TEST_F(CliTest, UpdatesAreCountedByTheServers) {
   const auto end = [&](int server, int version, int repeated) {
     Write("serverlog." + std::to_string(server),
           absl::StrFormat("x\ntandem-pserver %d restored version 3\ntandem-pserver %d ends at "
-                          "version %d; pushes that came again: %d\n",
+                          "version %d; repeated pushes: %d\n",
                           server, server, version, repeated));
   };
   end(0, 100, 0);
