@@ -29,6 +29,15 @@ if [ ! -f "$commands" ]; then
   echo "hint: ./deploy/build.sh, or --build=DIR" >&2
   exit 2
 fi
+# A build with TANDEM_UNITY compiles groups of sources, so the commands for single sources come from a
+# second configuration. It uses the generated headers of the build.
+if grep -q '^TANDEM_UNITY:BOOL=ON' "$build/CMakeCache.txt" 2>/dev/null; then
+  built=$(realpath "$build")
+  cmake -S . -B "$built/lint" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_UNITY=OFF >/dev/null
+  build=$built/lint
+  commands=$build/compile_commands.json
+  sed -i "s|$build/gen|$built/gen|g" "$commands"
+fi
 
 # The C++ sources that the build compiles, as paths from the root of the tree.
 compiled() {

@@ -159,9 +159,9 @@ Status EtcdStore::Place(Time deadline) {
   if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
   return AlreadyExists(
-      "another process is already rank 0 in %s%s [TD3008]; hint: stop it, or use another "
-      "rendezvous",
-      name(), other.ok() ? " by " + other->Who() : "");
+      "another process is already rank 0 in %s%s [TD3008]; hint: stop that process, or use "
+      "another rendezvous",
+      name(), other.ok() ? ": " + other->Who() : "");
 }
 
 Status EtcdStore::Announce(const Meeting& meeting, Time deadline) {

@@ -100,9 +100,9 @@ Status FileStore::Announce(const Meeting& meeting, Time) {
     const Status read = Read(&text, &alive);
     const StatusOr<Announcement> other = read.ok() ? ReadUnverified(text) : read;
     return AlreadyExists(
-        "another process is already rank 0 in %s%s [TD3008]; hint: stop it, or use another "
-        "rendezvous",
-        path_, other.ok() ? " by " + other->Who() : "");
+        "another process is already rank 0 in %s%s [TD3008]; hint: stop that process, or use "
+        "another rendezvous",
+        path_, other.ok() ? ": " + other->Who() : "");
   }
   const std::string draft = path_ + ".new";
   const Status status =

@@ -12,7 +12,7 @@ constexpr std::string_view kUnix = "unix:";
 
 StatusOr<Endpoint> ParsePath(std::string_view path) {
   const auto breaks_lists = [](unsigned char c) { return c < 0x20 || c == 0x7f || c == ','; };
-  if (path.find("/") != 0 || path.back() == '/' ||
+  if (!path.starts_with('/') || path.back() == '/' ||
       std::any_of(path.begin(), path.end(), breaks_lists)) {
     return InvalidArgument(
         "address \"unix:%s\": expected unix:/ABSOLUTE/PATH without a comma "

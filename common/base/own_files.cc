@@ -55,7 +55,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
   const bool dir = S_ISDIR(info.st_mode);
-  const char* kind = dir ? "folder" : "file";
+  const char* kind = dir ? "directory" : "file";
   if (info.st_uid != geteuid() && info.st_uid != 0) {
     const std::string expected = geteuid() == 0 ? "root" : UserText(geteuid()) + " or root";
     return PermissionDenied(

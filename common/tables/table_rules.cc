@@ -118,10 +118,11 @@ StatusOr<TableRules> ParseTableRules(const std::string& text) {
                              OrDidYouMean(parts.first, names));
     }
     if (!Set(*found, parts.second, rules)) {
-      const bool named = std::holds_alternative<RowAccessorKind TableRules::*>(found->field);
-      return InvalidArgument(
-          "table rule %s=\"%s\" is %s [TD1103]", parts.first, parts.second,
-          named ? "unknown, expected common or ctr" : "not a number of the expected type");
+      // By the type of the field.
+      constexpr std::array<const char*, 3> kFaults = {"not a whole number", "not a number",
+                                                      "unknown, expected common or ctr"};
+      return InvalidArgument("table rule %s=\"%s\" is %s [TD1103]", parts.first, parts.second,
+                             kFaults[found->field.index()]);
     }
   }
   TD_RETURN_IF_ERROR(CheckRules(rules));

@@ -59,6 +59,16 @@ Looked FiniteVectorsBest(const float* values, size_t count, float* copy) {
 
 bool IsFinite(float value) { return std::isfinite(value); }
 
+// Returns the position of the first number whose exponent bits are all set.
+template <typename Bits>
+int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
+  const auto* at = static_cast<const Bits*>(data);
+  for (int64_t i = 0; i < numel; ++i) {
+    if ((at[i] & exponent) == exponent) return i;
+  }
+  return -1;
+}
+
 }  // namespace
 
 bool AllFinite(std::span<const float> values) {
@@ -70,6 +80,19 @@ int64_t FirstNotFinite(std::span<const float> values) {
   if (AllFinite(values)) return -1;
   const auto bad = std::ranges::find_if_not(values, IsFinite);
   return bad == values.end() ? -1 : bad - values.begin();  // another thread may have changed it
+}
+
+int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel) {
+  switch (dtype) {
+    case DType::kF32:
+      return FirstWith<uint32_t>(data, 0x7f800000, numel);
+    case DType::kF16:
+      return FirstWith<uint16_t>(data, 0x7c00, numel);
+    case DType::kBF16:
+      return FirstWith<uint16_t>(data, 0x7f80, numel);
+    default:
+      return -1;
+  }
 }
 
 bool CopyFinite(const float* from, float* to, size_t count) {

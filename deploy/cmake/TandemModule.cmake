@@ -1,13 +1,49 @@
-# tandem_module(NAME SRCS a.cc b.cc DEPS tandem_base absl::strings)   one static library
+# tandem_module(NAME SRCS a.cc b.cc [ALONE c.cc] DEPS tandem_base absl::strings)   one static library
 # tandem_program(NAME SRCS main.cc DEPS ...)                          one program in build/bin
 # tandem_test(NAME SRCS x_test.cc DEPS ... [LABELS ...])              one gtest binary
+#
+# If TANDEM_UNITY is on, a module compiles its SRCS in groups of up to 12: each group is a generated
+# file that includes them. ALONE lists sources that are compiled one by one: they have options of
+# their own, or tests replace them. The paths in a group are relative to the source root, so that
+# ccache shares results between directories.
+function(tandem_group_sources name out)
+  set(result "")
+  set(group "")
+  set(count 0)
+  set(number 0)
+  file(RELATIVE_PATH room ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  foreach(source ${ARGN} LAST)
+    if(source STREQUAL "LAST" OR count EQUAL 12)
+      if(count GREATER 0)
+        set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_group_${number}.cc)
+        file(CONFIGURE OUTPUT ${file} CONTENT "${group}" @ONLY)
+        list(APPEND result ${file})
+      endif()
+      set(group "")
+      set(count 0)
+      math(EXPR number "${number} + 1")
+    endif()
+    if(source STREQUAL "LAST")
+      break()
+    elseif(IS_ABSOLUTE ${source})
+      list(APPEND result ${source})  # generated
+    else()
+      string(APPEND group "#include \"${room}/${source}\"\n")
+      math(EXPR count "${count} + 1")
+    endif()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
+
 function(tandem_module name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SRCS})
+  cmake_parse_arguments(ARG "" "" "SRCS;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(TANDEM_UNITY)
+    tandem_group_sources(${name} ARG_SRCS ${ARG_SRCS})
+  endif()
+  add_library(${name} STATIC ${ARG_SRCS} ${ARG_ALONE})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tandem>)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_UNITY})
 endfunction()
 
 function(tandem_program name)

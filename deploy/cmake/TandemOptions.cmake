@@ -8,7 +8,7 @@ set(TANDEM_THREAD_SAFETY OFF CACHE BOOL "Turn clang's thread-safety analysis int
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# A unity build compiles up to 12 sources of a room as one. It takes about a third of the time of a
+# A unity build compiles up to 12 sources of a room as one (TandemModule.cmake). It takes about a third of the time of a
 # build file by file. Debug and sanitizer builds compile file by file, so each file's own includes
 # stay complete.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
@@ -17,7 +17,6 @@ else()
   set(unity_default OFF)
 endif()
 option(TANDEM_UNITY "Compile the sources of a room in groups" ${unity_default})
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 if(TANDEM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ takes an included source for a header, whose types must not have members of anonymous types.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)

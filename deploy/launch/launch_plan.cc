@@ -142,7 +142,7 @@ Status AddStatusPages(int first_port, LaunchPlan& plan) {
       }
       p.status_port = port++;
       const std::string address = absl::StrFormat("127.0.0.1:%d", p.status_port);
-      p.argv.push_back("--admin_listen=" + address);
+      p.argv.push_back("--status_listen=" + address);
       p.status_page = "http://" + address + "/";
     }
   }

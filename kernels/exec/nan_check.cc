@@ -3,40 +3,18 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "common/tensor/finite.h"
 
 namespace tandem {
 namespace {
 
 constexpr uint64_t kNone = NonFiniteScan::kNone;
 
-// Returns the position of the first number whose exponent bits are all set.
-template <typename Bits>
-int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
-  const auto* at = static_cast<const Bits*>(data);
-  for (int64_t i = 0; i < numel; ++i) {
-    if ((at[i] & exponent) == exponent) return i;
-  }
-  return -1;
-}
-
 bool IsFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
 }  // namespace
-
-int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel) {
-  switch (dtype) {
-    case DType::kF32:
-      return FirstWith<uint32_t>(data, 0x7f800000, numel);
-    case DType::kF16:
-      return FirstWith<uint16_t>(data, 0x7c00, numel);
-    case DType::kBF16:
-      return FirstWith<uint16_t>(data, 0x7f80, numel);
-    default:
-      return -1;
-  }
-}
 
 NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), backend_(backend) {
   // An absent slot has one position.

@@ -56,8 +56,4 @@ class NanCheck final : public ExecObserver {
   size_t cells_count_ = 0;
 };
 
-// Returns the position of the first element that is NaN or infinite; -1: none, or the type is an
-// integer type.
-int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel);
-
 }  // namespace tandem

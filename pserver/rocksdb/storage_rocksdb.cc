@@ -102,8 +102,8 @@ class RocksdbStorage final : public Storage {
     const size_t bytes = snapshot.bytes();
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
-    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << snapshot.version << ": " << bytes
-                           << " bytes";
+    LOG_EVERY_T(INFO, 1.0) << "writing a checkpoint of version " << snapshot.version << ": "
+                           << bytes << " bytes";
     ShardMeta meta = MakeMeta(snapshot);
     if (snapshot.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(snapshot));

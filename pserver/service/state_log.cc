@@ -65,7 +65,7 @@ std::string StateLog::SnapshotBegan(uint64_t number) {
 
 std::string StateLog::SnapshotEnded(uint64_t number, int64_t bytes) {
   MutexLock lock(mu_);
-  if (number != snapshot_) return "";
+  if (number == 0 || number != snapshot_) return "";
   const double seconds = Seconds(clock_.Now() - snapshot_at_);
   if (bytes < 0) return absl::StrFormat("snapshot %d failed after %.3f s", number, seconds);
   return absl::StrFormat("snapshot %d ended after %.3f s: %d bytes", number, seconds, bytes);

@@ -35,7 +35,7 @@ class StateLog {
   static std::string Received(const Transfer& received);
   // Pushes wait for snapshot `number`. Later calls for the same number renew its lease only.
   std::string SnapshotBegan(uint64_t number);
-  // `bytes` were written; -1: the snapshot failed.
+  // `bytes` were written; -1: the snapshot failed. "": snapshot `number` has not begun.
   std::string SnapshotEnded(uint64_t number, int64_t bytes);
 
  private:

@@ -104,7 +104,7 @@ TEST_F(DeviceProfile, WithGraphs) {
   const JobRun plain = Profiled("plain"), run = Profiled("graphs", {"--cuda_graph=true"});
   ASSERT_EQ(run.exit_code, 0) << run.output;
   EXPECT_EQ(run.result.params_sha256, plain.result.params_sha256);
-  EXPECT_THAT(run.output, HasSubstr("launches became 1\n"));
+  EXPECT_THAT(run.output, HasSubstr("launches were reduced to 1\n"));
   EXPECT_THAT(run.output, HasSubstr("conv2d (device)"));
 }
 

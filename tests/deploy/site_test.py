@@ -76,7 +76,7 @@ class Site(unittest.TestCase):
                     wrong.append(f"{page}: {link} does not exist")
                 elif anchor and target.endswith(".md") and anchor not in anchors(read(target)):
                     wrong.append(f"{page}: {link} has no such heading")
-        self.assertEqual(wrong, [])
+        self.assertEqual(wrong, [], "\n".join(wrong))
         self.assertGreater(count, 100)
 
     def test_each_page_is_in_the_navigation(self):
@@ -105,7 +105,7 @@ class Site(unittest.TestCase):
                 if not re.search(r"/x[._]", path) and \
                         not os.path.exists(os.path.join(script.SOURCE, path)):
                     wrong.append(f"{page}: {path}")
-        self.assertEqual(wrong, [])
+        self.assertEqual(wrong, [], "\n".join(wrong))
         self.assertGreater(count, 200)
 
     def test_diagrams_are_those_of_their_sources(self):

@@ -154,7 +154,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
     held = std::max(held, taken["held_seconds_max"].get<double>());
     GoOn();
   }
-  std::printf("pushes were held for %.1f ms at most\n", held * 1e3);
+  std::printf("pushes waited for %.1f ms at most\n", held * 1e3);
   EXPECT_GT(held, 0);
   // A restarted server has the same state as before.
   servers_[1]->Signal(SIGKILL);

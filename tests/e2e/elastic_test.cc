@@ -50,10 +50,10 @@ TEST_F(ElasticRanksTest, FourThreeTwo) {
   const JobRun quiet = RunJob("quiet", Launch("4"), args);
   const auto job = StartJob("killed", Launch("2:4"), args);
   KillAt(*job, 20, 2);
-  ASSERT_TRUE(job->WaitForText("trainer 2 is lost; 3 ranks go on (world 2: trainers 0, 1, 3)"))
+  ASSERT_TRUE(job->WaitForText("trainer 2 is lost; 3 ranks continue (world 2: trainers 0, 1, 3)"))
       << job->Output();
   KillAt(*job, 60, 0);
-  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 2 ranks go on (world 3: trainers 1, 3)"))
+  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 2 ranks continue (world 3: trainers 1, 3)"))
       << job->Output();
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   const JobResult result = ResultOf("killed");
@@ -122,7 +122,7 @@ TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
 TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   const auto job = StartJob("ends", Launch("2:3"), {"--epochs=1000", "--log_every_steps=5"});
   KillAt(*job, 10, 1);
-  ASSERT_TRUE(job->WaitForText("2 ranks go on (world 2")) << job->Output();
+  ASSERT_TRUE(job->WaitForText("2 ranks continue (world 2")) << job->Output();
   Kill(*job, 2);
   EXPECT_EQ(job->Wait(), 128 + SIGKILL) << job->Output();
   EXPECT_THAT(job->Output(), HasSubstr("only 1 of 3 ranks are left, but the job needs 2"));
@@ -150,13 +150,13 @@ TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   KillAt(*job, 20, 1);
   ASSERT_TRUE(job->WaitForText("trainer 1 is lost; 1 rank goes on (world 2")) << job->Output();
   HoldUntilWorld(*job, 0, 3);
-  ASSERT_TRUE(job->WaitForText("trainer 1 has come; 2 ranks go on (world 3: trainers 0, 1)"))
+  ASSERT_TRUE(job->WaitForText("trainer 1 has joined; 2 ranks continue (world 3: trainers 0, 1)"))
       << job->Output();
   KillAt(*job, StepOf(*job) + 20, 0);
   ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 1 rank goes on (world 4")) << job->Output();
   job->Signal(SIGUSR1);
   HoldUntilWorld(*job, 1, 5);
-  ASSERT_TRUE(job->WaitForText("trainer 0 has come; 2 ranks go on (world 5: trainers 0, 1)"))
+  ASSERT_TRUE(job->WaitForText("trainer 0 has joined; 2 ranks continue (world 5: trainers 0, 1)"))
       << job->Output();
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_EQ(ResultOf("grows").params_sha256, quiet.result.params_sha256) << job->Output();
@@ -211,7 +211,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   const auto job = StartJob("waits", {"--mode=collective", "--nproc=2:2", "--max_restarts=1"},
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5"});
   KillAt(*job, 20, 1);
-  ASSERT_TRUE(job->WaitForText("all 2 ranks are there again")) << job->Output();
+  ASSERT_TRUE(job->WaitForText("all 2 ranks have joined again")) << job->Output();
   EXPECT_EQ(job->Wait(), 0) << job->Output();
 }
 

@@ -69,7 +69,7 @@ TEST_F(RecoveryTest, KilledRanksChangeNoBit) {
       SameBits(3, {"--steps_max=450", "--optimizer.type=adam", "--optimizer.learning_rate=0.001"},
                {{20, {1}}, {60, {0}}, {100, {2, 1}}, {140, {0, 2}}});
   EXPECT_THAT(output, HasSubstr("restarting it (restart 6 of 50)"));
-  EXPECT_THAT(output, HasSubstr("all 3 ranks are there again"));
+  EXPECT_THAT(output, HasSubstr("all 3 ranks have joined again"));
   EXPECT_THAT(output, HasSubstr("rank 1"));
 }
 

@@ -104,10 +104,10 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   const std::string ours = Authority("ours"), theirs = Authority("theirs");
   const auto server = Server({"--tls_dir=" + ours + "/pserver"});
   ExpectRefused(*server, {}, 78,
-                "speaks TLS, and this client does not [TD6003] (FAILED_PRECONDITION)\n"
-                "hint: give tls_dir");
+                "uses TLS, but this client does not [TD6003] (FAILED_PRECONDITION)\n"
+                "hint: set tls_dir");
   ExpectRefused(*server, {"--tls_dir=" + theirs + "/trainer"}, 77,
-                "is " + theirs + "/trainer/ca.crt the authority that issued it");
+                "check that " + theirs + "/trainer/ca.crt is the authority");
   ExpectRefused(
       *server,
       {"--tls_cert=" + theirs + "/trainer/tls.crt", "--tls_key=" + theirs + "/trainer/tls.key",

@@ -59,7 +59,7 @@ TEST_F(CpuNumTest, ABatchThatDoesNotDivideIsTheSameBatch) {
 TEST_F(CpuNumTest, Refusals) {
   const auto few = StartJob("few", kLocal, {"--cpu_num=4", "--global_batch_size=3"});
   EXPECT_EQ(few->Wait(), 2);
-  EXPECT_THAT(few->Output(), HasSubstr("not enough for 1 workers with 4 places each"));
+  EXPECT_THAT(few->Output(), HasSubstr("too small for 1 workers with 4 places each"));
 }
 
 }  // namespace

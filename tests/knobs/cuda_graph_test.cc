@@ -55,7 +55,7 @@ TEST_F(CudaGraph, AStepIsOneLaunch) {
   EXPECT_THAT(both.on.output,
               HasSubstr(absl::StrFormat("cuda_graph: %d of %d kernels of a step in 1 graph\n",
                                         static_cast<int>(kernels), static_cast<int>(kernels))));
-  EXPECT_THAT(both.on.output, HasSubstr(" launches became 1\n"));
+  EXPECT_THAT(both.on.output, HasSubstr(" launches were reduced to 1\n"));
 }
 
 // The learning rate and the weight of each step are passed separately; the host waits for the end
@@ -107,7 +107,7 @@ TEST_F(CudaGraph, ConditionsCutAStep) {
 
 TEST_F(CudaGraph, WhatCannotBeRecordedIsLaunchedOneByOne) {
   const Both both = RunBoth("fault", {"--steps_max=4"}, {{"TANDEM_CUDA_ON_HOST_FAULT", "capture"}});
-  EXPECT_THAT(both.on.output, HasSubstr("kernels from op #0 on are launched one by one: "));
+  EXPECT_THAT(both.on.output, HasSubstr("kernels from op #0 on are launched separately: "));
   EXPECT_EQ(Launches(both.on), Launches(both.off));
   EXPECT_EQ(Noted("fault", "graph"), 0);
 }

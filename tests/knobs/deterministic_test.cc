@@ -148,8 +148,8 @@ TEST_F(DeterministicTest, RefusesWhatItCannotPromise) {
   };
   const Layout local = Local("local", "1"), three = Collective("three", "3"),
                two = Collective("two", "2");
-  expect("three", three, {"--global_batch_size=12"}, "do not divide among 3 ranks");
-  expect("odd", local, {"--global_batch_size=66"}, "does not divide into 4 equal logical_shards");
+  expect("three", three, {"--global_batch_size=12"}, "cannot be divided equally among 3 ranks");
+  expect("odd", local, {"--global_batch_size=66"}, "cannot be divided into 4 equal logical_shards");
   expect("six", local, {"--logical_shards=6"}, "6 is not a power of two");
   expect("half", two, {"--fp16_allreduce=true"}, "exclude each other");
   expect("async", Pserver("p", "1", "2"), {"--a_sync=true"}, "exclude each other");

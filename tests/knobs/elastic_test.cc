@@ -66,7 +66,7 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
       {{"--nproc=1:2"},
        {"--cpu_num=2"},
        "elastic is not implemented together with cpu_num above 1"},
-      {{"--nproc=3:4"}, {"--deterministic=true"}, "do not divide among 3"},
+      {{"--nproc=3:4"}, {"--deterministic=true"}, "cannot be divided equally among 3"},
   };
   int number = 0;
   for (const auto& row : rows) {

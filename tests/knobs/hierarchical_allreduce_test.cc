@@ -49,7 +49,7 @@ TEST_F(HierarchicalTest, GroupsMustBeEqual) {
   args.push_back("--global_batch_size=129");
   const auto job = StartJob("three", {"--mode=collective", "--nproc=3"}, args);
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("2 does not divide the number of trainers, 3"));
+  EXPECT_THAT(job->Output(), HasSubstr("2 is not a divisor of the number of trainers, 3"));
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
                 "pipeline: the number of ranks, 3, is not a multiple of the number of sections, 2"),
             HasSubstr("2 or 4 ranks")));
   EXPECT_THAT(Refused("batch", 2, {"--micro_batch=3"}),
-              AllOf(HasSubstr("does not divide into 1 replicas with 3 micro batches each"),
+              AllOf(HasSubstr("into 1 replicas with 3 micro batches each"),
                     HasSubstr("126 or 129 samples")));
   EXPECT_THAT(Refused("merge", 2, {"--gradient_merge=true"}), HasSubstr("exclude each other"));
   EXPECT_THAT(Refused("amp", 2, {"--amp=true"}), HasSubstr("exclude each other"));

@@ -21,9 +21,9 @@ TEST_F(PserverTransportTest, TheSameBits) {
   const JobRun grpc = Train("grpc", {"--pserver_transport=Grpc"});
   const JobRun shm = Train("shm", {"--pserver_transport=Shm"});
   const JobRun by_itself = Train("auto", {});
-  EXPECT_THAT(grpc.output, HasSubstr("0 of 2 pservers are reached through shared memory"));
-  EXPECT_THAT(shm.output, HasSubstr("2 of 2 pservers are reached through shared memory"));
-  EXPECT_THAT(by_itself.output, HasSubstr("2 of 2 pservers are reached through shared memory"));
+  EXPECT_THAT(grpc.output, HasSubstr("0 of 2 pservers use shared memory"));
+  EXPECT_THAT(shm.output, HasSubstr("2 of 2 pservers use shared memory"));
+  EXPECT_THAT(by_itself.output, HasSubstr("2 of 2 pservers use shared memory"));
   EXPECT_EQ(grpc.result.params_sha256, shm.result.params_sha256);
   EXPECT_EQ(grpc.result.params_sha256, by_itself.result.params_sha256);
 }

@@ -348,7 +348,7 @@ TEST_F(ShardingTest, RefusesGroupsThatDoNotFit) {
   ExpectRefused("three", "6", With(hybrid, {"--sharding_configs.sharding_group_size=4"}),
                 "sharding_group_size: 2 (3 groups), 3 (2 groups)");
   ExpectRefused("pair", "2", With(hybrid, {"--sharding_configs.sharding_group_size=2"}),
-                "2 trainers make no groups");
+                "2 trainers cannot form groups");
 }
 
 TEST_F(ShardingTest, RefusesWhatCannotWork) {

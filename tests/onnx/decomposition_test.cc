@@ -426,8 +426,8 @@ TEST(OnnxRefusals, SayWhatToDo) {
   HandGraph loop({4});
   loop.Node("Range", {"x", "x", "x"}, "y");
   EXPECT_THAT(loop.Refused(),
-              HasSubstr("node 0, Range \"\": it decides while the model runs what is computed "
-                        "[TD7014]; hint: write the loop in Python"));
+              HasSubstr("node 0, Range \"\": the node makes the computation depend on data, which "
+                        "is not supported [TD7014]; hint: replace the loop by a Python loop"));
   HandGraph cubic({2, 4, 4});
   cubic.Numbers("factors", {4}, {1, 1, 2, 2});
   NodeAttr(cubic.Node("Resize", {"x", "", "factors"}, "y"), "mode").set_s("cubic");

@@ -180,8 +180,8 @@ TEST(OnnxExport, RefusesWhatHasNoFormByNameAndPlace) {
   const std::string x = norm.Relu(norm.Data("x", DType::kF32, {4}));
   norm.Layer("clip_by_norm", {{x}}, {});
   EXPECT_THAT(ToString(Exported(*norm.Finish()).status()),
-              HasSubstr("operator 1, clip_by_norm of \"clip_by_norm_0.out\": it has no form in "
-                        "ONNX (UNIMPLEMENTED)"));
+              HasSubstr("operator 1, clip_by_norm of \"clip_by_norm_0.out\": the operator cannot "
+                        "be exported to ONNX [TD1217]"));
   ProgramBuilder pool("pool", 3);
   pool.Layer("sequence_pool",
              {{pool.Data("x", DType::kF32, {4, 2})}, {pool.Data("lengths", DType::kI64, {})}}, {});
@@ -196,7 +196,7 @@ TEST(OnnxExport, RefusesAMissingParameter) {
   values.erase("embedding_0.w");
   const Status status = ExportModel(c.program, values, {}, {}).status();
   EXPECT_THAT(ToString(status), HasSubstr("operator 0, lookup_table of \"embedding_0.out\""));
-  EXPECT_THAT(ToString(status), HasSubstr("no \"embedding_0.w\""));
+  EXPECT_THAT(ToString(status), HasSubstr("the checkpoint has no variable \"embedding_0.w\""));
   values["embedding_0.w"] = *Tensor::Make({DType::kF32, {2, 2}}, device);
   EXPECT_EQ(ExportModel(c.program, values, {}, {}).status().code(),
             StatusCode::kFailedPrecondition);
@@ -237,7 +237,7 @@ TEST(ImportedModel, LeavesASoftmaxAtTheEndToTheLoss) {
 
 TEST(ImportedModel, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(Refused([](auto& m) { NodeOf(m, "Relu").set_op_type("Einsum"); }),
-              HasSubstr("node 1, Einsum \"relu_0.out\": there is no operator for it [TD1215]"));
+              HasSubstr("node 1, Einsum \"relu_0.out\": this operator is not supported [TD1215]"));
   EXPECT_THAT(
       Refused([](auto& m) {
         auto* attr = NodeOf(m, "MaxPool").add_attribute();
@@ -262,10 +262,10 @@ TEST(ImportedModel, RefusesWhatItDoesNotUnderstand) {
 TEST(ImportedModel, RefusesWhatIsWrong) {
   EXPECT_THAT(
       Refused([](auto& m) { m.mutable_graph()->mutable_initializer(0)->set_raw_data("x"); }),
-      HasSubstr("which are not there (DATA_LOSS)"));
+      HasSubstr("needs 600 bytes, but the file has fewer [TD2108] (DATA_LOSS)"));
   EXPECT_THAT(
       Refused([](auto& m) { m.mutable_graph()->mutable_initializer(0)->set_dims(0, 1 << 30); }),
-      HasSubstr("which are not there (DATA_LOSS)"));
+      HasSubstr("needs 107374182400 bytes, but the file has fewer [TD2108] (DATA_LOSS)"));
   EXPECT_THAT(
       Refused([](auto& m) { NodeOf(m, "Relu").set_input(0, "nobody"); }),
       HasSubstr(

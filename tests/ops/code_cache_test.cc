@@ -179,7 +179,7 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
     EXPECT_EQ(**Get(cache, "x"), "code of x");
     EXPECT_EQ(compiled_, 1) << path;
     // A file is replaced by one of this user; for a directory there is a note.
-    const bool said = absl::StrContains(cache.TakeNotes(), "allow other users to write");
+    const bool said = absl::StrContains(cache.TakeNotes(), "other users may write to directory");
     EXPECT_EQ(said, path == folder_);
     fs::permissions(path, before);
   }

@@ -95,16 +95,16 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
   std::vector<double> factors;
   for (int i = 0; i < 17; ++i) factors.push_back(i);
   EXPECT_EQ(Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
-            "the fused operator has more than 16 different chains");
+            "the fused operator has more than 16 different chains, which is not supported");
   EXPECT_EQ(Refusal(Scales({F32({3})}, {std::numeric_limits<double>::infinity()})),
-            "scale: an attribute that is not finite");
+            "scale: an attribute is not finite, which this kernel does not support");
   OpCase sum{.op = "fused_elementwise", .inputs = {{}}};
   sum.body = {{.type = "sum", .inputs = {{}}, .outputs = {{"out0"}}}};
   for (size_t i = 0; i < 5000; ++i) {
     sum.inputs[0].push_back(F32({3}));
     sum.body[0].inputs[0].push_back(absl::StrCat("in", i));
   }
-  EXPECT_EQ(Refusal(sum), "a fused chain of 5001 tensors");
+  EXPECT_EQ(Refusal(sum), "a fused chain of 5001 tensors is too long");
 }
 
 TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {

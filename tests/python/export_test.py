@@ -92,7 +92,8 @@ class Export(unittest.TestCase):
         folder = self.folder.name
         self.assertIn("ends with .npz", run("tandem", "export", "checkpoints", "x.txt", cwd=folder,
                                             code=2))
-        self.assertIn("--job=", run("tandem", "export", "checkpoints", "x.onnx", cwd=folder, code=2))
+        self.assertIn("hint: set --job", run("tandem", "export", "checkpoints", "x.onnx",
+                                             cwd=folder, code=2))
         run("tandem", "export", "nowhere", "x.npz", cwd=folder, code=2)
         self.assertIn("did you mean", run("tandem", "export", "checkpoints", "x.npz", "--what=modle",
                                           cwd=folder, code=2))

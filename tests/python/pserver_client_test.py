@@ -222,7 +222,7 @@ class Tables(Test):
             client.push(0, 1.0, {}, {"emb": ([5, 5], numpy.ones((2, 4), F32))})
         with self.assertRaisesRegex(ValueError, "but the table has only 1000000000000 rows"):
             client.pull_rows("emb", [10**12])
-        with self.assertRaisesRegex(TypeError, "float64; expected whole numbers"):
+        with self.assertRaisesRegex(TypeError, "float64, expected whole numbers"):
             client.push(0, 1.0, {}, {"emb": ([1.7], numpy.ones((1, 4), F32))})
         with self.assertRaisesRegex(TypeError, r"expected \(ids, values\)"):
             client.push(0, 1.0, {}, {"emb": numpy.ones((1, 4), F32)})
@@ -319,8 +319,9 @@ class Refusals(Test):
     def test_a_secret(self):
         servers = self.servers(1, secret="correct horse battery")
         self.client(servers, secret="correct horse battery").configure(SHAPES)
-        for wrong, words in (("", "[TD6011]"), ("correct horse batterx",
-                                                "does not hold the secret of job \"job\" [TD6020]")):
+        for wrong, words in (("", "[TD6011]"),
+                             ("correct horse batterx",
+                              "does not have the secret of job \"job\" [TD6020]")):
             self.fails("UNAUTHENTICATED", words, self.client(servers, secret=wrong).configure,
                        SHAPES)
         secretless = self.servers(1)
@@ -341,7 +342,7 @@ class Refusals(Test):
     def test_a_socket_in_a_folder_that_others_write(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o777)
-            self.fails("PERMISSION_DENIED", "may be written by others (mode 777) [TD2113]",
+            self.fails("PERMISSION_DENIED", "allows other users to write (mode 777) [TD2113]",
                        tandem_pserver.Client, [f"unix:{folder}/pserver-0"])
             os.chmod(folder, 0o700)
             self.fails("UNAVAILABLE", "[TD4001]", tandem_pserver.Client,
@@ -377,7 +378,8 @@ class Refusals(Test):
         client.init_or_fetch(first_values())
         watching = self.client(servers, tls=files("ours", "observer"))
         self.assertTrue(watching.status()[0].initialised)
-        self.fails("PERMISSION_DENIED", "this needs role trainer", watching.configure, SHAPES)
+        self.fails("PERMISSION_DENIED", "has role observer of job \"job\", but the call needs "
+                   "role trainer", watching.configure, SHAPES)
         mixed = (files("theirs", "trainer") + "/tls.crt", files("theirs", "trainer") + "/tls.key",
                  files("ours", "trainer") + "/ca.crt")
         for tls, said in ((None, "uses TLS, but this client does not"),

@@ -60,8 +60,9 @@ class Steps(Test):
 
     def test_another_step_is_named_as_given(self):
         client = self.configured()
-        self.fails("FAILED_PRECONDITION", "step=7 of this call, step 8 of the job: trainer 0 pushes for "
-                   "step 8, this server is at step 1", client.push, 7, 1.0, gradients(0, 0))
+        self.fails("FAILED_PRECONDITION", "step=7 of this call, step 8 of the job: trainer 0 "
+                   "pushes for step 8, but this server is at step 1", client.push, 7, 1.0,
+                   gradients(0, 0))
 
     def test_a_server_that_is_gone_is_named(self):
         servers = self.servers(2)
@@ -74,8 +75,8 @@ class Steps(Test):
             client.push_pull(0, 1.0, gradients(0, 0), params)
         self.assertEqual(caught.exception.code, "DEADLINE_EXCEEDED")
         self.assertRegex(str(caught.exception),
-                         rf"pserver 1 \\({servers.addresses[1]}\\): Push: .*the server did not reply within "
-                         r"[0-9.]+ s ")
+                         rf"pserver 1 \({servers.addresses[1]}\): Push: .*the server did not reply "
+                         r"within [0-9.]+ s ")
         self.assertIn("[TD4025]; hint: start it again", str(caught.exception))
 
 

@@ -14,8 +14,8 @@
 #include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
 #include "common/tensor/device_pool.h"
+#include "common/tensor/finite.h"
 #include "kernels/exec/backend.h"
-#include "kernels/exec/nan_check.h"
 #include "tests/support/guarded_stream.h"
 
 namespace tandem {

@@ -43,8 +43,8 @@ Status TablesAndDense::CheckTogether(int64_t of_tables, int64_t of_dense) const 
   if (!options_.sync) return OkStatus();
   if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
   return FailedPrecondition(
-      "pservers and trainers are at different steps: the tables are at step %d, the dense "
-      "parameters at step %d [TD7012]; hint: restart both from the checkpoint of the job",
+      "pservers and trainers are at different steps: the tables are before step %d, the dense "
+      "parameters before step %d [TD7012]; hint: restart both from the checkpoint of the job",
       DisplayStep(of_tables), DisplayStep(of_dense));
 }
 

@@ -170,8 +170,8 @@ std::vector<ErrorCode> HostErrors() {
        "tandemrun cannot write to a log or to events.jsonl; the job continues",
        "a full disk; ulimit -f; a directory that was removed",
        "free space, or choose a directory on another disk with --log_dir",
-       "lines of the logs or events in ./log-j are lost: No space left on device [TD2117]; the job "
-       "continues"},
+       "warning: lines of the logs or events in ./log-j are lost: No space left on device "
+       "[TD2117]; the job continues"},
       {2118, "a server's data directory is damaged",
        "a record of the directory, or an entry of the update log in it, is missing or is not what "
        "was written",

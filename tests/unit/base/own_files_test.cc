@@ -130,7 +130,7 @@ TEST_F(OwnFiles, AreMadePrivate) {
 
 TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   const std::string shared = Folder("shared", 01777);
-  ExpectRefused(MakeOwnDir(shared, OwnRule::kUser), "hint: name a folder inside it");
+  ExpectRefused(MakeOwnDir(shared, OwnRule::kUser), "hint: name a directory inside it");
   ExpectRefused(MakeOwnDir(shared, OwnRule::kGroup), "(mode 777) [TD2113]");
   EXPECT_TRUE(MakeOwnDir(shared + "/mine", OwnRule::kUser).ok());
   // A Kubernetes volume with fsGroup.

@@ -107,7 +107,7 @@ TEST(HttpServer, OneConnectionServesManyRequests) {
 TEST(HttpServer, RefusesWithASentence) {
   const auto server = Serve();
   EXPECT_THAT(Ask(*server, "GET /nowhere"),
-              testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("there are: / /late")));
+              testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("the pages are: / /late")));
   EXPECT_THAT(Ask(*server, "POST /"), StartsWith("HTTP/1.1 405"));
   // A page of another site whose name was made to resolve to this machine.
   for (const char* host :

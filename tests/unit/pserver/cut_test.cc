@@ -191,7 +191,8 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
     return *shard_->checkpoints().Take();
   };
   for (const uint64_t cut : {1, 2, 3}) {
-    const auto bytes = storage->WriteGlobalSnapshot(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
+    const auto bytes =
+        storage->WriteGlobalSnapshot(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
   }

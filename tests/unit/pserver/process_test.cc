@@ -135,7 +135,9 @@ TEST(PserverProcessTest, ATakenPortIsExit69) {
 
 TEST(PserverProcessTest, ANetworkAddressWithoutTlsIsExit77) {
   Process process({"--listen=0.0.0.0:0"});
-  EXPECT_THAT(process.Until("without TLS"), HasSubstr("insecure_allow_network"));
+  EXPECT_THAT(process.Until("hint: "),
+              AllOf(HasSubstr("cannot listen on 0.0.0.0:0 without TLS"), HasSubstr("[TD6001]"),
+                    HasSubstr("insecure_allow_network")));
   EXPECT_EQ(process.Wait(), 77);
   Process allowed({"--listen=0.0.0.0:0", "--insecure_allow_network"});
   EXPECT_THAT(allowed.Until("listening on 0.0.0.0"), HasSubstr("warning"));
@@ -214,7 +216,7 @@ TEST(PserverProcessTest, AFolderOfAnotherUserIsExit77) {
        {std::vector<std::string>{"--data_dir=" + dir},
         std::vector<std::string>{"--table_memory_mb=1", "--rocksdb_path=" + dir}}) {
     Process server(flags);
-    EXPECT_THAT(server.Line(), HasSubstr("folder " + dir + " belongs to user "));
+    EXPECT_THAT(server.Line(), HasSubstr("directory " + dir + " belongs to user "));
     server.Signal(SIGTERM);  // a serving process ends then
     EXPECT_EQ(server.Wait(), 77);
   }

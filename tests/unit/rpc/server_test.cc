@@ -44,7 +44,7 @@ TEST(EndpointTest, AUnixSocketHasAPath) {
   const Status too_long = ParseEndpoint(longest + "x").status();
   EXPECT_EQ(too_long.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(too_long.message()), HasSubstr("has 108 bytes"));
-  EXPECT_THAT(std::string(too_long.message()), HasSubstr("at most 107 [TD6024]"));
+  EXPECT_THAT(std::string(too_long.message()), HasSubstr("at most 107 bytes [TD6024]"));
   for (const char* text : {"unix:run/x", "unix:/", "unix:/x/", "unix:/a,b", "unix:/a\nb"}) {
     EXPECT_EQ(ParseEndpoint(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
@@ -72,7 +72,7 @@ TEST(RpcServerTest, WaitsForThePortOfAServerThatIsEnding) {
   auto first = RpcServer::Start({}, {});
   ASSERT_TRUE(first.ok()) << first.status();
   const Endpoint listen = (*first)->endpoint();
-  const WhenLogged waits("is taken; waiting", [&first] { first->reset(); });
+  const WhenLogged waits("is in use; waiting", [&first] { first->reset(); });
   const auto second = RpcServer::Start({.listen = listen, .patience = std::chrono::minutes(2)}, {});
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(waits.times(), 1);

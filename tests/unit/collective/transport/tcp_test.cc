@@ -375,13 +375,13 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
                                 ->Wait(In(120));
       EXPECT_LT(Seconds(SteadyNow() - before), 60.0);
       EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-      EXPECT_THAT(Text(status), HasSubstr("waiting for rank 1 (127.0.0.1:"));
+      EXPECT_THAT(Text(status), HasSubstr("a wait for rank 1 (127.0.0.1:"));
     }
     done.arrive_and_wait();
     if (r == 1) {
       const Status status = Sum(**comm, 1 << 20, "w");  // too late
       EXPECT_THAT(Text(status), HasSubstr("rank 0 (127.0.0.1:"));
-      EXPECT_THAT(Text(status), HasSubstr("waiting for rank 1"));
+      EXPECT_THAT(Text(status), HasSubstr("a wait for rank 1"));
       EXPECT_THAT(Text(status), HasSubstr("[TD3006]")) << "a code goes from rank to rank";
     }
   });

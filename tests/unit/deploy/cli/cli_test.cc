@@ -94,14 +94,12 @@ TEST_F(CliTest, EveryCommandExplainsItself) {
 
 TEST_F(CliTest, AJobThatIsNotThereIsNamed) {
   EXPECT_EQ(Tandem({"status", dir_ + "/none"}), kExitUsage);
-  EXPECT_THAT(
-      Err(),
-      HasSubstr(
-          dir_ +
-          "/none/job.json: there is no such file [TD7002] (NOT_FOUND)\nhint: name the folder"));
+  EXPECT_THAT(Err(), HasSubstr("file " + dir_ +
+                               "/none/job.json does not exist [TD7002] (NOT_FOUND)\nhint: name the "
+                               "log directory of the job"));
   EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--timeout_s=1"}), kExitUnavailable);
-  EXPECT_THAT(Out(),
-              HasSubstr("problem: pserver 0 (127.0.0.1:1): 127.0.0.1:1: Connection refused"));
+  EXPECT_THAT(Out(), HasSubstr("problem: pserver 0 (127.0.0.1:1): cannot connect to 127.0.0.1:1: "
+                               "Connection refused [TD4001]"));
   EXPECT_EQ(Tandem({"status", "--pservers=here"}), kExitUsage);
   EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "-o", "yaml"}), kExitUsage);
   EXPECT_EQ(Tandem({"status", "--pservers=127.0.0.1:1", "--secret_file=" + dir_ + "/none"}),
@@ -270,7 +268,8 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("data.dir, the directory of the training data, is not set"));
   EXPECT_THAT(errors("model { zoo: \"lenet\" }\ndata { dir: \"x\" }\n"),
               HasSubstr("exactly one of batch_size"));
-  EXPECT_THAT(errors(whole, {"--workers=11"}), HasSubstr("not enough for 11 workers"));
+  EXPECT_THAT(errors(whole, {"--workers=11"}),
+              HasSubstr("a batch of 10 samples is too small for 11 workers"));
   EXPECT_THAT(errors(whole, {"--workers=none"}), HasSubstr("--workers"));
   EXPECT_THAT(errors("model { zoo: \"lenett\" }\ndata { dir: \"x\" }\nbatch_size: 1\n"),
               HasSubstr("lenet"));
@@ -284,9 +283,9 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("did you mean \"momentum\"?"));
   EXPECT_THAT(errors(whole + "optimizer { type: \"sgd\" beta1: 0.5 }\n"),
               HasSubstr("optimizer sgd has no setting beta1"));
-  EXPECT_THAT(Err(), HasSubstr("adam, adamw, adamax, lamb use it"));
+  EXPECT_THAT(Err(), HasSubstr("adam, adamw, adamax, lamb have this setting"));
   EXPECT_THAT(errors(whole + "optimizer { type: \"adam\" weight_decay: 0.5 }\n"),
-              HasSubstr("adamw, lars_momentum, lamb use it"));
+              HasSubstr("adamw, lars_momentum, lamb have this setting"));
   EXPECT_THAT(errors(whole + "optimizer { clip_norm: 1 clip_global_norm: 1 }\n"),
               HasSubstr("hint: keep one of"));
   EXPECT_THAT(errors(whole + "optimizer { decay_exclude: \".b\" }\n"),
@@ -445,7 +444,8 @@ TEST_F(CliTest, DemoFailsWithItsRun) {
 
 TEST_F(CliTest, DemoWithoutData) {
   EXPECT_EQ(Tandem({"demo", "--data=" + dir_}), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("has neither the file train-images-idx3-ubyte" + dir_));
+  EXPECT_THAT(Err(),
+              HasSubstr("directory " + dir_ + " has neither the file train-images-idx3-ubyte"));
   EXPECT_THAT(Err(), HasSubstr("hint: set --data to a directory"));
 }
 

@@ -47,9 +47,9 @@ TEST_F(DataTest, InspectShowsTheDataOfAJob) {
   EXPECT_THAT(Out(), HasSubstr("record 0\n  ids: int64 [2] 1 3\n  label: int64 [1] 1\n"
                                "  values: float [2] 0.5 2\n"));
   EXPECT_THAT(Out(), Not(HasSubstr("record 1")));
-  EXPECT_THAT(Out(), HasSubstr("a.libsvm:3: label \"bad\""));
+  EXPECT_THAT(Out(), HasSubstr("a.libsvm:3: the label \"bad\" is not one of the 2 classes"));
   EXPECT_EQ(Tandem({"data", "inspect", LibSvmJob(), "--", "--data.max_bad_records=0"}), kExitData);
-  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: label \"bad\""));
+  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: the label \"bad\" is not one of the 2 classes"));
 }
 
 TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
@@ -59,7 +59,7 @@ TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
   EXPECT_THAT(Out(),
               HasSubstr("3 records in " + out + "-00000-of-00002 " + out + "-00001-of-00002"));
   EXPECT_THAT(Out(), HasSubstr("feature { name: \"ids\" kind: INT64 dim: 2 limit: 5 }"));
-  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: label \"bad\""));
+  EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: the label \"bad\" is not one of the 2 classes"));
   EXPECT_EQ(Tandem({"data", "inspect", out + "-00000-of-00002", "--values=1"}), 0) << Err();
   EXPECT_THAT(Out(), HasSubstr("recordio, 2 records"));
   EXPECT_THAT(Out(), HasSubstr("  ids: int64 [2] 1 ...\n"));
@@ -124,7 +124,7 @@ TEST_F(DataTest, WhatIsWrong) {
   EXPECT_EQ(Tandem({"data", "inspect", dir_ + "/a.libsvm"}), kExitData);
   EXPECT_THAT(Err(), HasSubstr("the file is neither a tfrecord nor a recordio file"));
   EXPECT_EQ(Tandem({"data", "convert", job, dir_ + "/a.libsvm"}), kExitUnavailable);
-  EXPECT_THAT(Err(), HasSubstr("is there already"));
+  EXPECT_THAT(Err(), HasSubstr("a.libsvm already exists [TD2109]"));
 }
 
 }  // namespace

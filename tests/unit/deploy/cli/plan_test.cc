@@ -155,7 +155,7 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
               HasSubstr("hint: use --ranks_per_host=N"));
   EXPECT_THAT(error({job, "--ranks=2", "--ranks_per_host=2", "--latency_us=1", "--bandwidth_gbps=1",
                      "--inter_bandwidth_gbps=1"}),
-              HasSubstr("all 2 ranks are on one [TD1005] (INVALID_ARGUMENT)\nhint"));
+              HasSubstr("all 2 ranks are on one host [TD1005] (INVALID_ARGUMENT)\nhint"));
   EXPECT_THAT(error({job, "--inter_latency_us=1", "--inter_bandwidth_gbps=0"}),
               HasSubstr("--inter_bandwidth_gbps: expected a number from 1e-06"));
   EXPECT_THAT(error(With({job, "--ranks=5"}, kLinks)), HasSubstr("not a multiple of"));

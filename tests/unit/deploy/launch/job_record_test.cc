@@ -78,7 +78,8 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   std::ofstream(dir_ + "/victim") << "precious";
   std::filesystem::create_symlink(dir_ + "/victim", dir_ + "/log/job.json");
   trainer_script_ = Script("trainer", "true");
-  const std::string said = "/log may be written by others (mode 777) [TD2113]";
+  const std::string said =
+      "other users may write to directory " + dir_ + "/log (mode 777) [TD2113]";
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0777), 0);
   for (const char* command : {"status", "drain", "save"}) {
     EXPECT_EQ(Tandem({command, dir_ + "/log"}), kExitPermission) << command;

@@ -250,7 +250,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
                      "echo waits trainer 1 pserver 0 4 4 60000 > $TANDEM_LAUNCHER; exit 200");
   Launch({"--servers=1", "--workers=2"});
   EXPECT_EQ(WaitForLauncher(), kExitLostPeer) << Err();
-  EXPECT_THAT(Err(), HasSubstr("pserver 0 does not reply (trainer 1 has waited 0.0 s for it)"));
+  EXPECT_THAT(Err(), HasSubstr("pserver 0 does not reply (trainer 1 has waited for it for 0.0 s)"));
   EXPECT_THAT(Err(), HasSubstr("first failure  pserver 0 on host "));
   EXPECT_THAT(Err(), HasSubstr("did not reply for 0.0 s and was killed [TD3012]"));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 1: exit code 200"));

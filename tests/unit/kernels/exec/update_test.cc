@@ -193,9 +193,9 @@ TEST(GradientRewrite, RefusesWhatContradicts) {
   };
   EXPECT_THAT(error({"sgdd", {}}), HasSubstr("did you mean \"sgd\"?"));
   EXPECT_THAT(error({"sgd", {{"clip_norm", 1.0}, {"clip_global_norm", 1.0}}}), HasSubstr("one of"));
-  EXPECT_THAT(error({"sgd", {{"clip_min", 1.0}}}), HasSubstr("together"));
+  EXPECT_THAT(error({"sgd", {{"clip_min", 1.0}}}), HasSubstr("set both"));
   EXPECT_THAT(error({"sgd", {{"clip_min", 1.0}, {"clip_max", -1.0}}}), HasSubstr("above"));
-  EXPECT_THAT(error({"sgd", {{"l2_decay", -1.0}}}), HasSubstr("0 or more"));
+  EXPECT_THAT(error({"sgd", {{"l2_decay", -1.0}}}), HasSubstr("is -1, expected at least 0"));
   EXPECT_THAT(error({"sgd", {{"l2_decay", true}}}), HasSubstr("wrong type"));
   EXPECT_THAT(error({"sgd", {{"decay_exclude", std::string("b")}}}), HasSubstr("no weight decay"));
   EXPECT_THAT(error({"sgd", {{"beta1", 0.5}}}), HasSubstr("no attribute \"beta1\""));

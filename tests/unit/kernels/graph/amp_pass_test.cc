@@ -291,9 +291,10 @@ TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
     EXPECT_EQ(count["relu"], device ? 0 : 2);
     EXPECT_EQ(count["relu_grad"], 2);
     EXPECT_EQ(count["conv2d_grad"], 2);
-    EXPECT_THAT(ReportText(reports),
-                HasSubstr(device ? "pass fuse_elewise_add_act_ops.conv: 2 places"
-                                 : "fuse_elewise_add_act_ops.conv: no place: on CPU relu works"));
+    EXPECT_THAT(
+        ReportText(reports),
+        HasSubstr(device ? "pass fuse_elewise_add_act_ops.conv: 2 places"
+                         : "fuse_elewise_add_act_ops.conv: not applied: on CPU relu works"));
   }
 }
 
@@ -320,7 +321,7 @@ TEST(AmpPass, WhereChannelsStayIsSaid) {
   std::vector<PassReport> reports;
   ASSERT_TRUE(RunPasses(Amp(), program, PlaceKind::kCuda, &reports).ok());
   EXPECT_THAT(ReportText(reports),
-              HasSubstr("pass amp.channels_last: no place: no convolution has 16-bit images"));
+              HasSubstr("pass amp.channels_last: not applied: no convolution has 16-bit images"));
 }
 
 }  // namespace

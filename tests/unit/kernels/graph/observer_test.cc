@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "common/tensor/finite.h"
 #include "kernels/exec/nan_check.h"
 #include "kernels/exec/profile.h"
 #include "kernels/graph/builder.h"
@@ -133,7 +134,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
   EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));  // no gradient of x
   EXPECT_EQ(Find(rows, "relu")->flops, 0);
-  const ProfileRow* way = Find(rows, "c_allreduce_sum (on its way)");
+  const ProfileRow* way = Find(rows, "c_allreduce_sum (in transit)");
   ASSERT_NE(way, nullptr);
   EXPECT_EQ(way->calls, 3);
   EXPECT_GE(way->min, 0.002);
@@ -304,7 +305,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   // The message says that the value is an input of the program.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("so was before x[5] of f32[8,6]"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not finite before: x[5] of f32[8,6]"));
 }
 
 // An update overwrites the parameter, so its previous value cannot be shown.
@@ -318,11 +319,12 @@ TEST_F(ObserverTest, NanCheckSaysWhatItCannotKnow) {
   plan->Get(kLearningRateVar)->span<float>()[0] = std::numeric_limits<float>::infinity();
   const Status status = executor.Run();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()),
-              testing::ContainsRegex("sgd: check_nan_inf: not finite is ([a-z0-9_.]+)\\[.*; so was "
-                                     "before [^;]*; of [a-z0-9_.]+ it is not known, for the result "
-                                     "lies in its memory"));
-  EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("so was before fc")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      testing::ContainsRegex("sgd: check_nan_inf: the result [a-z0-9_.]+\\[.* is not finite .*; "
+                             "not finite before: [^;]*; the value of [a-z0-9_.]+ is "
+                             "unknown, because the result has overwritten it"));
+  EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("not finite before: fc")));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(Passes, ReportSaysWhyThereWasNoPlace) {
   const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(ReportText(reports),
-            "pass fuse_elewise_add_act_ops: no place: there is no elementwise_add\n");
+            "pass fuse_elewise_add_act_ops: not applied: there is no elementwise_add\n");
 }
 
 TEST(Passes, FuseElewiseAddActBeforeAndAfter) {
@@ -261,7 +261,7 @@ TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
   EXPECT_TRUE(Verify(program).ok()) << "nobody reads it";
   ASSERT_TRUE(AppendOp(program, {.type = "relu", .inputs = {{"b"}}, .outputs = {{"c"}}}).ok());
   EXPECT_THAT(std::string(Verify(program).message()),
-              HasSubstr("\"b\", which is written only if go"));
+              HasSubstr("\"b\", which is written only under the condition go"));
   program.ops.back().run_if = "go";
   EXPECT_TRUE(Verify(program).ok());
 }

@@ -161,7 +161,8 @@ TEST_F(AccessTest, JobsDoNotMix) {
   const auto client = Client(0, 1, options);
   EXPECT_EQ(client.status().code(), StatusCode::kPermissionDenied) << client.status();
   EXPECT_THAT(std::string(client.status().message()),
-              HasSubstr("is spiffe://tandem/job/j/role/pserver, expected was"));
+              HasSubstr("identifies itself as spiffe://tandem/job/j/role/pserver, expected "
+                        "spiffe://tandem/job/other/role/pserver [TD6006]"));
 }
 
 TEST_F(AccessTest, CallersWithoutOneRoleAreRefused) {
@@ -184,8 +185,10 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   options.rpc.tls = authority_.Issue("j", rpc::PeerRole::kPserver);
   options.job = "k";
   server = Pserver::Start(options, metrics_);
-  EXPECT_THAT(std::string(server.status().message()),
-              HasSubstr("but this is a pserver of job \"k\""));
+  EXPECT_THAT(
+      std::string(server.status().message()),
+      HasSubstr(
+          "is for role pserver of job \"j\", but this process is a pserver of job \"k\" [TD6010]"));
   // TLS without client certificates does not restrict access on a network address.
   options.job = "";
   options.rpc.tls.ca = "";

@@ -1,4 +1,4 @@
-// The metrics of a server (docs/guides/monitor.md).
+// The metrics of a server (docs/reference/metrics.md).
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 

@@ -255,8 +255,8 @@ class SessionServerTest : public PserverTest {
   }
   // Calls GetStatus with this metadata, as a program other than a Tandem client might.
   Status Ask(const std::string& key, const std::string& value) {
-    const auto stub = ParameterServer::NewStub(
-        *rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
+    const auto stub =
+        ParameterServer::NewStub(*rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
     grpc::ClientContext context;
     TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(30), &context));
     if (!key.empty()) context.AddMetadata(key, value);
@@ -272,7 +272,7 @@ TEST_F(SessionServerTest, WhoTookThePortGetsNothing) {
   EXPECT_THAT(std::string(said.message()), HasSubstr("pserver 0 (" + endpoints_[0] + ")"));
   EXPECT_THAT(std::string(said.message()),
               HasSubstr("the program that listens on " + endpoints_[0] +
-                        " does not hold the secret of job \"job\" [TD6020]"));
+                        " does not have the secret of job \"job\" [TD6020]"));
   EXPECT_EQ(thief.noted(), std::set<std::string>{"OpenSession"}) << "no proof, and no other call";
 }
 
@@ -377,8 +377,8 @@ TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   const auto refused = Client(0, 1, options);
   EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("pserver 0 (192.0.2.1:7000): what goes to 192.0.2.1:7000 would cross the "
-                        "network in the clear"));
+              HasSubstr("pserver 0 (192.0.2.1:7000): gradients and parameters would go to "
+                        "192.0.2.1:7000 over the network without encryption"));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[TD6023]"));
   options.security.insecure_allow_network = true;
   EXPECT_TRUE(Client(0, 1, options).ok());

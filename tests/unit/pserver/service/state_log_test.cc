@@ -40,6 +40,7 @@ TEST_F(StateLogTest, ATransferHasItsContentsAndSeconds) {
 }
 
 TEST_F(StateLogTest, ASnapshotBeginsAndEndsOnce) {
+  EXPECT_EQ(log_.SnapshotEnded(0, -1), "") << "no snapshot has begun";
   EXPECT_EQ(log_.SnapshotBegan(5), "snapshot 5 of all servers begins: new pushes wait");
   EXPECT_EQ(log_.SnapshotBegan(5), "") << "a renewal of the lease";
   clock_.Advance(std::chrono::seconds(2));

@@ -120,7 +120,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"unknown offset", [](PushHead& h) { h.slices[0].offset = 2; }, StatusCode::kNotFound,
        "has no slice that begins at element 2"},
       {"offset outside", [](PushHead& h) { h.slices[0].offset = -3; }, StatusCode::kNotFound,
-       "this server owns [0, 4), [4, 8)"},
+       "not on this server, which has elements [0, 4), [4, 8)"},
       {"wrong shape",
        [](PushHead& h) {
          h.slices[1].desc.shape = Shape{2, 2};

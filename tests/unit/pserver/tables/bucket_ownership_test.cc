@@ -43,11 +43,14 @@ TEST_F(BucketOwnershipTest, ABucketOfTheSpecIsKeptAndServed) {
 }
 
 TEST_F(BucketOwnershipTest, AnIdMustBeInTheTableAndInABucket) {
-  EXPECT_THAT(Served({kHeight}), HasSubstr("row 5000 of table emb: it has rows 0 to 4999"));
+  EXPECT_THAT(Served({kHeight}),
+              HasSubstr("row 5000 of table emb is out of range, expected 0 to 4999"));
   EXPECT_THAT(Served({IdIn(600)}), HasSubstr("this server owns buckets 0 to 511"));
   const uint64_t low = IdIn(3), high = IdIn(3, 1);
-  EXPECT_THAT(Served({high, low}), HasSubstr("do not ascend"));
-  EXPECT_THAT(Served({low, low}), HasSubstr("do not ascend"));
+  EXPECT_THAT(Served({high, low}),
+              HasSubstr("rows of table emb must ascend, but row " + std::to_string(low) +
+                        " follows row " + std::to_string(high)));
+  EXPECT_THAT(Served({low, low}), HasSubstr("rows of table emb must ascend"));
   const std::vector<uint64_t> descending = {high, low};
   EXPECT_TRUE(buckets_.CheckServed(descending, /*ascending=*/false).ok());
 }

@@ -70,10 +70,12 @@ TEST(RowAccessor, RulesAreRefusedByName) {
   const auto refused = [](const char* text) {
     return std::string(ParseTableRules(text).status().message());
   };
-  EXPECT_THAT(refused("accessor=ctrr"), HasSubstr("\"ctrr\" is neither common nor ctr"));
+  EXPECT_THAT(refused("accessor=ctrr"),
+              HasSubstr("accessor=\"ctrr\" is unknown, expected common or ctr [TD1103]"));
   EXPECT_THAT(refused("embedx_threshold=3"), HasSubstr("no effect without accessor=ctr"));
   EXPECT_THAT(refused("accessor=common click_coeff=2"), HasSubstr("without accessor=ctr"));
-  EXPECT_THAT(refused("accessor=ctr nonclk_coeff=-1"), HasSubstr("must be in [0"));
+  EXPECT_THAT(refused("accessor=ctr nonclk_coeff=-1"),
+              HasSubstr("nonclk_coeff=-1 is out of range, expected 0 to"));
   for (const char* text : {"accessor=ctr", "accessor=ctr click_coeff=2 embedx_threshold=0.5",
                            "accessor=ctr admit_count=2 shrink_every=10 decay=0.5 shrink_score=1"}) {
     const auto rules = ParseTableRules(text);
@@ -253,8 +255,9 @@ TEST_F(CtrTableTest, ImagesHoldCountsAndLengths) {
 }
 
 TEST_F(CtrTableTest, WhatCannotBeIsRefused) {
-  EXPECT_THAT(std::string(TryMake("accessor=ctr", "adam", false).status().message()),
-              HasSubstr("which accessor=ctr does not: say lazy_mode"));
+  EXPECT_THAT(
+      std::string(TryMake("accessor=ctr", "adam", false).status().message()),
+      HasSubstr("which accessor=ctr does not support [TD1203]; hint: set optimizer.lazy_mode"));
   EXPECT_TRUE(TryMake("accessor=ctr", "adam").ok());
   auto table = Make("accessor=ctr");
   const auto refused = [&](const Pushed& pushed) {

@@ -28,10 +28,10 @@ TEST_F(SliceIndexTest, FindsTheSliceThatHasAllElements) {
 
 TEST_F(SliceIndexTest, NamesTheElementsThatAreHere) {
   EXPECT_THAT(Message(index_.FindRange({"w", 2, 2})),
-              HasSubstr("this server owns [0, 3), [6, 10)"));
-  EXPECT_THAT(Message(index_.FindRange({"w", 6, INT64_MAX})), HasSubstr("are not here"));
-  EXPECT_THAT(Message(index_.FindRange({"w", 6, 0})), HasSubstr("are not here"));
-  EXPECT_THAT(Message(index_.Find("w", 7)), HasSubstr("the nearest begins at 6"));
+              HasSubstr("not on this server, which has elements [0, 3), [6, 10)"));
+  EXPECT_THAT(Message(index_.FindRange({"w", 6, INT64_MAX})), HasSubstr("are not on this server"));
+  EXPECT_THAT(Message(index_.FindRange({"w", 6, 0})), HasSubstr("are not on this server"));
+  EXPECT_THAT(Message(index_.Find("w", 7)), HasSubstr("the nearest begins at element 6"));
   EXPECT_THAT(Message(index_.Find("v", 0)), HasSubstr("unknown variable \"v\""));
 }
 

@@ -66,7 +66,9 @@ TEST_F(TableRulesTest, TextsAreReadAndRefusedByName) {
   };
   EXPECT_THAT(refused("admit_cuont=3"), HasSubstr("admit_count"));
   EXPECT_THAT(refused("admit_count=0"), HasSubstr("admit_count=0 is out of range, expected 1"));
-  EXPECT_THAT(refused("admit_count=x"), HasSubstr("admit_count=\"x\" is no number"));
+  EXPECT_THAT(refused("admit_count=x"),
+              HasSubstr("admit_count=\"x\" is not a whole number [TD1103]"));
+  EXPECT_THAT(refused("decay=x"), HasSubstr("decay=\"x\" is not a number [TD1103]"));
   EXPECT_THAT(refused("admit_probability=nan"), HasSubstr("admit_probability=nan is out of range"));
   EXPECT_THAT(refused("ttl=5"), HasSubstr("no effect without shrink_every"));
   EXPECT_THAT(refused("shrink_every=5 decay=0.5"), HasSubstr("without ttl or shrink_score"));

@@ -230,7 +230,8 @@ TEST(AgreeAmongRanksTest, AllOfThemRefuseInTheSameWords) {
   for (const Status& status : Agree({ListOf(Job()), ListOf(Job()), ListOf(other)})) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(std::string(status.message()),
-              "rank 2 has seed 7, rank 0 has 1 [TD3011]; hint: give all ranks the same job file "
+              "the settings of the ranks differ: rank 2 has seed 7, rank 0 has 1 [TD3011]; hint: "
+              "give all ranks the same job file "
               "and flags");
   }
   // Lists of unequal lengths.

@@ -94,9 +94,10 @@ TEST(MakeMode, NamesTheMissingAddress) {
     EXPECT_EQ(mode.status().code(), StatusCode::kInvalidArgument);
     return std::string(mode.status().message());
   };
-  EXPECT_THAT(refused(Job(LOCAL)), HasSubstr("this is one of 2"));
-  EXPECT_THAT(refused(Job(PSERVER)), HasSubstr("needs servers"));
-  EXPECT_THAT(refused(Job(HYBRID)), HasSubstr("needs servers"));
+  EXPECT_THAT(refused(Job(LOCAL)),
+              HasSubstr("mode LOCAL has one process, but the job has 2 [TD3003]"));
+  EXPECT_THAT(refused(Job(PSERVER)), HasSubstr("mode PSERVER needs pservers"));
+  EXPECT_THAT(refused(Job(HYBRID)), HasSubstr("mode HYBRID needs pservers"));
   EXPECT_THAT(refused(Job(COLLECTIVE)), HasSubstr("needs a rendezvous"));
 }
 

@@ -101,7 +101,7 @@ TEST_F(TablesAndDenseTest, TablesMayBeOneStepAhead) {
   for (const int64_t of_tables : {6, 9}) {
     const auto step = JoinAt(of_tables, 7);
     EXPECT_EQ(step.status().code(), StatusCode::kFailedPrecondition) << of_tables;
-    EXPECT_THAT(std::string(step.status().message()), HasSubstr("before step 8"));
+    EXPECT_THAT(std::string(step.status().message()), HasSubstr("before step 8 [TD7012]"));
   }
   EXPECT_EQ(*JoinAt(1, 7, /*sync=*/false), 7);
 }

@@ -185,8 +185,8 @@ TEST_F(ProgressTest, AStarvingReaderIsNamedOnceWithWhatToDo) {
   EXPECT_FALSE(told(3, 0.5));
   EXPECT_FALSE(told(4, 0.5));
   EXPECT_TRUE(told(5, 0.5));
-  EXPECT_THAT(All(), HasSubstr("\nsteps wait for data 25 % of the time; hint: more "
-                               "data.reader_threads, a longer data.queue_capacity"));
+  EXPECT_THAT(All(), HasSubstr("\ntraining steps wait for data 25 % of the time; hint: raise "
+                               "data.reader_threads or data.queue_capacity"));
   EXPECT_FALSE(told(6, 0.5)) << "once";
 }
 

@@ -150,11 +150,13 @@ TEST_F(CriteoTest, BadRecords) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->train->size(), 1u);
   EXPECT_THAT(data->warnings,
-              ElementsAre(HasSubstr("train:2: 2 fields"), HasSubstr("train:3: label \"2\""),
+              ElementsAre(HasSubstr("train:2: the record has 2 fields, expected 40"),
+                          HasSubstr("train:3: the label is \"2\", expected 0 or 1"),
                           HasSubstr("train:4: column I5: \"4x\" is not a number"),
-                          HasSubstr("train:5: 41 fields"), HasSubstr("4 bad records")));
+                          HasSubstr("train:5: the record has 41 fields, expected 40"),
+                          HasSubstr("4 bad records")));
   options.files.reading.bad_records_max = 3;
-  EXPECT_THAT(Error(options), HasSubstr("train:5: 41 fields"));
+  EXPECT_THAT(Error(options), HasSubstr("train:5: the record has 41 fields, expected 40"));
 }
 
 TEST_F(CriteoTest, OptionsThatDoNotFit) {

@@ -146,12 +146,13 @@ TEST_F(CsvTest, BadRecordsAreLeftOutNamedAndLimited) {
   const auto data = OpenCsv(options);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->train->size(), 4u);
-  EXPECT_THAT(data->warnings,
-              ElementsAre(HasSubstr("train:7: 3 fields, but the first line names 4"),
-                          HasSubstr("train:8: column \"age\": \"x\" is not a number"),
-                          HasSubstr("train:9: label \"middle\""),
-                          HasSubstr("train:10: field 2 has no closing quote"),
-                          HasSubstr("skipped 4 bad records")));
+  EXPECT_THAT(
+      data->warnings,
+      ElementsAre(
+          HasSubstr("train:7: the record has 3 fields, but the first line names 4 columns"),
+          HasSubstr("train:8: column \"age\": \"x\" is not a number"),
+          HasSubstr("train:9: the label is \"middle\", expected positive_label or negative_label"),
+          HasSubstr("train:10: field 2 has no closing quote"), HasSubstr("skipped 4 bad records")));
   options.reading.bad_records_max = 3;
   const Status status = OpenCsv(options).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);

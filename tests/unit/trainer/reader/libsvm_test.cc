@@ -90,8 +90,8 @@ TEST_F(LibSvmTest, AnyIndexWithAHash) {
 TEST_F(LibSvmTest, BadRecords) {
   const std::pair<const char*, const char*> cases[] = {
       {"2 1:1", "the label \"2\" is not one of the 2 classes"},
-      {"x 1:1", "label \"x\""},
-      {"0.5 1:1", "label \"0.5\""},
+      {"x 1:1", "the label \"x\" is not one of the 2 classes"},
+      {"0.5 1:1", "the label \"0.5\" is not one of the 2 classes"},
       {"1 1", "\"1\" is not a feature, expected INDEX:VALUE"},
       {"1 1:", "\"1:\" is not a feature, expected INDEX:VALUE"},
       {"1 :1", "\":1\" is not a feature, expected INDEX:VALUE"},
@@ -104,7 +104,7 @@ TEST_F(LibSvmTest, BadRecords) {
       {"1 3:1 2:1", "index 2 follows index 3"},
       {"1 3:1 3:1", "index 3 follows index 3"},
       {"1 10:1", "index 10 is out of range, because ids is 10"},
-      {"1 1:1 2:1 3:1 4:1", "4 features, but features_max is 3"},
+      {"1 1:1 2:1 3:1 4:1", "the record has 4 features, but features_max is 3"},
   };
   for (const auto& [line, message] : cases) {
     LibSvmOptions options = Options(std::string("1 1:1\n") + line + "\n0 2:2\n");

@@ -51,7 +51,7 @@ TEST_F(TunerTest, TakesTheFastestOfEachAndBuildsOnIt) {
   ASSERT_TRUE(chosen.ok());
   EXPECT_THAT(*chosen, ElementsAre(Pair("threads", "2"), Pair("amp", "true")));
   EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));  // three rounds, and the last one
-  EXPECT_THAT(lines_.back(), HasSubstr("0.40 of what it took, with threads=2, amp=true"));
+  EXPECT_THAT(lines_.back(), HasSubstr("0.40 of the initial time, with threads=2, amp=true"));
 }
 
 TEST_F(TunerTest, SettingsOfAChoiceGoTogether) {
