@@ -123,16 +123,17 @@ TEST(Infer, RefusesBadNorms) {
       {"layout", Norm({2, 16}, {16}, {{"data_layout", std::string("nChw16c")}}), "[n,c,h,w]"},
       {"epsilon", Norm({2, 3}, {3}, {{"epsilon", 1.0}}), "epsilon=1"},
       {"gradient's shape", Make("batch_norm_grad", {{x}, {c}, {c}, {c}, {F32({2, 3, 4, 5})}, {}}),
-       "alike"},
+       "must have the same type"},
       {"Z", Make("fused_bn_add_activation", {{x}, {c}, {c}, {c}, {c}, {F32({2, 3, 1, 1})}}),
-       "alike"},
+       "must have the same type"},
       {"Y", Make("fused_bn_add_activation_grad", {{x}, {c}, {c}, {c}, {x}, {F32({2, 3})}, {}}),
-       "alike"},
+       "must have the same type"},
       {"sums", Make("batch_norm_grad", {{x}, {c}, {c}, {c}, {x}, {c}}), "[7]"},
       {"rank", Make("batch_norm_moments", {{x}}, {{"rank", int64_t{2}}, {"ranks", int64_t{2}}}),
        "rank=2"},
       {"moments", Make("batch_norm_merge", {{F32({2, 6})}, {c}, {c}}), "2 * channels + 1"},
-      {"sums' gradient", Make("batch_norm_grad_sums", {{x}, {c}, {c}, {}}), "alike"},
+      {"sums' gradient", Make("batch_norm_grad_sums", {{x}, {c}, {c}, {}}),
+       "must have the same type"},
   };
   for (const Bad& bad : table) ExpectRefused(bad);
 }
