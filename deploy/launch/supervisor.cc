@@ -285,8 +285,7 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   const ProcessPlan& plan = *old.plan;
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
-  if (!status.ok())
-    journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
+  if (!status.ok()) journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {

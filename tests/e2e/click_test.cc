@@ -94,7 +94,8 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
   EXPECT_EQ(pserver.result.auc, collective.result.auc);
-  EXPECT_THAT(collective.output, testing::HasSubstr("2 sparse gradients are sent as dense gradients"));
+  EXPECT_THAT(collective.output,
+              testing::HasSubstr("2 sparse gradients are sent as dense gradients"));
   EXPECT_THAT(pserver.output, testing::HasSubstr("2 tables on the servers"));
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
 }

@@ -38,7 +38,8 @@ TEST_F(BatchMergeTest, TrainsAsTheWholeBatchDoes) {
 TEST_F(BatchMergeTest, TheBatchMustDivide) {
   const auto job = StartJob("odd", {"--mode=local"}, {"--batch_merge_repeats=3"});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_NE(job->Output().find("cannot be divided into 3 equal parts"), std::string::npos) << job->Output();
+  EXPECT_NE(job->Output().find("cannot be divided into 3 equal parts"), std::string::npos)
+      << job->Output();
 }
 
 }  // namespace

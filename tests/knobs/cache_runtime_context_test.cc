@@ -15,7 +15,8 @@ TEST_F(CacheRuntimeContextTest, IsReportedAsAlwaysSo) {
   const JobRun run =
       RunJob("cached", {"--mode=local"}, {"--steps_max=1", "--cache_runtime_context=true"});
   EXPECT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_NE(run.output.find("pass cache_runtime_context: no place: always so"), std::string::npos)
+  EXPECT_NE(run.output.find("pass cache_runtime_context: not applied: has no effect"),
+            std::string::npos)
       << run.output;
 }
 

@@ -32,7 +32,7 @@ TEST_F(DebugGraphvizTest, ADrawingBehindEveryPass) {
   EXPECT_THAT(last, HasSubstr("fused_elementwise"));
   EXPECT_THAT(last, Not(HasSubstr("label=\"momentum\"")));
   EXPECT_THAT(run.output, HasSubstr("pass fuse_all_optimizer_ops: 1 place, "));
-  EXPECT_THAT(run.output, HasSubstr("pass fuse_elewise_add_act_ops: no place: "));
+  EXPECT_THAT(run.output, HasSubstr("pass fuse_elewise_add_act_ops: not applied: "));
 }
 
 TEST_F(DebugGraphvizTest, NoneWithoutIt) {

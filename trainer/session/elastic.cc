@@ -74,8 +74,9 @@ std::string ChangeText(const std::vector<int>& before, const ElasticWorld& world
   std::string text;
   if (!lost.empty()) text += Named(lost) + (lost.size() == 1 ? " is lost; " : " are lost; ");
   if (!came.empty()) text += Named(came) + (came.size() == 1 ? " has joined; " : " have joined; ");
-  text += absl::StrFormat("%d %s (world %d: %s", ranks, ranks == 1 ? "rank continues" : "ranks continue",
-                          world.version, Named(train));
+  text += absl::StrFormat("%d %s (world %d: %s", ranks,
+                          ranks == 1 ? "rank continues" : "ranks continue", world.version,
+                          Named(train));
   const std::vector<int> wait = Without(world.members, train);
   if (!wait.empty()) {
     text += absl::StrFormat("; %s %s, because the job cannot be divided equally among %d ranks",

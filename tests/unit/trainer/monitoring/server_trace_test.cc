@@ -77,10 +77,10 @@ TEST(ServerTrace, WhatNeverCameBackHasNoWay) {
 
 TEST(ServerTrace, CallsOfALaneDoNotOverlap) {
   EXPECT_THAT(CallTracks({Call(0, rpc::PserverCall::kPush, 100, 200, 0, 0, 0, true),
-                         Call(0, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
-                         Call(1, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
-                         Call(0, rpc::PserverCall::kPush, 200, 300, 0, 0, 0, true),
-                         Call(0, rpc::PserverCall::kPush, 240, 300, 0, 0, 0, true)}),
+                          Call(0, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                          Call(1, rpc::PserverCall::kPush, 150, 250, 0, 0, 0, true),
+                          Call(0, rpc::PserverCall::kPush, 200, 300, 0, 0, 0, true),
+                          Call(0, rpc::PserverCall::kPush, 240, 300, 0, 0, 0, true)}),
               ElementsAre(0, 1, 0, 0, 2));
 }
 
