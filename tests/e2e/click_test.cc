@@ -302,7 +302,7 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   }
   const auto whole = StartJob("whole", {"--mode=local"}, kOneEpoch);
   EXPECT_NE(whole->Wait(), 0);
-  EXPECT_THAT(whole->Output(), testing::HasSubstr("the largest is \"embedding_0.w\""));
+  EXPECT_THAT(whole->Output(), testing::HasSubstr("largest variable is \"embedding_0.w\""));
 }
 
 // Tables with rules too: their counts continue unchanged. The file of rows is the same for any

@@ -91,7 +91,7 @@ TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   EXPECT_EQ(result.steps, 3000);
   EXPECT_EQ(result.params_sha256, quiet.result.params_sha256) << job->Output();
   EXPECT_EQ(result.loss, quiet.result.loss);
-  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 4: trainer"));
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 4: trainer"));
 }
 
 // Changes of running statistics by an aborted step are undone. The evaluation at the end uses the
@@ -115,7 +115,7 @@ TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
   KillAt(*job, 22, 0);
   Kill(*job, 1);
   EXPECT_EQ(job->Wait(), 0) << job->Output();
-  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on"));
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank continues"));
   EXPECT_EQ(ResultOf("killed").steps, 2000);
 }
 
@@ -136,7 +136,7 @@ TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   KillAt(*job, 20, 1, SIGSTOP);
   EXPECT_TRUE(job->WaitForText("trainer 1 does not reply")) << job->Output();
   EXPECT_EQ(job->Wait(), 0) << job->Output();
-  EXPECT_THAT(job->Output(), HasSubstr("1 rank goes on (world 2: trainer 0)"));
+  EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 2: trainer 0)"));
 }
 
 // A lost rank may join again, rank 0 as well: automatically with --max_restarts, while the others
@@ -148,12 +148,12 @@ TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   const auto job =
       StartJob("grows", {"--mode=collective", "--nproc=1:2", "--max_restarts=1"}, args);
   KillAt(*job, 20, 1);
-  ASSERT_TRUE(job->WaitForText("trainer 1 is lost; 1 rank goes on (world 2")) << job->Output();
+  ASSERT_TRUE(job->WaitForText("trainer 1 is lost; 1 rank continues (world 2")) << job->Output();
   HoldUntilWorld(*job, 0, 3);
   ASSERT_TRUE(job->WaitForText("trainer 1 has joined; 2 ranks continue (world 3: trainers 0, 1)"))
       << job->Output();
   KillAt(*job, StepOf(*job) + 20, 0);
-  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 1 rank goes on (world 4")) << job->Output();
+  ASSERT_TRUE(job->WaitForText("trainer 0 is lost; 1 rank continues (world 4")) << job->Output();
   job->Signal(SIGUSR1);
   HoldUntilWorld(*job, 1, 5);
   ASSERT_TRUE(job->WaitForText("trainer 0 has joined; 2 ranks continue (world 5: trainers 0, 1)"))

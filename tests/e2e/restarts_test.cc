@@ -141,7 +141,7 @@ TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   const std::string status = Tandem({"status"}, "drained");
   EXPECT_THAT(status, HasSubstr("drained, gone"));
   EXPECT_THAT(status, Not(HasSubstr("problem")));
-  EXPECT_THAT(Tandem({"save"}, "drained"), HasSubstr("pserver 1: was drained, and is gone"));
+  EXPECT_THAT(Tandem({"save"}, "drained"), HasSubstr("pserver 1: was drained and has ended"));
   EXPECT_THAT(Tandem({"rebalance"}, "drained"), Not(HasSubstr("pserver 1")));
   job->Signal(SIGTERM);
   EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();

@@ -76,7 +76,7 @@ TEST_F(TableMemoryTest, RowsOutsideMemoryHaveTheSameBits) {
   EXPECT_EQ(bounded.result.auc, plain.result.auc);
   EXPECT_THAT(Server("bounded"),
               ContainsRegex("table [^ ]+: [0-9]+ rows, [1-9][0-9]* of them outside memory; "
-                            "[1-9][0-9]* were brought back"));
+                            "[1-9][0-9]* rows were read back into memory"));
   EXPECT_TRUE(std::filesystem::exists(path + "/cold-rows-0/CURRENT"));
 }
 
