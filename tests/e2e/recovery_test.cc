@@ -109,7 +109,8 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
     Signal(*job, {rank}, SIGSTOP);
     const Time begin = SteadyNow();
     const std::string who = "trainer " + std::to_string(rank);
-    EXPECT_TRUE(job->WaitForText("waits for " + who + ", which does not reply")) << job->Output();
+    EXPECT_TRUE(job->WaitForText("is waiting for " + who + ", which does not reply"))
+        << job->Output();
     EXPECT_TRUE(job->WaitForText(who + " does not reply")) << job->Output();
     EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // a busy machine is slow
     step += 40;
