@@ -128,7 +128,7 @@ TEST_F(ClickTest, WhatIsNoTableIsSentWholeWithTheSameBits) {
   const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=1"}, kOneEpoch);
   EXPECT_EQ(pserver.result.params_sha256, local.result.params_sha256);
-  EXPECT_THAT(pserver.output, testing::HasSubstr("is no table on the servers: optimizer ftrl"));
+  EXPECT_THAT(pserver.output, testing::HasSubstr("is not a table on the servers: optimizer ftrl"));
 }
 
 // A trainer's checkpoint holds the tables: a job that began on two servers resumes on three.

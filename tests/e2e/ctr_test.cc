@@ -193,7 +193,7 @@ TEST_F(CtrTest, WhatItCannotDoIsRefusedByName) {
   expect({"--mode=local"}, {}, "has table_rules");
   expect({"--mode=collective", "--nproc=2"}, {}, "has table_rules");
   expect(servers, {"--a_sync=true", "--a_sync_configs.k_steps=4"}, "has table_rules");
-  expect(servers, {"--optimizer.type=adam"}, "which accessor=ctr does not: say lazy_mode");
+  expect(servers, {"--optimizer.type=adam"}, "which accessor=ctr does not support");
   WriteJob("embedx_threshold=2");
   expect(servers, {}, "no effect without accessor=ctr");
 }

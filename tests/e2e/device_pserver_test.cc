@@ -96,7 +96,7 @@ class DevicePserver : public DeviceJobTest {
 TEST_F(DevicePserver, SlicesHaveTheBitsOfHosts) {
   ExpectSlicesGiveTheSame("momentum", {});
   EXPECT_THAT(ReadWholeFile(Path("momentum.log") + "/serverlog.0"),
-              HasSubstr("keeps slices on cuda"));
+              HasSubstr("stores slices on cuda"));
   ExpectSlicesGiveTheSame("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 

@@ -104,7 +104,7 @@ TEST_F(ResumeTest, RefusesWhatItMayNotContinue) {
     return job->Output();
   };
   EXPECT_THAT(refusal("--checkpoint.resume=false"), HasSubstr("checkpoint.resume is false"));
-  EXPECT_THAT(refusal("--name=other"), HasSubstr("not of \"other\""));
+  EXPECT_THAT(refusal("--name=other"), HasSubstr("not of job \"other\""));
 }
 
 TEST_F(ResumeTest, SigtermEndsTheJobWithACheckpoint) {

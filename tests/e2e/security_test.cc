@@ -117,7 +117,7 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   ExpectRefused(
       *server, {"--tls_dir=" + ours + "/observer"}, 77,
       "Configure: the caller has role observer of job \"e2e\", but the call needs role trainer");
-  ExpectRefused(*server, {"--tls_dir=" + Path("nowhere")}, 2, "nowhere/ca.crt cannot be opened");
+  ExpectRefused(*server, {"--tls_dir=" + Path("nowhere")}, 2, "nowhere/ca.crt [TD6015]");
   EXPECT_THAT(server->Output(), HasSubstr("refused ipv4:127.0.0.1"));
   const auto plain = Server({});
   ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not use TLS");

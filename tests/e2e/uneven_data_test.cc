@@ -57,7 +57,7 @@ TEST_F(UnevenDataTest, RefusesWhereThereIsNoMeanOverRanks) {
   const auto job =
       StartJob("local", kTwoRanks, {"--data.remainder=JOIN", "--adaptive_localsgd=true"});
   EXPECT_EQ(job->Wait(), 2);
-  EXPECT_THAT(job->Output(), HasSubstr("JOIN does not go with LocalSGD"));
+  EXPECT_THAT(job->Output(), HasSubstr("JOIN cannot be combined with LocalSGD"));
 }
 
 }  // namespace

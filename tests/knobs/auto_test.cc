@@ -43,7 +43,7 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
   const JobRun run = ExpectSameAsChosen(
       {"--mode=local"}, {"--steps_max=5", "--threads=2", "--strategy_out=" + Path("best.pbtxt")});
   EXPECT_THAT(run.output, HasSubstr("auto: a step takes"));
-  EXPECT_THAT(run.output, ContainsRegex("auto: precision: amp=true (takes|is not tried)"));
+  EXPECT_THAT(run.output, ContainsRegex("auto: precision: amp=true (takes|was not measured)"));
   EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));  // a flag set them
   EXPECT_EQ(run.result.steps, 5);
 
@@ -57,7 +57,7 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
 // All ranks must make the same choice, because they must build the same program.
 TEST_F(AutoTest, RanksChooseTogether) {
   const JobRun run = ExpectSameAsChosen({"--mode=collective", "--nproc=2"}, {"--steps_max=5"});
-  EXPECT_THAT(run.output, ContainsRegex("auto: buckets of gradients: fuse_grad_size_in_MB=1"));
+  EXPECT_THAT(run.output, ContainsRegex("auto: gradient buckets: fuse_grad_size_in_MB=1"));
 }
 
 // Over TCP there are several algorithms.
@@ -67,7 +67,7 @@ TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
                          {"--steps_max=5", "--collective_transport=Tcp", "--amp=false",
                           "--fuse_grad_size_in_MB=8", "--fuse_all_optimizer_ops=true"});
   EXPECT_THAT(run.output,
-              ContainsRegex("auto: algorithms of allreduces: allreduce_choice=ByModel"));
+              ContainsRegex("auto: allreduce algorithms: allreduce_choice=ByModel"));
 }
 
 TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
@@ -79,7 +79,7 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   RunJob("first", {"--mode=local"}, first);
   Write("kept/auto_choice", "enable_auto_fusion=true\nthreads=1\n");
   const JobRun run = RunJob("second", {"--mode=local"}, second);
-  EXPECT_THAT(run.output, ContainsRegex("auto: as .*auto_choice says: enable_auto_fusion=true"));
+  EXPECT_THAT(run.output, ContainsRegex("auto: settings read from .*auto_choice: enable_auto_fusion=true"));
   EXPECT_THAT(run.output, HasSubstr("threads: 1"));
   EXPECT_THAT(run.output, HasSubstr("chosen by auto"));
   EXPECT_EQ(run.result.steps, 2);
@@ -87,7 +87,7 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   Write("kept/auto_choice", "threads\n");
   const auto damaged = StartJob("damaged", {"--mode=local"}, second);
   EXPECT_NE(damaged->Wait(), 0);
-  EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is no setting"));
+  EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is not a setting"));
 }
 
 // Each trainer measures alone if there are servers; the servers receive nothing.
@@ -99,7 +99,7 @@ TEST_F(AutoTest, ServersSeeNoTrial) {
   tuned.insert(tuned.end(), {"--auto=true", "--use_mkldnn=true", "--fuse_elewise_add_act_ops=false",
                              "--fuse_bn_act_ops=false", "--enable_auto_fusion=false"});
   const JobRun run = RunJob("tuned", launch, tuned);
-  EXPECT_THAT(run.output, HasSubstr("auto: everything stays as it is"));
+  EXPECT_THAT(run.output, HasSubstr("auto: no setting is changed"));
   EXPECT_EQ(run.result.params_sha256, RunJob("plain", launch, args).result.params_sha256);
 }
 

@@ -25,9 +25,9 @@ TEST_F(CollectiveTransportTest, TheSameBits) {
     const JobRun over_tcp = Train(absl::StrFormat("tcp%d", ranks), ranks, tcp);
     const JobRun over_shm = Train(absl::StrFormat("shm%d", ranks), ranks, shm);
     const JobRun by_itself = Train(absl::StrFormat("auto%d", ranks), ranks, batch);
-    EXPECT_THAT(over_tcp.output, HasSubstr("collectives go over tcp"));
-    EXPECT_THAT(over_shm.output, HasSubstr("collectives go over shm"));
-    EXPECT_THAT(by_itself.output, HasSubstr("collectives go over shm"));
+    EXPECT_THAT(over_tcp.output, HasSubstr("collectives use tcp"));
+    EXPECT_THAT(over_shm.output, HasSubstr("collectives use shm"));
+    EXPECT_THAT(by_itself.output, HasSubstr("collectives use shm"));
     EXPECT_EQ(over_tcp.result.params_sha256, over_shm.result.params_sha256) << ranks;
     EXPECT_EQ(over_tcp.result.params_sha256, by_itself.result.params_sha256) << ranks;
   }
@@ -47,7 +47,7 @@ TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
 TEST_F(CollectiveTransportTest, GroupsRefuseSharedMemory) {
   Args args = {"--use_hierarchical_allreduce=true", "--hierarchical_allreduce_inter_nranks=2"};
   const JobRun grouped = Train("groups", 4, args);
-  EXPECT_THAT(grouped.output, HasSubstr("collectives go over tcp"));
+  EXPECT_THAT(grouped.output, HasSubstr("collectives use tcp"));
   args.insert(args.end(), {"--collective_transport=Shm", "--steps_max=2"});
   const auto job = StartJob("refused", {"--mode=collective", "--nproc=4"}, args);
   EXPECT_NE(job->Wait(), 0);

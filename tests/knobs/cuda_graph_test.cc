@@ -115,7 +115,7 @@ TEST_F(CudaGraph, WhatCannotBeRecordedIsLaunchedOneByOne) {
 TEST_F(CudaGraph, TheCpuHasNone) {
   const JobRun run = Run("cpu", "cpu", {kOn, "--steps_max=2"});
   EXPECT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("cuda_graph: the CPU has none\n"));
+  EXPECT_THAT(run.output, HasSubstr("cuda_graph: not available on the CPU\n"));
 }
 
 // Over the stand-in device, whose kernels are those of the CPU.

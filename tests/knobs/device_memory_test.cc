@@ -142,7 +142,7 @@ TEST_F(DeviceMemoryJob, BeyondTheLimitTheLargestAreNamed) {
   const JobRun run = Run("limit", {"--place=cuda", "--gpu_memory_limit_mb=8"});
   EXPECT_NE(run.exit_code, 0);
   EXPECT_THAT(run.output, HasSubstr("gpu_memory_limit_mb allows 8388608"));
-  EXPECT_THAT(run.output, HasSubstr("the largest variables: fc_1.w f32[2048,512] (4.0 MiB)"));
+  EXPECT_THAT(run.output, HasSubstr("the largest variables are fc_1.w f32[2048,512] (4.0 MiB)"));
 }
 
 }  // namespace

@@ -338,11 +338,11 @@ TEST_F(HeterWorkerTest, WhatIsNotBuiltIsRefused) {
     return Refused(name, {std::string("--") + kGuard + "=gpu", arg});
   };
   for (const auto& [arg, words] :
-       {std::pair("--amp=true", "heter workers are not built yet with amp"),
-        {"--gradient_merge=true", "not built yet with gradient_merge"},
-        {"--batch_merge_repeats=2", "not built yet with batch_merge_repeats"},
-        {"--data.remainder=JOIN", "not built yet with remainder: JOIN"},
-        {"--reduce_strategy=Reduce", "not built yet with reduce_strategy"},
+       {std::pair("--amp=true", "heter workers are not implemented together with amp"),
+        {"--gradient_merge=true", "not implemented together with gradient_merge"},
+        {"--batch_merge_repeats=2", "not implemented together with batch_merge_repeats"},
+        {"--data.remainder=JOIN", "not implemented together with remainder: JOIN"},
+        {"--reduce_strategy=Reduce", "not implemented together with reduce_strategy"},
         {"--optimizer.clip_global_norm=1",
          "clip_global_norm is not implemented with pipeline or heter workers"}}) {
     EXPECT_THAT(refused("refused", arg), HasSubstr(words)) << arg;
