@@ -102,8 +102,8 @@ TEST_F(FusedJobs, WithoutACompiler) {
   EXPECT_EQ(run.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(Count(run, "plan.sequence"), 1);
   EXPECT_THAT(run.output,
-              HasSubstr("fused_elementwise by sequence: nvrtc: NVRTC (libnvrtc.so), sm_80: "
-                        "NVRTC_ERROR_COMPILATION\nfused.cu(1): error: as"));
+              HasSubstr("fused_elementwise by sequence: nvrtc: NVRTC (libnvrtc.so) cannot compile "
+                        "a kernel for sm_80: NVRTC_ERROR_COMPILATION\nfused.cu(1): error: as"));
 }
 
 }  // namespace

@@ -111,8 +111,10 @@ TEST_F(DeviceProfile, WithGraphs) {
 TEST_F(DeviceProfile, WhatCuptiRefusesIsSaidOnceAndTheRestGoesOn) {
   const JobRun run = Profiled("refused", {}, {{"TANDEM_FAKE_CUPTI_FAULT", "privileges"}});
   ASSERT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("no times of the device: cuptiActivityEnable: "
-                                    "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (UNAVAILABLE)"));
+  EXPECT_THAT(
+      run.output,
+      HasSubstr("no times of the device: the CUPTI call "
+                "cuptiActivityEnable failed: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (UNAVAILABLE)"));
   EXPECT_THAT(run.output, HasSubstr("profile of 3 steps"));
   EXPECT_THAT(run.output, HasSubstr("conv2d "));
   EXPECT_THAT(run.output, Not(HasSubstr("(device)")));
