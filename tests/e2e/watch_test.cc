@@ -130,7 +130,7 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   json now;
   EXPECT_TRUE(WaitUntil([&] {
     now = Tandem({"status", logs, "-o", "json"}).Json();
-    return now.is_object() && now["slow"].dump().find("silent") != std::string::npos;
+    return now.is_object() && now["slow"].dump().find("sent nothing") != std::string::npos;
   }));
   ASSERT_EQ(now["slow"].size(), 1u) << now.dump(1);
   EXPECT_THAT(now["slow"][0].get<std::string>(),

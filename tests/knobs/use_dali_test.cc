@@ -118,7 +118,7 @@ TEST_F(UseDali, IsRefusedWhereItHasNoImages) {
   EXPECT_THAT(format, HasSubstr("data.format is \"synthetic\""));
   EXPECT_THAT(format, HasSubstr("format: \"images\""));
   EXPECT_THAT(refused("size", {"--data.images.size=20", "--data.images.resize=24"}),
-              HasSubstr("is f32[8,3,16,16], but data.images is f32[8,3,20,20]"));
+              HasSubstr("is f32[8,3,16,16], but data.images makes f32[8,3,20,20]"));
 }
 
 // Over the CUDA of host memory: tests the module's kernel.
