@@ -123,7 +123,10 @@ TEST_F(DevicePserver, WhatIsMissingIsSaid) {
   ChildProcess server("../tests/guarded_device/tandem-pserver", {"--place=cuda:1"}, {},
                       Path("server.out"));
   EXPECT_EQ(server.Wait(), 2);
-  EXPECT_THAT(server.Output(), HasSubstr("--place=cuda:1: place cuda:1: there are only 1 CUDA"));
+  EXPECT_THAT(
+      server.Output(),
+      HasSubstr(
+          "--place=cuda:1 cannot be used: place cuda:1 does not exist: there are only 1 CUDA"));
 }
 
 TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {

@@ -65,7 +65,7 @@ TEST_F(RendezvousTest, WhatIsNoneIsRefused) {
   refused({"--mode=collective", "--nproc=2", "--rendezvous=redis://a:1"},
           "etcd://HOST:PORT/PREFIX");
   refused({"--servers=1", "--workers=2", "--rendezvous=file:///tmp"},
-          "in local mode, because it has no ranks that meet");
+          "has no effect in pserver mode");
 }
 
 }  // namespace
