@@ -66,8 +66,7 @@ TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
       ExpectSameAsChosen({"--mode=collective", "--nproc=2"},
                          {"--steps_max=5", "--collective_transport=Tcp", "--amp=false",
                           "--fuse_grad_size_in_MB=8", "--fuse_all_optimizer_ops=true"});
-  EXPECT_THAT(run.output,
-              ContainsRegex("auto: allreduce algorithms: allreduce_choice=ByModel"));
+  EXPECT_THAT(run.output, ContainsRegex("auto: allreduce algorithms: allreduce_choice=ByModel"));
 }
 
 TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
@@ -79,7 +78,8 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   RunJob("first", {"--mode=local"}, first);
   Write("kept/auto_choice", "enable_auto_fusion=true\nthreads=1\n");
   const JobRun run = RunJob("second", {"--mode=local"}, second);
-  EXPECT_THAT(run.output, ContainsRegex("auto: settings read from .*auto_choice: enable_auto_fusion=true"));
+  EXPECT_THAT(run.output,
+              ContainsRegex("auto: settings read from .*auto_choice: enable_auto_fusion=true"));
   EXPECT_THAT(run.output, HasSubstr("threads: 1"));
   EXPECT_THAT(run.output, HasSubstr("chosen by auto"));
   EXPECT_EQ(run.result.steps, 2);
