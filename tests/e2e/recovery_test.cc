@@ -145,7 +145,7 @@ TEST_F(RecoveryTest, WhatIsNotBuiltIsRefused) {
                               "--localsgd=true", "--nccl_comm_num=2", "--auto=true"}) {
     const auto job = StartJob("refused", Launch(2, 1), {setting, "--steps_max=10"});
     EXPECT_EQ(job->Wait(), 2) << setting << job->Output();
-    EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not implemented with"));
+    EXPECT_THAT(job->Output(), HasSubstr("--max_restarts is not implemented together with"));
   }
 }
 
