@@ -3,8 +3,6 @@
 namespace tandem::rpc {
 namespace {
 
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 Hello ReadClientHello(std::string_view bytes) {
   // RFC 8446: a record of type handshake (5.1) that contains a ClientHello (4.1.2).
   constexpr size_t kTypeAt = 0, kMajorAt = 1, kMessageAt = 5;
@@ -23,9 +21,9 @@ Hello ReadClientHello(std::string_view bytes) {
 
 Hello ReadHello(std::string_view bytes, bool tls) {
   if (tls) return ReadClientHello(bytes);
-  const std::string_view start = bytes.substr(0, kPreface.size());
-  if (!kPreface.starts_with(start)) return Hello::kOther;
-  return start.size() == kPreface.size() ? Hello::kGood : Hello::kMore;
+  const std::string_view start = bytes.substr(0, kHttp2Preface.size());
+  if (!kHttp2Preface.starts_with(start)) return Hello::kOther;
+  return start.size() == kHttp2Preface.size() ? Hello::kGood : Hello::kMore;
 }
 
 std::string_view ClientRandom(std::string_view hello) {

@@ -15,8 +15,11 @@ enum class Hello {
 // The largest number of bytes that ReadHello needs.
 inline constexpr size_t kHelloBytes = 43;
 
-// Checks a ClientHello up to the end of its 32 random bytes if `tls`. Otherwise checks the preface
-// of HTTP/2 (RFC 9113, 3.4).
+// The first bytes of an HTTP/2 client (RFC 9113, 3.4).
+inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+// Checks a ClientHello up to the end of its 32 random bytes if `tls`. Otherwise checks
+// kHttp2Preface.
 Hello ReadHello(std::string_view bytes, bool tls);
 
 // Returns the 32 random bytes of a valid ClientHello. The client repeats them if the server

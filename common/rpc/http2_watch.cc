@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/rpc/hello.h"
+
 namespace tandem::rpc {
 namespace {
-
-constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 enum FrameType : uint8_t {
   kData = 0,
@@ -26,8 +26,8 @@ Http2Watch::Http2Watch(const Http2Limits& limits)
 
 bool Http2Watch::Feed(std::string_view bytes, StrangerShare* stranger, Time now) {
   while (!bytes.empty() && *why_ == '\0') {
-    if (preface_ < kClientPreface.size()) {
-      if (bytes[0] != kClientPreface[preface_++]) why_ = "the client does not speak HTTP/2";
+    if (preface_ < kHttp2Preface.size()) {
+      if (bytes[0] != kHttp2Preface[preface_++]) why_ = "the client does not speak HTTP/2";
       bytes.remove_prefix(1);
     } else if (payload_left_ > 0) {
       const size_t skipped = std::min<size_t>(payload_left_, bytes.size());

@@ -35,7 +35,9 @@ enum class PserverCall : uint8_t {
 
 struct PserverCallRow {
   PserverCall call;
-  const char* name;                 // name of the method in service ParameterServer
+  const char* name;  // name of the method in service ParameterServer
+  // Name in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: `name`.
+  const char* v1_name = nullptr;
   std::span<const PeerRole> roles;  // roles that may make the call
   // The messages carry gradients or parameters. Shared memory may carry the call, and a client
   // cancels the call to a server that the job does not need any more.
@@ -49,5 +51,9 @@ struct PserverCallRow {
 std::span<const PserverCallRow> PserverCallTable();
 const PserverCallRow& RowOf(PserverCall call);
 inline const char* NameOf(PserverCall call) { return RowOf(call).name; }
+inline const char* NameInV1(PserverCall call) {
+  const PserverCallRow& row = RowOf(call);
+  return row.v1_name != nullptr ? row.v1_name : row.name;
+}
 
 }  // namespace tandem::rpc

@@ -198,8 +198,9 @@ constinit const OpDef kPushPull = {
 constinit const OpDef kPullRows = {
     .type = "pull_rows",
     .doc =
-        "Replaces the rows Ids of the table W, in place, by what its pservers have: behind the "
-        "update of the step before in sync mode, as they are in the other modes.",
+        "Replaces the rows Ids of the table W, in place, by the rows of its pservers: in sync mode "
+        "the "
+        "rows after the update of the previous step, in other modes the current rows.",
     .inputs = {{"W"}, {"Ids", Arity::kMany}},
     .outputs = {{"Out"}},
     .infer = InferPullRows,
@@ -210,13 +211,15 @@ constinit const OpDef kPullRows = {
 constinit const OpDef kPrefetchRows = {
     .type = "prefetch_rows",
     .doc =
-        "The rows Ids of a table W that lies on pservers alone, each once, by ascending ids, zeros "
-        "behind the last: Rows [n, dim], n = the number of all ids. Index: where in Rows each of "
-        "the ids is. Of W the shape alone is used.",
+        "The rows Ids of a table W that only pservers store, each once, by ascending ids, then "
+        "zeros: "
+        "Rows [n, dim], n = the number of all ids. Index: the position of each id in Rows. Only "
+        "the "
+        "shape of W is used.",
     .inputs = {{"W", Arity::kOne, true}, {"Ids", Arity::kMany}},
     .outputs = {{"Rows"}, {"Index", Arity::kMany}},
     .attrs = {{"padding_idx", int64_t{-1},
-               "this id has Index 0, a row of zeros, and the others count on behind; -1: none"},
+               "this id has Index 0, a row of zeros, and the other ids follow; -1: none"},
               {"table_rules", std::string_view(), "those of the lookups"},
               {"click", std::string_view(), "that of the lookups"}},
     .infer = InferPrefetchRows,
@@ -227,11 +230,13 @@ constinit const OpDef kPrefetchRows = {
 constinit const OpDef kPushRows = {
     .type = "push_rows",
     .doc =
-        "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; with the "
-        "push_pull behind it, where there is one. With prefetch_rows, Rows count in what that "
-        "gave. With Click, what was clicked of the records of the batch, goes of each row how "
-        "often it "
-        "was looked up, and how often in a record that was clicked. Of W the shape alone is used.",
+        "Sends a sparse gradient of the table W, Grad and Rows, to the table's pservers; together "
+        "with the push_pull that follows, if there is one. With prefetch_rows, Rows are positions "
+        "in "
+        "its output. With Click, the clicks of the records of the batch, the push contains for "
+        "each "
+        "row how often it was looked up, and how often in a clicked record. Only the shape of W is "
+        "used.",
     .inputs = {{"W", Arity::kOne, true}, {"Grad"}, {"Rows"}, {"Click", Arity::kOptional}},
     .outputs = {},
     .infer = InferPushRows,

@@ -76,7 +76,11 @@ Status StatePuller::Add(const PsServer& server, const SlotTensor& s, Slots& all)
         {s.variable(), s.slot(), std::vector<float>(static_cast<size_t>(one ? 1 : whole), 0.0f)});
     slot = std::prev(slots.end());
   }
-  std::memcpy(slot->values.data() + (one ? 0 : s.offset()), content.data(), content.size());
+  const auto at = static_cast<size_t>(one ? 0 : s.offset());
+  if (at + static_cast<size_t>(numel) > slot->values.size()) {
+    return DataLoss("%s sent slot %s with different sizes", server.name, s.slot());
+  }
+  std::memcpy(slot->values.data() + at, content.data(), content.size());
   return OkStatus();
 }
 

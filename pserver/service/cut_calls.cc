@@ -5,17 +5,12 @@
 
 #include "common/codec/bucket_map_proto.h"
 #include "proto/pserver.pb.h"
+#include "pserver/service/lease.h"
 #include "pserver/shard/durable_shard.h"
 #include "pserver/shard/global_snapshot_calls.h"
 
 namespace tandem::pserver {
 namespace {
-
-constexpr uint64_t kHoldMs = 2000, kHoldMsMax = 60'000;
-
-Duration LeaseOf(uint64_t ms) {
-  return std::chrono::milliseconds(std::min(ms == 0 ? kHoldMs : ms, kHoldMsMax));
-}
 
 SnapshotFrontier FromProto(const CutMarkDef& def) {
   return {static_cast<int>(std::min<uint32_t>(def.trainer_id(), INT32_MAX)),

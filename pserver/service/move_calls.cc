@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "proto/pserver.pb.h"
+#include "pserver/service/lease.h"
 #include "pserver/shard/migration_calls.h"
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
 
 namespace tandem::pserver {
-namespace {
-
-constexpr uint64_t kLeaseMs = 2000, kLeaseMsMax = 60'000;
-
-}  // namespace
 
 Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
   TD_ASSIGN_OR_RETURN(const MapAnswer answer,
@@ -33,11 +29,10 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
 }
 
 Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
-  const uint64_t lease = request.lease_ms() == 0 ? kLeaseMs : request.lease_ms();
   FreezeRequest order{.buckets = {request.bucket().begin(), request.bucket().end()},
                       .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
                       .address = request.target_address(),
-                      .lease = std::chrono::milliseconds(std::min(lease, kLeaseMsMax)),
+                      .lease = LeaseOf(request.lease_ms()),
                       .step = request.step()};
   if (request.over()) order.lease = Duration::zero();
   TD_ASSIGN_OR_RETURN(const BucketMigration parcel,

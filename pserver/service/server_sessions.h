@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/mutex.h"
@@ -31,7 +32,8 @@ class ServerSessions {
   };
 
   // `secret` empty: no proof is required.
-  ServerSessions(std::string secret, std::string job) : ServerSessions(secret, job, Limits()) {}
+  ServerSessions(std::string secret, std::string job)
+      : ServerSessions(std::move(secret), std::move(job), Limits()) {}
   ServerSessions(std::string secret, std::string job, Limits limits);
 
   bool asks() const { return !secret_.empty(); }

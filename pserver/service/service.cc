@@ -310,7 +310,7 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   const auto& metadata = context.client_metadata();
   if (const auto stamp = metadata.find(rpc::kStampMetadata); stamp != metadata.end()) {
     return options_.sessions->Check({stamp->second.data(), stamp->second.size()}, rpc::NameOf(call),
-                                    NameInV1(call));
+                                    rpc::NameInV1(call));
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
@@ -333,7 +333,7 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
     return OkStatus();
   }
   const std::vector<std::string> uris = UrisOf(context);
-  const Status status =
+  Status status =
       CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();

@@ -67,23 +67,4 @@ std::unique_ptr<grpc::Service> MakePserverServiceV1(PserverHandlers& handlers) {
   return std::make_unique<ServiceV1>(handlers);
 }
 
-const char* NameInV1(PserverCall call) {
-  switch (call) {
-    case PserverCall::kOpenLane:
-      return "OpenShmChannel";
-    case PserverCall::kOfferBuckets:
-      return "PrepareBuckets";
-    case PserverCall::kReleaseBuckets:
-      return "CommitBuckets";
-    case PserverCall::kRefuseBuckets:
-      return "SetDraining";
-    case PserverCall::kHoldPushes:
-      return "PausePushes";
-    case PserverCall::kTakeCut:
-      return "TakeSnapshot";
-    default:
-      return rpc::NameOf(call);
-  }
-}
-
 }  // namespace tandem::pserver

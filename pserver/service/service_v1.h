@@ -4,8 +4,6 @@
 
 #include <memory>
 
-#include "pserver/service/access.h"
-
 namespace grpc {
 class Service;
 }
@@ -17,8 +15,5 @@ class PserverHandlers;
 // Returns a service that passes each call on to `handlers`, which must outlive it. The messages are
 // the same bytes.
 std::unique_ptr<grpc::Service> MakePserverServiceV1(PserverHandlers& handlers);
-
-// Returns the name of the call in tandem.pserver.v1.ParameterServer.
-const char* NameInV1(PserverCall call);
 
 }  // namespace tandem::pserver

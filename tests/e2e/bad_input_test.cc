@@ -70,7 +70,8 @@ TEST_F(BadInputTest, APlaceWithoutDriver) {
       std::string(std::getenv("TANDEM_BIN_DIR")) + "/../lib/libtandem_cuda.so";
   const bool built = std::filesystem::exists(module);
   Expect({"--place=cuda"}, 2,
-         {"--place=cuda cannot be used", built ? "this machine has no NVIDIA driver" : "libtandem_cuda.so",
+         {"--place=cuda cannot be used",
+          built ? "this machine has no NVIDIA driver" : "libtandem_cuda.so",
           built ? "[TD5002]" : "[TD5001]"});
 }
 

@@ -147,8 +147,9 @@ std::vector<ErrorCode> HostErrors() {
        "a directory in a place that all users can write (/tmp); a directory of another user; umask "
        "002",
        "use your own directory; run the command as the owner; chmod go-w DIR",
-       "folder log-j belongs to user nobody (65534), expected root [TD2113]; hint: run the command "
-       "as the expected user, or name another folder"},
+       "directory log-j belongs to user nobody (65534), expected root [TD2113]; hint: run the "
+       "command "
+       "as the expected user, or name another directory"},
       {2114, "too many open files", "the process has reached its limit of open files",
        "a low ulimit -n; thousands of data files; very many connections",
        "raise the limit with ulimit -n NUMBER before the start (systemd: LimitNOFILE)",

@@ -214,8 +214,10 @@ int RunSave(const Args& args) {
       "older delta; tandem restore reads both.\nIn a_sync modes the servers' checkpoints are of "
       "different times. --snapshot writes one consistent\nsnapshot of all servers: it contains "
       "each acknowledged push completely or not at all.\n",
-      AccessFlags({{"mode", "", "MODE", "full (default; also: base) or delta"},
-                   {"snapshot", "cut", "", "write a global snapshot, beside the checkpoints"}}),
+      AccessFlags(
+          {{"mode", "", "MODE", "full (default; also: base) or delta"},
+           {"snapshot", "cut", "",
+            "write one consistent snapshot of all servers, in addition to their checkpoints"}}),
       args, Save);
 }
 
@@ -226,8 +228,8 @@ int RunRestore(const Args& args) {
       "the servers then reject running trainers, because their step differs.\n",
       AccessFlags(
           {{"snapshot", "cut", "[=N]",
-            "to global snapshot N (save --snapshot); without N to the newest that all have"},
-           {"list", "", "", "show the snapshots that they have, and go back to none"}}),
+            "restore snapshot N (save --snapshot); without N the newest one that all servers have"},
+           {"list", "", "", "list the snapshots without restoring one"}}),
       args, Restore);
 }
 
@@ -248,7 +250,7 @@ int RunDrain(const Args& args) {
 int RunEvents(const Args& args) {
   return RunBody(
       "events",
-      "tandem events LOG_FOLDER: the starts, exits, restarts and losses of a job on this host\n",
+      "tandem events LOG_DIR: process events of a job on this host: start, exit, restart, loss\n",
       {kOutputFlag}, args, Events);
 }
 

@@ -74,7 +74,7 @@ class Unroller {
   const Sections cut_;
   const PipelineRank& rank_;
   Program out_;
-  std::vector<std::string> behind_;  // sent; the next received message proves that they arrived
+  std::vector<std::string> sent_;  // sent; the next received message proves that they arrived
   std::vector<ParamGrad> grads_;
   std::multimap<size_t, std::string> sums_;  // gradients, by the operator that completes them
   std::vector<std::string> accumulators_;
@@ -167,7 +167,7 @@ Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDe
                              int micro) {
   const auto dims = desc.shape.dims();
   return AppendOp(out_, {.type = "recv_v2",
-                         .inputs = {std::exchange(behind_, {})},
+                         .inputs = {std::exchange(sent_, {})},
                          .outputs = {{var}},
                          .attrs = {{"peer", int64_t{rank_.RankOf(section, micro)}},
                                    {"out_shape", std::vector<int64_t>(dims.begin(), dims.end())},
@@ -194,7 +194,7 @@ Status Unroller::Receive(bool forward, int micro) {
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
     // The next stage has finished reading the activation when it sends the gradient.
-    if (!forward && c.forward && c.from == rank_.section) behind_.push_back(At(c.var, micro));
+    if (!forward && c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),
                    [forward](const Crossing* a, const Crossing* b) {
@@ -218,7 +218,7 @@ Status Unroller::Backward(int micro) {
   TD_RETURN_IF_ERROR(Run(false, micro));
   TD_RETURN_IF_ERROR(Send(false, micro));
   for (const Crossing& c : cut_.crossings) {
-    if (!c.forward && c.from == rank_.section) behind_.push_back(At(c.var, micro));
+    if (!c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   return OkStatus();
 }

@@ -86,13 +86,13 @@ StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::str
 
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars) {
   const std::set<std::string> wanted(vars.begin(), vars.end());
-  size_t behind = 0;
+  size_t after = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     ForEachWrite(program.ops[i], [&](const std::string& name) {
-      if (wanted.contains(name)) behind = i + 1;
+      if (wanted.contains(name)) after = i + 1;
     });
   }
-  return behind;
+  return after;
 }
 
 StatusOr<size_t> FindLossGradient(const Program& program) {

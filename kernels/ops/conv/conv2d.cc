@@ -145,8 +145,9 @@ constinit const OpDef kConv2d = {
 constinit const OpDef kConv2dRelu = {
     .type = "conv2d_relu",
     .doc =
-        "relu of what conv2d gives. It has no gradient: passes put it in the place of both, behind "
-        "autodiff.",
+        "relu of the output of conv2d. It has no gradient, because passes replace both operators "
+        "by "
+        "it after autodiff.",
     .inputs = {{"Input"}, {"Filter"}, {"Bias", Arity::kOptional}},
     .outputs = {{"Output"}},
     .attrs = Attrs(),

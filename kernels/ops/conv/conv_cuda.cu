@@ -130,7 +130,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   if (s.batch * s.in_plane() * s.in_c * s.out_c == 0)
     return Unimplemented("this kernel does not support tensors without elements");
   const ConvParts parts = PartsOf(view);
-  State<Conv> state{{}, s, parts.behind.relu};
+  State<Conv> state{{}, s, parts.epilogue.relu};
   TD_ASSIGN_OR_RETURN(state.conv, Conv::Make(view, s, ctx, parts));
   const size_t scratch = std::max(state.conv.workspace(), state.channels().scratch_bytes());
   return MakeKernel<State<Conv>, Body>(std::move(state), scratch);
@@ -140,7 +140,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 template <bool relu>
 struct Forward {
   static ConvParts Parts(const OpView& view) {
-    return {.output = true, .behind = {.bias = view.has_in(2), .relu = relu}};
+    return {.output = true, .epilogue = {.bias = view.has_in(2), .relu = relu}};
   }
   template <typename Conv, typename T>
   static Status Call(State<Conv>& s, const KernelArgs& args) {

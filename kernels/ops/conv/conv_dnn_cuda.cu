@@ -36,7 +36,7 @@ StatusOr<DnnConvolution> DnnConvolution::Make(const OpView& view, const ConvShap
   const int64_t channels = s.in_c / s.groups, taps = s.kernel[0] * s.kernel[1];
   if (last && channels > 1 && taps > 1) c.filter_ = {s.out_c, channels, taps, SizeOf(dtype)};
   const DnnConvProblem p{view, s, ctx, c.d_, last && dtype != DType::kF32};
-  if (parts.output) TD_RETURN_IF_ERROR(c.output_.Prepare(p, parts.behind));
+  if (parts.output) TD_RETURN_IF_ERROR(c.output_.Prepare(p, parts.epilogue));
   if (parts.input_grad) TD_RETURN_IF_ERROR(c.input_grad_.Prepare(p));
   if (parts.filter_grad) TD_RETURN_IF_ERROR(c.filter_grad_.Prepare(p));
   c.workspace_ =

@@ -71,16 +71,16 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& behind) {
+Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& epilogue) {
   const PrepareContext& ctx = p.ctx;
   if (ctx.device == nullptr)
     return Unimplemented("there is no CUDA device to measure algorithms on");
   std::vector<Algorithm> algorithms;
-  if (behind.nothing()) {  // single calls support no epilogue
+  if (epilogue.empty()) {  // single calls support no epilogue
     auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
     if (calls.ok()) algorithms = *std::move(calls);
   }
-  const ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), behind);
+  const ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), epilogue);
   const DnnPlans plans(graph.graph, ctx);
   const auto add_plan = [&](size_t number) {
     auto plan = plans.Proposal(number);
@@ -96,9 +96,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
     return Measure(algorithms, p);
   };
   TD_ASSIGN_OR_RETURN(const std::string machine, DnnMachine(ctx.device->place()));
-  const std::string problem =
-      absl::StrFormat("%s%s of %s", Part::kName, behind.nothing() ? "" : " and what is behind",
-                      ConvProblem(p.view));
+  const std::string problem = absl::StrFormat(
+      "%s%s of %s", Part::kName, epilogue.empty() ? "" : " with its epilogue", ConvProblem(p.view));
   TD_ASSIGN_OR_RETURN(
       const std::string fastest,
       ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
@@ -112,25 +111,25 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& be
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& behind) {
-  if (!p.graphs && !behind.nothing())
+Status DnnConvPart<Part>::Choose(const DnnConvProblem& p, const ConvEpilogue& epilogue) {
+  if (!p.graphs && !epilogue.empty())
     return Unimplemented("this kernel cannot fuse bias or relu into the convolution");
   if (p.ctx.settings.conv.search != nullptr) {
-    TD_RETURN_IF_ERROR(Search(p, behind));
+    TD_RETURN_IF_ERROR(Search(p, epilogue));
     if (chosen_.has_value()) return OkStatus();
   }
   if (!p.graphs) return OkStatus();
-  ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), behind);
+  ConvGraph graph = Part::Graph(p.s, DnnTypeOf(p.view.in(0).dtype), epilogue);
   auto plan = DnnPlans(graph.graph, p.ctx).Best(p.workspace_by_rule());
-  if (!plan.ok()) return behind.nothing() ? OkStatus() : plan.status();
+  if (!plan.ok()) return epilogue.empty() ? OkStatus() : plan.status();
   const size_t workspace = (*plan)->workspace();
   chosen_ = Algorithm{{}, workspace, ConvPlan{std::move(graph), *std::move(plan)}};
   return OkStatus();
 }
 
 template <typename Part>
-Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p, const ConvEpilogue& behind) {
-  fused_ = !behind.nothing() && Choose(p, behind).ok();
+Status DnnConvPart<Part>::Prepare(const DnnConvProblem& p, const ConvEpilogue& epilogue) {
+  fused_ = !epilogue.empty() && Choose(p, epilogue).ok();
   if (!fused_) TD_RETURN_IF_ERROR(Choose(p, {}));
   workspace_ = chosen_.has_value() ? chosen_->workspace : p.workspace_by_rule();
   return OkStatus();

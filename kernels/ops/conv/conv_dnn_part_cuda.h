@@ -42,8 +42,8 @@ struct DnnOutput {
   using Proposal = cudnnConvolutionFwdAlgoPerf_t;
   using Algo = decltype(Proposal::algo);
 
-  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind) {
-    return ConvOutputGraph(s, type, behind);
+  static ConvGraph Graph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& epilogue) {
+    return ConvOutputGraph(s, type, epilogue);
   }
   static cudnnStatus_t Propose(cudnnHandle_t dnn, const DnnConvDescriptors& d, int room, int* count,
                                Proposal* proposals) {
@@ -150,7 +150,7 @@ class DnnConvPart {
  public:
   // Chooses an algorithm, unless the first run does. Uses plans that include the epilogue if they
   // exist, else plans without it. UNIMPLEMENTED: a search found no algorithm.
-  Status Prepare(const DnnConvProblem& p, const ConvEpilogue& behind = {});
+  Status Prepare(const DnnConvProblem& p, const ConvEpilogue& epilogue = {});
   // Runs with the workspace in `work`. UNIMPLEMENTED: cuDNN does not support the case; no work was
   // started. `bias`: used if fused() is true and there is a bias.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
@@ -182,9 +182,9 @@ class DnnConvPart {
                                                         const DnnConvProblem& p);
   // OK without a choice: the first run chooses. UNIMPLEMENTED: a search found no algorithm, or none
   // includes the epilogue.
-  Status Choose(const DnnConvProblem& p, const ConvEpilogue& behind);
+  Status Choose(const DnnConvProblem& p, const ConvEpilogue& epilogue);
   // OK without a choice: the fastest known algorithm is no longer available.
-  Status Search(const DnnConvProblem& p, const ConvEpilogue& behind);
+  Status Search(const DnnConvProblem& p, const ConvEpilogue& epilogue);
 
   std::optional<Algorithm> chosen_;
   bool fused_ = false;

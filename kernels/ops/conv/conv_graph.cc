@@ -17,23 +17,23 @@ DnnGraph::Window WindowOf(const ConvShape& s) {
 
 }  // namespace
 
-ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind) {
+ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& epilogue) {
   ConvGraph g;
   g.a = g.graph.Tensor(type, InputOf(s));
   g.b = g.graph.Tensor(type, FilterOf(s));
-  if (behind.bias) g.bias = g.graph.Channels(s.out_c);
+  if (epilogue.bias) g.bias = g.graph.Channels(s.out_c);
   g.out = g.graph.Tensor(type, OutputOf(s));
   const auto next = [&](bool last) {
     return last ? g.out : g.graph.Between(CUDNN_DATA_FLOAT, OutputOf(s));
   };
-  DnnGraph::Id y = next(behind.nothing());
+  DnnGraph::Id y = next(epilogue.empty());
   g.graph.Convolution(g.a, g.b, y, WindowOf(s));
-  if (behind.bias) {
-    const DnnGraph::Id sum = next(!behind.relu);
+  if (epilogue.bias) {
+    const DnnGraph::Id sum = next(!epilogue.relu);
     g.graph.Pointwise(CUDNN_POINTWISE_ADD, y, *g.bias, sum);
     y = sum;
   }
-  if (behind.relu) g.graph.Relu(y, g.out);
+  if (epilogue.relu) g.graph.Relu(y, g.out);
   return g;
 }
 

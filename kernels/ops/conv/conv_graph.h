@@ -18,17 +18,17 @@ struct ConvGraph {
 
 struct ConvEpilogue {
   bool bias = false, relu = false;
-  bool nothing() const { return !bias && !relu; }
+  bool empty() const { return !bias && !relu; }
 };
 
 // The parts that an operator computes.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
-  ConvEpilogue behind;  // epilogue of the output
+  ConvEpilogue epilogue;  // applied to the output
 };
 
 // y = relu(x * w + bias). The epilogue says whether there are a bias and a relu.
-ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& behind);
+ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& epilogue);
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);
 

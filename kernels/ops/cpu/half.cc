@@ -34,10 +34,10 @@ class BlockwiseBody {
     body_.elements = {view.out(0).shape.numel()};
     BodyStep middle{&view.op(), &def, {}, {}, 0};
     for (size_t i = 0; i < view.in_count(); ++i) middle.in.push_back(Input(i));
-    std::vector<BodyStep> behind;
-    for (size_t i = 0; i < view.out_count(); ++i) middle.out.push_back(Output(i, &behind));
+    std::vector<BodyStep> casts;
+    for (size_t i = 0; i < view.out_count(); ++i) middle.out.push_back(Output(i, &casts));
     body_.steps.push_back(std::move(middle));
-    for (BodyStep& step : behind) body_.steps.push_back(std::move(step));
+    for (BodyStep& step : casts) body_.steps.push_back(std::move(step));
   }
   const Body& body() const { return body_; }
 
@@ -61,12 +61,12 @@ class BlockwiseBody {
     body_.steps.push_back(Cast(value, wide));
     return wide;
   }
-  int Output(size_t i, std::vector<BodyStep>* behind) {
+  int Output(size_t i, std::vector<BodyStep>* casts) {
     if (!view_.has_out(i)) return -1;
     const int value = AddValue({.desc = view_.out(i), .out = static_cast<int>(i)});
     if (!IsHalf(view_.out(i).dtype)) return value;
     const int wide = Wide(view_.out(i));
-    behind->push_back(Cast(wide, value));
+    casts->push_back(Cast(wide, value));
     return wide;
   }
 

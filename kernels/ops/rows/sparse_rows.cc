@@ -23,9 +23,9 @@ StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height)
   int64_t count = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] == -1) continue;
-    const bool behind_all = count == static_cast<int64_t>(i);
+    const bool follows_all = count == static_cast<int64_t>(i);
     const bool ascends = i == 0 || rows[i] > rows[i - 1];
-    if (!behind_all || !ascends || rows[i] < 0 || rows[i] >= height) {
+    if (!follows_all || !ascends || rows[i] < 0 || rows[i] >= height) {
       return InvalidArgument(
           "Rows[%d] is %d, but rows must ascend from 0 to %d, followed only by -1", i, rows[i],
           height - 1);

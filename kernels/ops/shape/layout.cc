@@ -255,9 +255,9 @@ constexpr AttrList SplitAttrs() {
 }
 
 constexpr AttrList SliceAttrs() {
-  return {{"axes", {}, "dimensions that are cut"},
+  return {{"axes", {}, "dimensions from which a part is taken"},
           {"starts", {}, "first element of each; negative ones count from the end"},
-          {"ends", {}, "the element behind the last; beyond the end is the end"}};
+          {"ends", {}, "the element after the last; a larger number is the end"}};
 }
 
 }  // namespace
@@ -275,7 +275,7 @@ constinit const OpDef kTranspose = {
 
 constinit const OpDef kConcat = {
     .type = "concat",
-    .doc = "All X one behind the other along a dimension.",
+    .doc = "All X one after the other along a dimension.",
     .inputs = {{"X", Arity::kMany}},
     .outputs = {{"Out"}},
     .attrs = {Axis()},

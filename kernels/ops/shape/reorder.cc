@@ -18,8 +18,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 constinit const OpDef kReorder = {
     .type = "reorder",
     .doc =
-        "The same elements of X [n,c,h,w] in another layout; it has no gradient, passes behind "
-        "autodiff put it in.",
+        "The same elements of X [n,c,h,w] in another layout; it has no gradient, because "
+        "passes insert it after autodiff.",
     .inputs = {{"X"}},
     .outputs = {{"Out"}},
     .attrs = {LayoutAttr("from", "layout of X: NCHW, nChw16c or NHWC"),

@@ -61,7 +61,7 @@ class ServiceV1Test : public PserverTest {
   }
   Outcome CallEach(const rpc::PserverCallRow& row, const std::string& request) {
     const Outcome before = Call(kUnversioned + std::string(row.name), request);
-    Outcome v1 = Call(std::string(kV1) + NameInV1(row.call), request);
+    Outcome v1 = Call(std::string(kV1) + rpc::NameInV1(row.call), request);
     EXPECT_EQ(v1.status.code(), before.status.code()) << row.name << ": " << v1.status;
     EXPECT_EQ(v1.status.message(), before.status.message()) << row.name;
     EXPECT_EQ(v1.reply, before.reply) << row.name;
@@ -74,7 +74,7 @@ TEST_F(ServiceV1Test, EachCallHasTheMessagesOfItsCallInTheUnversionedService) {
   const auto* v1 = Service("tandem.pserver.v1.ParameterServer");
   ASSERT_EQ(v1->method_count(), before->method_count());
   for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
-    const auto* method = v1->FindMethodByName(NameInV1(row.call));
+    const auto* method = v1->FindMethodByName(rpc::NameInV1(row.call));
     ASSERT_NE(method, nullptr) << row.name;
     const auto* same = before->FindMethodByName(row.name);
     ASSERT_NE(same, nullptr) << row.name;
@@ -87,7 +87,7 @@ TEST_F(ServiceV1Test, EmptyRequestsHaveTheSameOutcome) {
   StartServers(1);
   int served = 0;
   for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
-    if (row.call == PserverCall::kOpenLane) continue;  // each reply has another ticket
+    if (row.call == rpc::PserverCall::kOpenLane) continue;  // each reply has another ticket
     served += CallEach(row, "").status.ok() ? 1 : 0;
   }
   EXPECT_GE(served, 1) << "GetStatus at least";

@@ -1,0 +1,18 @@
+// The lease of a call that freezes row buckets or pauses pushes.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "common/base/clock.h"
+
+namespace tandem::pserver {
+
+// Returns the lease of a request with `ms` milliseconds. 0: 2 s. A longer lease than 60 s is 60 s.
+inline Duration LeaseOf(uint64_t ms) {
+  constexpr uint64_t kDefaultMs = 2000, kMaxMs = 60'000;
+  return std::chrono::milliseconds(std::min(ms == 0 ? kDefaultMs : ms, kMaxMs));
+}
+
+}  // namespace tandem::pserver
