@@ -137,7 +137,7 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   Search("whole");
   EXPECT_THAT(Cache(), Not(HasSubstr("f16[")));
   EXPECT_THAT(Search("half", half).output, Not(HasSubstr("convolutions: 0 measured")));
-  EXPECT_THAT(Cache(), HasSubstr("output and epilogue of conv2d f16["));
+  EXPECT_THAT(Cache(), HasSubstr("output with its epilogue of conv2d f16["));
   Prefer("algorithm2");
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
