@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
 #include "common/base/nearest.h"
-#include "common/base/own_files.h"
-#include "common/base/runner.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/shm_rpc/shm_rpc_server.h"
+#include "common/threads/runner.h"
 #include "proto/pserver.pb.h"
 #include "pserver/rocksdb/cold_store.h"
 #include "pserver/rocksdb/storage_rocksdb.h"

@@ -179,7 +179,7 @@ const std::vector<BannedRow>& Banned() {
        {"trainer/main.cc", "pserver/main.cc", "deploy/launch/main.cc", "deploy/cli/main.cc",
         "common/base/own_flags.h", "tests/"}},
       {R"(\b(TODO|FIXME|XXX)\b)", "say it in an issue, or do it", {"tests/tidy_test.cc"}},
-      {R"(\b(system|popen)\()", "posix_spawn (deploy/launch/process.h)", {"tests/"}},
+      {R"(\b(system|popen)\()", "posix_spawn (deploy/launch/process/process.h)", {"tests/"}},
       {R"(\b(rand|srand|time)\((NULL|nullptr|0)?\))", "common/base/rng.h, common/base/clock.h", {}},
       {R"(using namespace)", "name what you use", {}},
   };

@@ -9,8 +9,8 @@
 #include "collective/schedule/ring.h"
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
 #include "common/tensor/reduce.h"
+#include "common/threads/runner.h"
 
 namespace tandem::collective {
 

@@ -15,7 +15,7 @@
 #include "collective/shared/shm_transport.h"
 #include "collective/transport/schedule_runner.h"
 #include "collective/transport/transport.h"
-#include "common/base/bounded_queue.h"
+#include "common/threads/bounded_queue.h"
 
 namespace tandem::collective {
 

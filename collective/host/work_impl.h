@@ -7,8 +7,8 @@
 
 #include "collective/communicator.h"
 #include "collective/status_copy.h"
-#include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
+#include "common/threads/bounded_queue.h"
 
 namespace tandem::collective {
 

@@ -6,8 +6,8 @@
 
 #include "collective/host/work_impl.h"
 #include "collective/status_copy.h"
-#include "common/base/bounded_queue.h"
-#include "common/base/runner.h"
+#include "common/threads/bounded_queue.h"
+#include "common/threads/runner.h"
 
 namespace tandem::collective {
 namespace {

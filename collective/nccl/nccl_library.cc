@@ -1,8 +1,8 @@
 #include "collective/nccl/nccl_library.h"
 
 #include "common/base/check.h"
-#include "common/base/library.h"
 #include "common/base/require.h"
+#include "common/os/library.h"
 
 namespace tandem::collective {
 

@@ -9,9 +9,9 @@
 #include "collective/rendezvous/rendezvous_store.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
-#include "common/base/runner.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/threads/runner.h"
 #include "proto/etcd.grpc.pb.h"
 
 namespace tandem::collective {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "collective/rendezvous/rendezvous_store.h"
-#include "common/base/fd.h"
+#include "common/os/fd.h"
 
 namespace tandem::collective {
 namespace {

@@ -13,8 +13,8 @@
 #include "collective/rendezvous/host_port.h"
 #include "collective/secure/sealed_socket.h"
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::collective {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collective/secure/record_seal.h"
-#include "common/base/fd.h"
+#include "common/os/fd.h"
 
 namespace tandem::collective {
 

@@ -8,9 +8,9 @@
 
 #include "collective/rendezvous/rendezvous.h"
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/require.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "common/shm/sealed_memory.h"
 
 namespace tandem::collective {

@@ -17,7 +17,7 @@
 #include "collective/status_copy.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::collective {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/base/require.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::http {
 namespace {

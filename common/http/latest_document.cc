@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::http {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/runner.h"
 #include "common/rpc/hello.h"
+#include "common/threads/runner.h"
 
 namespace tandem::rpc {
 namespace {

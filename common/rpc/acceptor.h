@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/token_bucket.h"
 

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "common/rpc/token_bucket.h"
 
 namespace tandem::rpc {

@@ -7,7 +7,7 @@
 
 #include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/tls_files.h"
+#include "common/rpc/credentials/tls_files.h"
 
 namespace grpc {
 class Channel;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/endpoint.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::rpc {
 

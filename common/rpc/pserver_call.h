@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/rpc/identity.h"
+#include "common/rpc/credentials/identity.h"
 
 namespace tandem::rpc {
 

@@ -14,8 +14,8 @@
 #include <mutex>
 
 #include "common/base/check.h"
-#include "common/base/fd.h"
 #include "common/base/predecessor.h"
+#include "common/os/fd.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/listen.h"

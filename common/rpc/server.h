@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/endpoint.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "common/rpc/channel.h"
 
 namespace grpc {

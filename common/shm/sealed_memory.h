@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem {
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::shm_rpc {
 

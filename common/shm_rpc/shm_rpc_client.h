@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/mutex.h"
+#include "common/os/fd.h"
 #include "common/shm/sealed_memory.h"
 #include "common/shm_rpc/handshake.h"
 #include "common/shm_rpc/message.h"

@@ -16,12 +16,12 @@
 #include "absl/strings/escaping.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/mutex.h"
-#include "common/base/runner.h"
-#include "common/base/time_slice.h"
+#include "common/os/fd.h"
 #include "common/shm/unix_socket.h"
 #include "common/shm_rpc/message.h"
+#include "common/threads/runner.h"
+#include "common/threads/time_slice.h"
 
 namespace tandem::shm_rpc {
 namespace {

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// The contents of a row and the source of its score (pserver/tables/row_accessor.h).
+// The contents of a row and the source of its score (pserver/tables/rows/row_accessor.h).
 enum class RowAccessorKind : uint8_t {
   // The row has all its values from its first gradient on. Score: the number of versions with a
   // gradient for it.

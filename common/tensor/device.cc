@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/base/huge_pages.h"
 #include "common/base/require.h"
+#include "common/os/huge_pages.h"
 
 namespace tandem {
 

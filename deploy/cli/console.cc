@@ -7,7 +7,7 @@
 
 #include "common/base/error_text.h"
 #include "common/base/require.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 
 namespace tandem::deploy {
 

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/endpoint.h"
-#include "common/base/ports.h"
 #include "common/base/require.h"
+#include "common/os/ports.h"
 
 namespace tandem::deploy {
 namespace {

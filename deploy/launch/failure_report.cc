@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
-#include "common/base/host_limits.h"
-#include "common/base/own_files.h"
 #include "common/base/require.h"
+#include "common/os/host_limits.h"
+#include "common/os/own_files.h"
 
 namespace tandem::deploy {
 namespace {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "common/base/files.h"
-#include "common/base/own_files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 
 namespace tandem::deploy {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::deploy {
 

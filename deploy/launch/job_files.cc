@@ -8,11 +8,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "common/base/own_files.h"
-#include "common/base/ports.h"
 #include "common/base/require.h"
-#include "common/rpc/certificates.h"
-#include "common/rpc/tls_files.h"
+#include "common/os/own_files.h"
+#include "common/os/ports.h"
+#include "common/rpc/credentials/certificates.h"
+#include "common/rpc/credentials/tls_files.h"
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/pserver_sockets.h"
 

@@ -8,9 +8,9 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/log_file.h"
-#include "deploy/launch/output.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/log_file.h"
+#include "deploy/launch/process/output.h"
+#include "deploy/launch/process/process.h"
 #include "deploy/launch/rank_reports.h"
 
 namespace tandem::deploy {

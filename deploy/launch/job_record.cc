@@ -17,8 +17,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/base/own_files.h"
 #include "common/base/require.h"
+#include "common/os/own_files.h"
 #include "deploy/launch/endpoints.h"
 
 namespace tandem::deploy {

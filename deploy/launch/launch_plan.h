@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "deploy/launch/launch_options.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 
 namespace tandem::deploy {
 
@@ -57,7 +57,7 @@ struct LaunchPlan {
   // FIFO for the processes' reports about waits (rank_reports.h); empty: none.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // see ranks_return()
-  std::string world_file;         // the members (common/base/elastic_world.h); empty: all ranks
+  std::string world_file;         // the members (common/launcher/elastic_world.h); empty: all ranks
   int ranks_least = 0;            // smallest number of members; used with world_file
   // The number of processes of each kind, for the user: "2 pservers, 4 trainers".
   std::string Counts(const char* between) const;

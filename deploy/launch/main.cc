@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/core_limit.h"
 #include "common/base/error_text.h"
-#include "common/base/host_limits.h"
+#include "common/os/core_limit.h"
+#include "common/os/host_limits.h"
 #include "common/rpc/grpc_log.h"
 #include "deploy/launch/job_files.h"
 #include "deploy/launch/launch_options.h"

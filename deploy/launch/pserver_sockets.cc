@@ -13,9 +13,9 @@
 
 #include "common/base/check.h"
 #include "common/base/endpoint.h"
-#include "common/base/files.h"
-#include "common/base/own_files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 #include "common/rpc/listen.h"
 
 namespace tandem::deploy {

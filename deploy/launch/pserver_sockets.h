@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 
 namespace tandem::deploy {
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <sstream>
 
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 
 namespace tandem::deploy {
 namespace {

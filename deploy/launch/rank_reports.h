@@ -1,12 +1,13 @@
-// The reports of a job's processes to the launcher, through a FIFO (common/base/launcher_words.h).
+// The reports of a job's processes to the launcher, through a FIFO
+// (common/launcher/launcher_words.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::deploy {
 

@@ -1,7 +1,7 @@
 #include "deploy/launch/stop_sequence.h"
 
 #include "common/base/require.h"
-#include "common/base/stop_request.h"
+#include "common/threads/stop_request.h"
 
 namespace tandem::deploy {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_record.h"
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "deploy/launch/first_failure.h"
 #include "deploy/launch/job_journal.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/launch_plan.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
 #include "deploy/launch/stop_sequence.h"

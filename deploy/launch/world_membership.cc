@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/elastic_world.h"
 #include "common/base/require.h"
+#include "common/launcher/elastic_world.h"
 
 namespace tandem::deploy {
 

@@ -12,7 +12,7 @@ namespace tandem::deploy {
 // Not thread-safe.
 class WorldMembership {
  public:
-  // `file`: see common/base/elastic_world.h; empty: the job is not elastic. `ranks_least`: the
+  // `file`: see common/launcher/elastic_world.h; empty: the job is not elastic. `ranks_least`: the
   // smallest number of ranks that the job needs.
   WorldMembership(std::string file, int ranks_least);
 

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "common/base/huge_pages.h"
-#include "common/base/library.h"
+#include "common/os/huge_pages.h"
+#include "common/os/library.h"
 #include "kernels/exec/cuda_module_build.h"
 
 namespace tandem {

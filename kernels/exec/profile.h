@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/exec/device_trace.h"
 #include "kernels/exec/executor.h"
+#include "kernels/exec/trace/device_trace.h"
 #include "kernels/ops/cpu/machine_peak.h"
 
 namespace tandem {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/fd.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem::pserver {
 

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "common/base/crc32c.h"
-#include "common/base/host_limits.h"
-#include "common/base/huge_pages.h"
 #include "common/base/require.h"
+#include "common/os/host_limits.h"
+#include "common/os/huge_pages.h"
 
 namespace tandem::pserver {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "pserver/disk/checkpoint_throttle.h"
 
 namespace tandem::pserver {

@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "common/base/check.h"
-#include "common/base/own_files.h"
 #include "common/base/require.h"
+#include "common/os/own_files.h"
 #include "common/tables/row_buckets.h"
 #include "pserver/disk/disk_space.h"
 #include "pserver/rocksdb/directory_lock.h"

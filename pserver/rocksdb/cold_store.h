@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "pserver/tables/cold_rows.h"
+#include "pserver/tables/rows/cold_rows.h"
 
 namespace tandem::pserver {
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/base/bounded_queue.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
+#include "common/threads/bounded_queue.h"
+#include "common/threads/runner.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/value_file.h"
 #include "pserver/state/buffer_pool.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "common/rpc/identity.h"
+#include "common/rpc/credentials/identity.h"
 #include "common/rpc/pserver_call.h"
 
 namespace tandem::pserver {

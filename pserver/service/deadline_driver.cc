@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::pserver {
 

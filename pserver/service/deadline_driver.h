@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "pserver/shard/deadlines.h"
 #include "pserver/shard/shard.h"
+#include "pserver/shard/trainers/deadlines.h"
 
 namespace tandem::pserver {
 

@@ -5,7 +5,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::pserver {
 

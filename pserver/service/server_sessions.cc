@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/rpc/session_proof.h"
+#include "common/rpc/credentials/session_proof.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem::pserver {

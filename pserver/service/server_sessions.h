@@ -1,5 +1,5 @@
-// The sessions of a server with its callers (common/rpc/session_proof.h). A session shows that a
-// call comes from a program that holds the job's secret.
+// The sessions of a server with its callers (common/rpc/credentials/session_proof.h). A session
+// shows that a call comes from a program that holds the job's secret.
 #pragma once
 
 #include <cstddef>

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/runner.h"
 #include "common/shm_rpc/handshake.h"
+#include "common/threads/runner.h"
 #include "pserver/service/call_metrics.h"
 #include "pserver/service/tensor_calls.h"
-#include "pserver/shard/deadlines.h"
 #include "pserver/shard/durable_shard.h"
+#include "pserver/shard/trainers/deadlines.h"
 
 namespace grpc {
 class Service;

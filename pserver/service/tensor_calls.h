@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "common/codec/tensor_codec.h"
-#include "pserver/shard/deadlines.h"
 #include "pserver/shard/shard.h"
+#include "pserver/shard/trainers/deadlines.h"
 
 namespace tandem {
 class PullRequest;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "pserver/shard/bucket_migrations.h"
-#include "pserver/shard/global_snapshot_hold.h"
 #include "pserver/shard/push_replay.h"
 #include "pserver/shard/shard_state.h"
+#include "pserver/shard/trainers/global_snapshot_hold.h"
 
 namespace tandem::pserver {
 

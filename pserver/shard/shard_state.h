@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "pserver/shard/journal.h"
-#include "pserver/shard/shard_options.h"
-#include "pserver/shard/trainer_registry.h"
+#include "pserver/shard/setup/shard_options.h"
+#include "pserver/shard/trainers/trainer_registry.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/shard_params.h"
 #include "pserver/tables/table_metrics.h"

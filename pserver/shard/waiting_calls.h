@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "pserver/shard/named_barriers.h"
 #include "pserver/shard/pull_reader.h"
 #include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
-#include "pserver/shard/wait_list.h"
+#include "pserver/shard/trainers/named_barriers.h"
+#include "pserver/shard/trainers/wait_list.h"
 
 namespace tandem::pserver {
 

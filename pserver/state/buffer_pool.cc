@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/huge_pages.h"
 #include "common/base/mutex.h"
 #include "common/base/require.h"
+#include "common/os/huge_pages.h"
 
 namespace tandem::pserver {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "pserver/tables/row_accessor.h"
+#include "pserver/tables/rows/row_accessor.h"
 
 namespace tandem::pserver {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/tables/row_buckets.h"
 #include "pserver/state/shard_types.h"
-#include "pserver/tables/table_row_set.h"
+#include "pserver/tables/rows/table_row_set.h"
 
 namespace tandem::pserver {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/fork_join.h"
+#include "common/threads/fork_join.h"
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/buffer_pool.h"
 #include "pserver/state/shard_types.h"

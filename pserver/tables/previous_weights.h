@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pserver/state/shard_types.h"
-#include "pserver/tables/row_store.h"
+#include "pserver/tables/rows/row_store.h"
 
 namespace tandem::pserver {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "pserver/state/shard_types.h"
-#include "pserver/tables/row_accessor.h"
-#include "pserver/tables/row_store.h"
+#include "pserver/tables/rows/row_accessor.h"
+#include "pserver/tables/rows/row_store.h"
 #include "pserver/tables/update_program.h"
 
 namespace tandem::pserver {

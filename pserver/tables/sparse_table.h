@@ -17,11 +17,11 @@
 #include "pserver/tables/bucket_ownership.h"
 #include "pserver/tables/cow_table_snapshot.h"
 #include "pserver/tables/previous_weights.h"
-#include "pserver/tables/row_parts.h"
-#include "pserver/tables/row_reader.h"
 #include "pserver/tables/row_updater.h"
-#include "pserver/tables/rows_gradient.h"
-#include "pserver/tables/table_row_set.h"
+#include "pserver/tables/rows/row_parts.h"
+#include "pserver/tables/rows/row_reader.h"
+#include "pserver/tables/rows/rows_gradient.h"
+#include "pserver/tables/rows/table_row_set.h"
 
 namespace tandem::pserver {
 

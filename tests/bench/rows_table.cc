@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/base/rng.h"
-#include "pserver/tables/row_store.h"
+#include "pserver/tables/rows/row_store.h"
 
 namespace tandem::bench {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"
-#include "kernels/exec/device_trace.h"
+#include "kernels/exec/trace/device_trace.h"
 #include "tests/support/cuda_on_host_job.h"
 
 namespace tandem {

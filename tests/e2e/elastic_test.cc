@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "common/base/elastic_world.h"
+#include "common/launcher/elastic_world.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -1,7 +1,7 @@
 // tf.train.Example messages in a valid frame, followed by valid messages.
 #include "tests/fuzz/file_target.h"
 #include "trainer/reader/example_records.h"
-#include "trainer/reader/record_io.h"
+#include "trainer/reader/input/record_io.h"
 
 namespace tandem {
 

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 
 #include "common/base/check.h"
-#include "common/base/fd.h"
 #include "common/http/http_server.h"
+#include "common/os/fd.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tandem {

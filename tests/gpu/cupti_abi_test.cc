@@ -1,10 +1,11 @@
-// Compares the declarations in kernels/exec/cupti_library.h with CUPTI's header, in CUDA builds.
+// Compares the declarations in kernels/exec/trace/cupti_library.h with CUPTI's header, in CUDA
+// builds.
 #include <cupti.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 
-#include "kernels/exec/cupti_library.h"
+#include "kernels/exec/trace/cupti_library.h"
 
 namespace tandem {
 namespace {

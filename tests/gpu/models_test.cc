@@ -4,9 +4,9 @@
 
 #include "kernels/exec/plan.h"
 #include "kernels/graph/autodiff.h"
+#include "kernels/graph/distribute/dgc.h"
+#include "kernels/graph/distribute/sync_batch_norm.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/dgc.h"
-#include "kernels/graph/passes/sync_batch_norm.h"
 #include "tests/ops/module.h"
 #include "trainer/models/models.h"
 

@@ -1,6 +1,6 @@
 // dgc, rampup_begin_step, rampup_step and sparsity: which parts of which gradients are sent, and
 // when; nothing is lost.
-#include "kernels/graph/passes/dgc.h"
+#include "kernels/graph/distribute/dgc.h"
 
 #include "gmock/gmock.h"
 #include "kernels/ops/update/dgc.h"

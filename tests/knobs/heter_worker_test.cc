@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
-#include "kernels/graph/passes/sections.h"
+#include "kernels/graph/distribute/sections.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -1,6 +1,6 @@
 // reduce_strategy and fuse_broadcast_ops: the rank that updates a parameter, the messages, and the
 // state of a rank. No bit changes.
-#include "kernels/graph/passes/update_by_owner.h"
+#include "kernels/graph/distribute/update_by_owner.h"
 
 #include <signal.h>
 

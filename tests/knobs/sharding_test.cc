@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "kernels/exec/memory_plan.h"
-#include "kernels/graph/passes/shard_params.h"
+#include "kernels/graph/distribute/shard_params.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -20,7 +20,7 @@
 #include <span>
 
 #include "common/base/check.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem {
 namespace {

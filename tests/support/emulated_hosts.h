@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-// A stand-in for CUPTI (kernels/exec/cupti_library.h) over the CUDA of host memory. That CUDA
+// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h) over the CUDA of host memory. That CUDA
 // reports each operation to it (tandem_fake_cupti_ran). With TANDEM_FAKE_CUPTI_FAULT=privileges no
 // activity can be enabled, as if the driver restricted its counters to root.
 #include <time.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "kernels/exec/cupti_library.h"
+#include "kernels/exec/trace/cupti_library.h"
 
 namespace tandem {
 namespace {

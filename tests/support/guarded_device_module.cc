@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/bounded_queue.h"
 #include "common/base/mutex.h"
 #include "common/tensor/device_pool.h"
 #include "common/tensor/finite.h"
+#include "common/threads/bounded_queue.h"
 #include "kernels/exec/backend.h"
 #include "tests/support/guarded_stream.h"
 

@@ -20,7 +20,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/ports.h"
+#include "common/os/ports.h"
 
 extern char** environ;
 

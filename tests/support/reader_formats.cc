@@ -8,8 +8,8 @@
 #include "trainer/reader/criteo.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/example_records.h"
+#include "trainer/reader/input/record_io.h"
 #include "trainer/reader/libsvm.h"
-#include "trainer/reader/record_io.h"
 
 namespace tandem {
 namespace {

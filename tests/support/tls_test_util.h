@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/rpc/certificates.h"
-#include "common/rpc/tls_files.h"
+#include "common/rpc/credentials/certificates.h"
+#include "common/rpc/credentials/tls_files.h"
 
 namespace tandem {
 

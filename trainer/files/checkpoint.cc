@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
-#include "common/base/own_files.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 #include "proto/checkpoint.pb.h"
 #include "trainer/files/sha256.h"
 

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/fd.h"
 #include "common/base/predecessor.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "trainer/files/safetensors.h"
 
 namespace tandem::trainer {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 
 namespace tandem::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "trainer/files/sha256.h"
 
 namespace tandem::trainer {

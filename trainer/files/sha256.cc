@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 
 namespace tandem::trainer {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 
 namespace tandem::trainer {
 namespace {

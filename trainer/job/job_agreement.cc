@@ -17,7 +17,7 @@
 #include "proto/job.pb.h"
 #include "trainer/files/sha256.h"
 #include "trainer/job/job.h"
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::trainer {
 namespace {

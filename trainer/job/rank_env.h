@@ -31,7 +31,7 @@ struct RankInfo {
   bool restarted = false;             // TANDEM_RESTARTED: this process was restarted
   std::string launcher;               // TANDEM_LAUNCHER: for launcher_words.h; may be empty
   bool replaces = false;              // TANDEM_REPLACES: it restarts unresponsive processes
-  std::string world_file;  // TANDEM_WORLD_FILE: common/base/elastic_world.h; may be empty
+  std::string world_file;  // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
   // For an elastic job (trainer/session/elastic.h), not from a variable:
   std::vector<int> members;        // numbers of all ranks in the file, by rank; empty: not elastic
   int64_t world_version = 0;       // version of the world file

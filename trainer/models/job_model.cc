@@ -3,7 +3,7 @@
 #include <map>
 
 #include "common/strategy/text_file.h"
-#include "kernels/graph/passes/sections.h"
+#include "kernels/graph/distribute/sections.h"
 #include "kernels/graph/program_io.h"
 #include "proto/job.pb.h"
 #include "proto/program.pb.h"

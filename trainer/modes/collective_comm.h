@@ -10,13 +10,13 @@
 
 #include "common/base/mutex.h"
 #include "kernels/exec/comm.h"
-#include "trainer/modes/allreduce_choice.h"
 #include "trainer/modes/collective_communicators.h"
 #include "trainer/modes/collective_mode.h"
-#include "trainer/modes/comm_bucket.h"
-#include "trainer/modes/flat_pool.h"
+#include "trainer/modes/comms/allreduce_choice.h"
+#include "trainer/modes/comms/comm_bucket.h"
+#include "trainer/modes/comms/flat_pool.h"
+#include "trainer/modes/comms/rank_waits.h"
 #include "trainer/modes/mode_counts.h"
-#include "trainer/modes/rank_waits.h"
 
 namespace tandem::trainer {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "collective/host/connect.h"
 #include "common/base/check.h"
-#include "common/base/launcher_words.h"
 #include "common/base/require.h"
+#include "common/launcher/launcher_words.h"
 #include "trainer/job/job_agreement.h"
 
 namespace tandem::trainer {

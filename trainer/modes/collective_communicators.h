@@ -10,8 +10,8 @@
 #include "collective/communicator.h"
 #include "collective/nccl/nccl_communicator.h"
 #include "common/tensor/device.h"
-#include "trainer/modes/allreduce_choice.h"
 #include "trainer/modes/collective_mode.h"
+#include "trainer/modes/comms/allreduce_choice.h"
 
 namespace tandem::trainer {
 

@@ -12,10 +12,10 @@
 #include "trainer/modes/collective_comm.h"
 #include "trainer/modes/collective_communicators.h"
 #include "trainer/modes/collective_program.h"
-#include "trainer/modes/common_state.h"
+#include "trainer/modes/comms/rank_waits.h"
 #include "trainer/modes/mode_counts.h"
-#include "trainer/modes/rank_waits.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/common_state.h"
+#include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
 
 namespace tandem::trainer {

@@ -9,15 +9,15 @@
 
 #include "collective/communicator.h"
 #include "collective/schedule/hierarchy.h"
-#include "kernels/graph/passes/dgc.h"
-#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/distribute/dgc.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "trainer/modes/common_options.h"
 #include "trainer/modes/mode.h"
 #include "trainer/modes/rank_world.h"
 
 namespace tandem::trainer {
 
-// Division of the parameters among the ranks (kernels/graph/passes/shard_params.h).
+// Division of the parameters among the ranks (kernels/graph/distribute/shard_params.h).
 struct ShardOptions {
   int64_t segment_bytes = 0;
   int group = 0;  // ranks that together hold all parameters; 0: all ranks
@@ -51,7 +51,7 @@ struct CollectiveOptions {
   bool one_comm_at_a_time = true;  // for any number of communicators
   int group = 1;                   // ranks per group of the hierarchical allreduce; 1: none
   collective::HierarchyForm form = collective::HierarchyForm::kShards;  // used with `group`
-  bool choose_by_model = false;  // allreduce algorithms (trainer/modes/allreduce_choice.h)
+  bool choose_by_model = false;  // allreduce algorithms (trainer/modes/comms/allreduce_choice.h)
 };
 
 CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& rank,

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "kernels/graph/passes/half_communication.h"
-#include "kernels/graph/passes/sync_batch_norm.h"
-#include "kernels/graph/passes/update_by_owner.h"
+#include "kernels/graph/distribute/half_communication.h"
+#include "kernels/graph/distribute/sync_batch_norm.h"
+#include "kernels/graph/distribute/update_by_owner.h"
 #include "trainer/modes/gradient_groups.h"
 
 namespace tandem::trainer {

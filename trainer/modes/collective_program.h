@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "kernels/graph/autodiff.h"
-#include "kernels/graph/passes/shard_params.h"
+#include "kernels/graph/distribute/shard_params.h"
 #include "kernels/graph/program.h"
 #include "trainer/modes/collective_mode.h"
-#include "trainer/modes/dgc_state.h"
-#include "trainer/modes/sharded_state.h"
+#include "trainer/modes/state/dgc_state.h"
+#include "trainer/modes/state/sharded_state.h"
 
 namespace tandem::trainer {
 

@@ -8,8 +8,8 @@
 #include "common/base/agreement.h"
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
 #include "trainer/job/rank_env.h"
 
 namespace tandem {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/graph/passes/sections.h"
-#include "trainer/modes/comm_routes.h"
+#include "kernels/graph/distribute/sections.h"
+#include "trainer/modes/comms/comm_routes.h"
 #include "trainer/modes/gradient_groups.h"
 #include "trainer/modes/tables_and_dense.h"
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "proto/job.pb.h"
-#include "trainer/modes/comm_routes.h"
+#include "trainer/modes/comms/comm_routes.h"
+#include "trainer/modes/comms/push_before_reduce_comm.h"
 #include "trainer/modes/gradient_groups.h"
-#include "trainer/modes/push_before_reduce_comm.h"
 #include "trainer/modes/tables_and_dense.h"
 
 namespace tandem::trainer {

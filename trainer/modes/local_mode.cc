@@ -1,7 +1,7 @@
 #include "trainer/modes/local_mode.h"
 
 #include "common/base/require.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
 
 namespace tandem::trainer {

@@ -1,5 +1,5 @@
 // mode=collective with pipeline: with S stages, rank r runs stage r % S of replica r / S. The
-// rank's program contains its work (kernels/graph/passes/micro_batches.h); the mode does the
+// rank's program contains its work (kernels/graph/distribute/micro_batches.h); the mode does the
 // communication. Hybrid mode with heter workers (heter_mode.h) has two stages of another form.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "trainer/modes/gradient_groups.h"
 
 namespace tandem::trainer {

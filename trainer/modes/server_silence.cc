@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "common/base/launcher_words.h"
+#include "common/launcher/launcher_words.h"
 
 namespace tandem::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/base/require.h"
 #include "common/base/step_number.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/modes/comms/push_before_reduce_comm.h"
 #include "trainer/modes/mode.h"
-#include "trainer/modes/push_before_reduce_comm.h"
 
 namespace tandem::trainer {
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "common/base/require.h"
-#include "kernels/graph/passes/update_by_owner.h"
-#include "trainer/modes/comm_routes.h"
+#include "kernels/graph/distribute/update_by_owner.h"
+#include "trainer/modes/comms/comm_routes.h"
 #include "trainer/modes/gradient_groups.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 namespace {

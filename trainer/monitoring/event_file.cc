@@ -10,10 +10,10 @@
 #include <span>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "proto/event.pb.h"
 #include "trainer/monitoring/event_graph.h"
-#include "trainer/reader/record_io.h"
+#include "trainer/reader/input/record_io.h"
 
 namespace tandem::trainer {
 namespace {

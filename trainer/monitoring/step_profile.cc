@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "proto/job.pb.h"
 #include "trainer/monitoring/server_trace.h"
 #include "trainer/ps/rpc_log.h"

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "absl/strings/numbers.h"
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "onnx/onnx.pb.h"
 
 namespace tandem::onnx {

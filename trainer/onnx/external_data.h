@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "common/base/fd.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 
 namespace onnx {
 class TensorProto;

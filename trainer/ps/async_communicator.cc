@@ -5,8 +5,8 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
 #include "common/base/step_number.h"
+#include "common/threads/runner.h"
 
 namespace tandem::trainer {
 namespace {

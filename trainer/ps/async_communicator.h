@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/bounded_queue.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/threads/bounded_queue.h"
 
 namespace tandem::trainer {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/ops/rows/lookup_table.h"
 #include "kernels/ops/rows/sparse_rows.h"
 #include "trainer/ps/table_file.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "pserver/client/client.h"
 
 namespace tandem::trainer {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/reader/dataset_arena.h"
-#include "trainer/reader/record_files.h"
+#include "trainer/reader/input/dataset_arena.h"
+#include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
 

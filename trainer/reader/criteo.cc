@@ -8,7 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "trainer/reader/click_records.h"
-#include "trainer/reader/text_values.h"
+#include "trainer/reader/input/text_values.h"
 
 namespace tandem::reader {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/base/rng.h"
 #include "trainer/reader/click_records.h"
 #include "trainer/reader/csv_columns.h"
-#include "trainer/reader/text_values.h"
+#include "trainer/reader/input/text_values.h"
 
 namespace tandem::reader {
 namespace {

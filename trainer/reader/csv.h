@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/reader/record_files.h"
+#include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
 

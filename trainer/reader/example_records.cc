@@ -7,9 +7,9 @@
 
 #include "common/base/check.h"
 #include "proto/example.pb.h"
-#include "trainer/reader/bad_records.h"
-#include "trainer/reader/input_file.h"
-#include "trainer/reader/record_io.h"
+#include "trainer/reader/input/bad_records.h"
+#include "trainer/reader/input/input_file.h"
+#include "trainer/reader/input/record_io.h"
 
 namespace tandem::reader {
 namespace {

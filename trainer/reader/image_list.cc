@@ -10,13 +10,13 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 #include "kernels/ops/formulas/sample_image.h"
 #include "trainer/reader/image_resample.h"
-#include "trainer/reader/input_file.h"
+#include "trainer/reader/input/input_file.h"
+#include "trainer/reader/input/text_lines.h"
+#include "trainer/reader/input/text_values.h"
 #include "trainer/reader/jpeg.h"
-#include "trainer/reader/text_lines.h"
-#include "trainer/reader/text_values.h"
 
 namespace tandem::reader {
 namespace {

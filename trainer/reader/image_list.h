@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/ops/conv/sample_image.h"
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::reader {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "trainer/reader/dataset_arena.h"
-#include "trainer/reader/text_values.h"
+#include "trainer/reader/input/dataset_arena.h"
+#include "trainer/reader/input/text_values.h"
 
 namespace tandem::reader {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "trainer/reader/record_files.h"
+#include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
 

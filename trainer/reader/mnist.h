@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::reader {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {

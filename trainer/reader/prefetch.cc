@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 
 namespace tandem::reader {
 namespace {

@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/bounded_queue.h"
 #include "common/base/status.h"
 #include "common/tensor/tensor.h"
-#include "trainer/reader/dataset.h"
-#include "trainer/reader/sampler.h"
+#include "common/threads/bounded_queue.h"
+#include "trainer/reader/input/dataset.h"
+#include "trainer/reader/input/sampler.h"
 
 namespace tandem::reader {
 

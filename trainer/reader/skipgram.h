@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::reader {
 

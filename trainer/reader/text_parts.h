@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/require.h"
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::reader {
 

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "common/base/check.h"
+#include "kernels/graph/distribute/shard_params.h"
 #include "kernels/graph/passes/amp.h"
-#include "kernels/graph/passes/shard_params.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 namespace {

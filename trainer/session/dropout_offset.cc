@@ -1,9 +1,9 @@
 #include "trainer/session/dropout_offset.h"
 
 #include "common/base/require.h"
-#include "kernels/graph/passes/micro_batches.h"
+#include "kernels/graph/distribute/micro_batches.h"
 #include "kernels/ops/elementwise/dropout.h"
-#include "trainer/reader/sampler.h"
+#include "trainer/reader/input/sampler.h"
 
 namespace tandem::trainer {
 

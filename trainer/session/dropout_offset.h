@@ -11,8 +11,8 @@ namespace tandem::trainer {
 
 // Tells dropout which samples of which step run next, so that any number of ranks drops the same
 // elements. The rank's share of the batch runs in `parts` parts, and this run is number `part`.
-// Alternatively one run holds the share in `micro_batches` (kernels/graph/passes/micro_batches.h).
-// Does nothing for programs without dropout.
+// Alternatively one run holds the share in `micro_batches`
+// (kernels/graph/distribute/micro_batches.h). Does nothing for programs without dropout.
 struct DropoutOffset {
   uint64_t seed = 0;
   int64_t step = 0;

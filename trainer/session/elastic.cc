@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "common/base/elastic_world.h"
-#include "common/base/launcher_words.h"
 #include "common/base/require.h"
+#include "common/launcher/elastic_world.h"
+#include "common/launcher/launcher_words.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job_checks.h"
 #include "trainer/job/sample_images.h"

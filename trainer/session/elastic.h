@@ -1,6 +1,6 @@
 // Runs one process of an elastic job: its ranks may change while it runs (strategy elastic).
 //
-// The process has a different rank in each world (common/base/elastic_world.h), with
+// The process has a different rank in each world (common/launcher/elastic_world.h), with
 // separate programs, plans and shares of the data. It carries parameters and optimizer state from
 // one world to the next in memory. Samples, dropout and learning rates depend only on the step
 // number, so a change of ranks does not change the result.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 

@@ -11,7 +11,7 @@
 #include "kernels/exec/scope.h"
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
-#include "trainer/modes/step_rollback.h"
+#include "trainer/modes/state/step_rollback.h"
 #include "trainer/session/run_history.h"
 
 namespace tandem::trainer {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/base/require.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/exec/executor.h"
 #include "kernels/graph/for_test.h"
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::trainer {
 

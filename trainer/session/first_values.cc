@@ -4,7 +4,7 @@
 #include "proto/job.pb.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/job/job.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {
 

@@ -5,7 +5,7 @@
 
 #include "collective/host/inproc.h"
 #include "common/base/require.h"
-#include "common/base/runner.h"
+#include "common/threads/runner.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/job_agreement.h"

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
+#include "kernels/graph/distribute/sections.h"
 #include "kernels/graph/draw.h"
-#include "kernels/graph/passes/sections.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/sample_images.h"

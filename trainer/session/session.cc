@@ -11,7 +11,7 @@
 #include "proto/job.pb.h"
 #include "trainer/files/step_high_water_mark.h"
 #include "trainer/job/job.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/elastic_state.h"
 #include "trainer/session/plan_options.h"

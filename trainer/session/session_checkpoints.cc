@@ -6,7 +6,7 @@
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
 #include "trainer/job/job_changes.h"
-#include "trainer/modes/scope_state.h"
+#include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
 #include "trainer/monitoring/status_reporter.h"
 

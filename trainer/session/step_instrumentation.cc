@@ -1,6 +1,6 @@
 #include "trainer/session/step_instrumentation.h"
 
-#include "kernels/graph/passes/micro_batches.h"
+#include "kernels/graph/distribute/micro_batches.h"
 #include "proto/job.pb.h"
 
 namespace tandem::trainer {

@@ -16,7 +16,7 @@
 #include "trainer/job/job_device.h"
 #include "trainer/job/lr_schedule.h"
 #include "trainer/modes/mode.h"
-#include "trainer/modes/step_rollback.h"
+#include "trainer/modes/state/step_rollback.h"
 #include "trainer/reader/open.h"
 #include "trainer/reader/prefetch.h"
 #include "trainer/session/batch_feed.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_split.h"
 #include "collective/host/connect.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
 #include "trainer/modes/rank_world.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
-#include "common/base/ports.h"
+#include "common/os/ports.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo/demo_data.h"

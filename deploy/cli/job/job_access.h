@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/endpoint.h"
 #include "common/base/status.h"
-#include "common/rpc/tls_files.h"
+#include "common/rpc/credentials/tls_files.h"
 #include "deploy/launch/flag_table.h"
 #include "deploy/launch/job_record.h"
 

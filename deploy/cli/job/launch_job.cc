@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "deploy/launch/job_files.h"
 #include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"

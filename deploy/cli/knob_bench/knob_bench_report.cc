@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/cpu_model.h"
 #include "common/base/require.h"
+#include "common/os/cpu_model.h"
 #include "deploy/cli/console.h"
 
 namespace tandem::deploy {

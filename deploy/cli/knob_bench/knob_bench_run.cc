@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_replace.h"
-#include "common/base/files.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "common/strategy/knobs.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/launch_job.h"

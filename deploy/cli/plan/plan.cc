@@ -3,7 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "collective/cost/cost_probe.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/plan/plan_measure.h"

@@ -5,16 +5,16 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/base/file_limit.h"
 #include "common/base/nearest.h"
+#include "common/os/file_limit.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "proto/job.pb.h"
 #include "trainer/job/job.h"
-#include "trainer/reader/bad_records.h"
 #include "trainer/reader/example_records.h"
+#include "trainer/reader/input/bad_records.h"
+#include "trainer/reader/input/record_io.h"
 #include "trainer/reader/open.h"
-#include "trainer/reader/record_io.h"
 
 namespace tandem::deploy {
 namespace {

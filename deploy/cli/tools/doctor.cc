@@ -12,12 +12,12 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
-#include "common/base/ports.h"
+#include "common/os/ports.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo/demo_data.h"
 #include "deploy/launch/endpoints.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 #include "kernels/exec/cuda_module_build.h"
 
 namespace tandem::deploy {

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "common/tensor/device.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"

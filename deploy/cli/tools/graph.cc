@@ -5,8 +5,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "common/base/files.h"
 #include "common/base/nearest.h"
+#include "common/os/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/tools/program_stages.h"

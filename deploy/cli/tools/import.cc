@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "common/strategy/strategy.h"
 #include "common/tensor/device.h"
 #include "deploy/cli/commands.h"

@@ -1,7 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "common/strategy/text_parser.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "trainer/monitoring/step_profile.h"

@@ -2,7 +2,7 @@
 
 #include "proto/job.pb.h"
 #include "trainer/modes/make_mode.h"
-#include "trainer/reader/sampler.h"
+#include "trainer/reader/input/sampler.h"
 #include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/require.h"
 #include "kernels/ops/conv/conv2d.h"
-#include "kernels/ops/cpu/conv_loops.h"
+#include "kernels/ops/conv/conv_loops.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"

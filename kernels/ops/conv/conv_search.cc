@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 
 namespace tandem {
 namespace {

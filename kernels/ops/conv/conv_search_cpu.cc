@@ -1,7 +1,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/base/cpu_model.h"
+#include "common/os/cpu_model.h"
 #include "common/tensor/device.h"
 #include "kernels/ops/conv/conv_search.h"
 #include "kernels/ops/core/kernel_settings.h"

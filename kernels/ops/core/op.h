@@ -115,6 +115,11 @@ class OpView {
   std::span<const TensorDesc*const> in_, out_;
 };
 
+// Returns a floating-point attribute as f32.
+inline float AttrF32(const OpView& view, const char* name) {
+  return static_cast<float>(view.attr<double>(name));
+}
+
 // The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h). The gradient belongs to
 // a variable [height, dim]. `values` [n, dim] are its rows with the numbers `rows` [n].
 struct SparseGradNames {

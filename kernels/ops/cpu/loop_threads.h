@@ -1,7 +1,7 @@
 // Keeps the threads of a parallel loop (OpenMP) on different CPUs.
 #pragma once
 
-#include "common/base/processors.h"
+#include "common/os/processors.h"
 
 namespace tandem {
 

@@ -9,9 +9,9 @@
 #include <random>
 
 #include "common/base/crc32c.h"
-#include "common/base/files.h"
-#include "common/base/own_files.h"
 #include "common/base/rng.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 
 namespace tandem {
 namespace {

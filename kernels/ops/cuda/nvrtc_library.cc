@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/library.h"
+#include "common/os/library.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,6 @@
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/formulas/update.h"
-#include "kernels/ops/update/optimizer_args.h"
 
 namespace tandem {
 namespace {

@@ -2,9 +2,11 @@
 
 #include "common/base/require.h"
 #include "kernels/ops/core/op_defs.h"
+#include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
+#include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/square_sum.h"
-#include "kernels/ops/update/optimizer_cpu.h"
+#include "kernels/ops/cpu/update_loops.h"
 
 namespace tandem {
 namespace {

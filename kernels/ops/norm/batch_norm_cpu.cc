@@ -7,9 +7,9 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
-#include "kernels/ops/cpu/norm_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/norm/batch_norm_rows.h"
+#include "kernels/ops/norm/norm_loops.h"
 
 namespace tandem {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half_loops.h"
-#include "kernels/ops/cpu/norm_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/norm/batch_norm.h"
+#include "kernels/ops/norm/norm_loops.h"
 
 namespace tandem {
 namespace {

@@ -20,11 +20,6 @@ inline bool UpdatesEveryRow(const OpView& view) {
   return has_lazy && !view.attr<bool>("lazy_mode");
 }
 
-// Returns a floating-point attribute as f32.
-inline float AttrF32(const OpView& view, const char* name) {
-  return static_cast<float>(view.attr<double>(name));
-}
-
 inline UpdateArgs MomentumArgs(const OpView& view) {
   return {.mu = AttrF32(view, "mu"), .nesterov = view.attr<bool>("use_nesterov")};
 }

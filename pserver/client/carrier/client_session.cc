@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/rpc/session_proof.h"
+#include "common/rpc/credentials/session_proof.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem::ps {

@@ -1,4 +1,5 @@
-// The sessions of one client with one server, one after another (common/rpc/session_proof.h).
+// The sessions of one client with one server, one after another
+// (common/rpc/credentials/session_proof.h).
 #pragma once
 
 #include <memory>

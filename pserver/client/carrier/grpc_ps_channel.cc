@@ -9,9 +9,9 @@
 #include "common/base/check.h"
 #include "common/base/require.h"
 #include "common/rpc/byte_buffer.h"
-#include "common/rpc/exposure.h"
-#include "common/rpc/identity.h"
-#include "common/rpc/tls_probe.h"
+#include "common/rpc/credentials/exposure.h"
+#include "common/rpc/credentials/identity.h"
+#include "common/rpc/credentials/tls_probe.h"
 #include "proto/pserver.pb.h"
 
 namespace tandem::ps {

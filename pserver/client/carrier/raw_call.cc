@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/require.h"
+#include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/session_proof.h"
 
 namespace tandem::ps {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/runner.h"
-#include "common/base/time_slice.h"
+#include "common/threads/runner.h"
+#include "common/threads/time_slice.h"
 
 namespace tandem::ps {
 namespace {

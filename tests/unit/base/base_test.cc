@@ -12,17 +12,17 @@
 #include <set>
 #include <thread>
 
-#include "common/base/bounded_queue.h"
 #include "common/base/check.h"
-#include "common/base/file_limit.h"
-#include "common/base/fork_join.h"
 #include "common/base/metrics.h"
-#include "common/base/ports.h"
-#include "common/base/processors.h"
 #include "common/base/require.h"
 #include "common/base/rng.h"
-#include "common/base/runner.h"
 #include "common/base/status.h"
+#include "common/os/file_limit.h"
+#include "common/os/ports.h"
+#include "common/os/processors.h"
+#include "common/threads/bounded_queue.h"
+#include "common/threads/fork_join.h"
+#include "common/threads/runner.h"
 
 namespace tandem {
 namespace {

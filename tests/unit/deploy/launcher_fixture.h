@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "deploy/launch/process.h"
+#include "deploy/launch/process/process.h"
 
 namespace tandem::deploy {
 

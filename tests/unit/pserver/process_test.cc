@@ -13,7 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/rpc/token.h"
+#include "common/rpc/credentials/token.h"
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 

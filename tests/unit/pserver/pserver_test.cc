@@ -14,7 +14,7 @@
 #include <random>
 #include <thread>
 
-#include "common/base/ports.h"
+#include "common/os/ports.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem::pserver {

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "common/base/fd.h"
+#include "common/os/fd.h"
 #include "common/rpc/hello.h"
 #include "gtest/gtest.h"
 

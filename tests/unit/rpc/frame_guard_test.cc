@@ -12,8 +12,8 @@
 
 #include "common/rpc/admissions.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/credentials/openssl_types.h"
 #include "common/rpc/grpc_log.h"
-#include "common/rpc/openssl_types.h"
 #include "common/rpc/server.h"
 #include "gtest/gtest.h"
 #include "proto/pserver.grpc.pb.h"

@@ -6,8 +6,8 @@
 
 #include <fstream>
 
+#include "common/rpc/credentials/token.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/token.h"
 #include "gmock/gmock.h"
 #include "tests/support/when_logged.h"
 

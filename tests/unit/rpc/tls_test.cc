@@ -16,9 +16,9 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/credentials/tls_probe.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/server.h"
-#include "common/rpc/tls_probe.h"
 #include "gmock/gmock.h"
 #include "tests/support/tls_test_util.h"
 

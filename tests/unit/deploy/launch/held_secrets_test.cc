@@ -14,7 +14,7 @@
 #include <fstream>
 
 #include "absl/strings/str_format.h"
-#include "common/rpc/token.h"
+#include "common/rpc/credentials/token.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "tests/support/temp_dir.h"
 

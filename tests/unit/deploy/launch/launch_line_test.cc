@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/error_text.h"
-#include "common/base/ports.h"
+#include "common/os/ports.h"
 #include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_files.h"
 #include "deploy/launch/launch_options.h"

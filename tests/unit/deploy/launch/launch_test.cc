@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "common/base/ports.h"
 #include "common/base/status.h"
-#include "common/base/stop_request.h"
+#include "common/os/ports.h"
+#include "common/threads/stop_request.h"
 #include "deploy/launch/job_record.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "common/base/elastic_world.h"
+#include "common/launcher/elastic_world.h"
 #include "deploy/launch/first_failure.h"
 #include "deploy/launch/job_process.h"
 #include "deploy/launch/job_processes.h"

@@ -7,9 +7,9 @@
 
 #include "kernels/exec/executor.h"
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/distribute.h"
+#include "kernels/graph/distribute/update_by_owner.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
-#include "kernels/graph/passes/update_by_owner.h"
 
 namespace tandem {
 namespace {

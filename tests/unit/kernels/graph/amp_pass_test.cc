@@ -7,8 +7,8 @@
 #include <set>
 
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/passes/pass_pipeline.h"
 #include "proto/strategy.pb.h"
 

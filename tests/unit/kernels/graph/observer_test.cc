@@ -11,8 +11,8 @@
 #include "kernels/exec/nan_check.h"
 #include "kernels/exec/profile.h"
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
 
 namespace tandem {
 namespace {

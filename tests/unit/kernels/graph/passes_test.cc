@@ -6,9 +6,9 @@
 
 #include "kernels/exec/executor.h"
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/draw.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
 #include "kernels/graph/passes/pass_pipeline.h"
 #include "proto/strategy.pb.h"
 

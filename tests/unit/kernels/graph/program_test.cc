@@ -6,8 +6,8 @@
 
 #include "kernels/exec/executor.h"
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
-#include "kernels/graph/passes/distribute.h"
 
 namespace tandem {
 namespace {

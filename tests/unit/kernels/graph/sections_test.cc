@@ -1,5 +1,5 @@
 // Sections (pipeline stages) and the schedule of their micro batches.
-#include "kernels/graph/passes/sections.h"
+#include "kernels/graph/distribute/sections.h"
 
 #include <array>
 #include <deque>
@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/memory_plan.h"
 #include "kernels/graph/builder.h"
+#include "kernels/graph/distribute/micro_batches.h"
 #include "kernels/graph/op_device.h"
-#include "kernels/graph/passes/micro_batches.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // A table with a memory limit, compared with the same table without one.
-#include "pserver/tables/row_tiers.h"
+#include "pserver/tables/rows/row_tiers.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -10,8 +10,8 @@
 
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/session_proof.h"
 #include "proto/pserver_v1.pb.h"
 #include "pserver/client/carrier/client_session.h"
 #include "tests/unit/pserver/pserver_fixture.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/escaping.h"
 #include "common/rpc/connection.h"
+#include "common/rpc/credentials/session_proof.h"
+#include "common/rpc/credentials/token.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/session_proof.h"
-#include "common/rpc/token.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/client/carrier/client_session.h"
 #include "pserver/service/server_sessions.h"

@@ -9,11 +9,11 @@
 #include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "pserver/shard/bucket_migrations.h"
-#include "pserver/shard/global_snapshot_hold.h"
 #include "pserver/shard/push_gate.h"
 #include "pserver/shard/push_replay.h"
 #include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
+#include "pserver/shard/trainers/global_snapshot_hold.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {

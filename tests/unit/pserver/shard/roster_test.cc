@@ -1,4 +1,4 @@
-#include "pserver/shard/trainer_registry.h"
+#include "pserver/shard/trainers/trainer_registry.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

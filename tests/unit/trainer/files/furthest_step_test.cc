@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "tests/unit/trainer/test_files.h"
 
 namespace tandem::trainer {

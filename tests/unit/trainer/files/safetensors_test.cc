@@ -8,7 +8,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
-#include "common/base/files.h"
+#include "common/os/files.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/files/sha256.h"
 

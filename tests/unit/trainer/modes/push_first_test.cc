@@ -1,5 +1,5 @@
 // The last reduction of a step waits until the servers accepted this rank's rows.
-#include "trainer/modes/push_before_reduce_comm.h"
+#include "trainer/modes/comms/push_before_reduce_comm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/modes/mode_counts.h"
-#include "trainer/modes/step_rollback.h"
+#include "trainer/modes/state/step_rollback.h"
 
 namespace tandem::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "kernels/exec/executor.h"
 #include "kernels/graph/autodiff.h"
-#include "kernels/graph/passes/distribute.h"
+#include "kernels/graph/distribute/distribute.h"
 
 namespace tandem::trainer {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/reader/record_files_test_util.h"
-#include "trainer/reader/text_values.h"
+#include "trainer/reader/input/text_values.h"
 
 namespace tandem::reader {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "trainer/reader/dataset.h"
+#include "trainer/reader/input/dataset.h"
 
 namespace tandem::reader {
 

@@ -6,8 +6,8 @@
 #include "proto/example.pb.h"
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
+#include "trainer/reader/input/record_io.h"
 #include "trainer/reader/libsvm.h"
-#include "trainer/reader/record_io.h"
 
 namespace tandem::reader {
 namespace {

@@ -9,8 +9,8 @@
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/example_records.h"
 #include "trainer/reader/image_list.h"
+#include "trainer/reader/input/record_io.h"
 #include "trainer/reader/jpeg.h"
-#include "trainer/reader/record_io.h"
 
 namespace tandem::reader {
 namespace {

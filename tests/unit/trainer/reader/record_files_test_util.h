@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/reader/record_files.h"
+#include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
 

@@ -1,0 +1,110 @@
+#include "common/os/host_limits.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#include "common/os/fd.h"
+
+namespace tandem {
+namespace {
+
+// For the terminate handler, which has no arguments. Only main writes it, once.
+const char* program_name = "";
+std::terminate_handler default_terminate = nullptr;
+
+uint64_t LimitOf(__rlimit_resource_t resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  return limit.rlim_cur;
+}
+
+// Returns the used address space in bytes; 0: /proc is not readable. Allocates no heap memory.
+uint64_t AddressSpaceUsed() {
+  const Fd file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> text{};
+  if (!file.valid() || read(file.get(), text.data(), text.size() - 1) <= 0) return 0;
+  return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Prints the message without a Status, for which there may be no memory.
+[[noreturn]] void EndFor(const char* what) {
+  std::array<char, 64> limit{"none"};
+  const uint64_t bytes = LimitOf(RLIMIT_AS);
+  if (bytes != 0) std::snprintf(limit.data(), limit.size(), "%" PRIu64 " bytes", bytes);
+  std::array<char, 256> said{};
+  std::snprintf(said.data(), said.size(),
+                "%s: %.0f bytes of address space are in use, the limit of this process is %s "
+                "(ulimit -v) [TD2116]",
+                what, static_cast<double>(AddressSpaceUsed()), limit.data());
+  std::array<char, 640> text{};
+  const int size = std::snprintf(
+      text.data(), text.size(),
+      "%s: error: %s (RESOURCE_EXHAUSTED)\nhint: raise the limits of this process (ulimit -v, "
+      "ulimit -u, the container's memory), or use a smaller batch or fewer threads\n",
+      program_name, said.data());
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, text.data(), static_cast<size_t>(size));
+  _exit(kExitIo);
+}
+
+[[noreturn]] void OnTerminate() {
+  if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      EndFor("the process is out of memory");
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::resource_unavailable_try_again) {
+        EndFor("the system cannot create a thread");
+      }
+      if (error.code() == std::errc::not_enough_memory) EndFor("the process is out of memory");
+    } catch (...) {
+    }
+  }
+  default_terminate();
+  std::abort();
+}
+
+}  // namespace
+
+Status TooManyFiles(const std::string& what) {
+  return ResourceExhausted(
+      "%s [TD2114]: this process may open only %d files; hint: raise the limit with ulimit -n "
+      "NUMBER",
+      what, LimitOf(RLIMIT_NOFILE));
+}
+
+Status FileTooLarge(const std::string& what) {
+  return ResourceExhausted(
+      "%s [TD2115]: a file of this process may have at most %d bytes; hint: ulimit -f unlimited",
+      what, LimitOf(RLIMIT_FSIZE));
+}
+
+std::string LowLimits() {
+  constexpr uint64_t kFewFiles = 64;  // gRPC alone takes about 20
+  const uint64_t bytes = LimitOf(RLIMIT_AS), files = LimitOf(RLIMIT_NOFILE);
+  const std::string memory = bytes == 0 ? "" : absl::StrFormat("ulimit -v allows %d bytes", bytes);
+  if (files == 0 || files >= kFewFiles) return memory;
+  return absl::StrFormat("%s%sulimit -n allows %d files", memory, memory.empty() ? "" : ", ",
+                         files);
+}
+
+void NameHostLimits(const char* program) {
+  program_name = program;
+  signal(SIGXFSZ, SIG_IGN);
+  default_terminate = std::set_terminate(OnTerminate);
+}
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+#include "common/os/ports.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <fstream>
+#include <random>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+constexpr int kFirstPort = 10000;  // lower ports belong to many common services
+constexpr int kLastPort = 65535;
+constexpr int kAttempts = 200;
+
+struct PortRange {
+  int first, last;
+  int size() const { return last - first + 1; }
+};
+
+// Returns the larger of the two ranges that the kernel leaves to servers.
+PortRange ServerPorts() {
+  int low = 32768, high = 60999;  // Linux's default
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
+  const PortRange below = {kFirstPort, low - 1}, above = {high + 1, kLastPort};
+  return below.size() >= above.size() ? below : above;
+}
+
+StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
+  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid())
+    return ResourceExhausted("cannot create a socket: %s [TD2114]", ErrnoText(errno));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const char* const text = host == "localhost" ? "127.0.0.1" : host.c_str();
+  if (inet_pton(AF_INET, text, &address.sin_addr) != 1) {
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+  }
+  const int on = 1;
+  if (reuse) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return Unavailable("cannot use port %d of %s: %s [TD4009]", port, host, ErrnoText(errno));
+  }
+  return fd;
+}
+
+}  // namespace
+
+StatusOr<Fd> BindPort(const std::string& host, int port) { return Bind(host, port, true); }
+
+StatusOr<int> FreePorts(const std::string& host, int count) {
+  PortRange range = ServerPorts();
+  if (range.size() < 2 * count) range = {kFirstPort, kLastPort};
+  std::random_device random;
+  Status why =
+      Unavailable("cannot find %d consecutive free ports: the usable range is %d to %d [TD4009]",
+                  count, range.first, range.last);
+  for (int attempt = 0; attempt < kAttempts && range.size() >= count; ++attempt) {
+    std::uniform_int_distribution<int> starts(range.first, range.last - count + 1);
+    const int first = starts(random);
+    std::vector<Fd> held;
+    while (static_cast<int>(held.size()) < count) {
+      auto fd = Bind(host, first + static_cast<int>(held.size()), /*reuse=*/false);
+      if (!fd.ok()) {
+        why = fd.status();
+        break;
+      }
+      held.push_back(*std::move(fd));
+    }
+    if (static_cast<int>(held.size()) == count) return first;
+  }
+  return why;
+}
+
+}  // namespace tandem

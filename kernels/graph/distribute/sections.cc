@@ -1,0 +1,325 @@
+#include "kernels/graph/distribute/sections.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "common/base/require.h"
+#include "kernels/graph/op_device.h"
+#include "kernels/graph/passes/rewrite.h"
+#include "kernels/ops/elementwise/dropout.h"
+
+namespace tandem {
+namespace {
+
+// Cost of moving one byte, in operations.
+constexpr double kOperationsPerByte = 8;
+
+double Bytes(const Program& program, const std::string& var) {
+  return static_cast<double>(program.FindVar(var)->desc.bytes());
+}
+
+// Returns the operations of the operator, or the cost of its memory traffic if that is higher.
+double CostOf(const Program& program, const Op& op) {
+  const OpDef& def = *FindOp(op.type);
+  double bytes = 0;
+  ForEachMemoryRead(op, [&](const std::string& name) { bytes += Bytes(program, name); });
+  ForEachWrite(op, [&](const std::string& name) { bytes += Bytes(program, name); });
+  const double moved = bytes * kOperationsPerByte;
+  if (def.flops == nullptr) return moved;
+  std::vector<const TensorDesc*> in, out;
+  const auto add = [&](const auto& slots, std::vector<const TensorDesc*>* descs) {
+    for (const auto& slot : slots) {
+      if (slot.empty()) descs->push_back(nullptr);
+      for (const std::string& name : slot) {
+        descs->push_back(name.empty() ? nullptr : &program.FindVar(name)->desc);
+      }
+    }
+  };
+  add(op.inputs, &in);
+  add(op.outputs, &out);
+  return std::max(moved, def.flops(OpView(op, def, in, out)));
+}
+
+// Returns for each i the cost of sending what is written before operator `i` and read from `i` on.
+std::vector<double> CutCosts(const Program& program) {
+  const size_t n = program.ops.size();
+  std::vector<double> costs(n + 1, 0);
+  for (const auto& [name, uses] : FindUses(program)) {
+    if (program.FindVar(name)->kind != VarKind::kTemp || uses.writers.empty()) continue;
+    const size_t last = uses.readers.empty() ? 0 : uses.readers.back();
+    for (size_t i = uses.writers.front() + 1; i <= last; ++i) {
+      costs[i] += Bytes(program, name) * kOperationsPerByte;
+    }
+  }
+  return costs;
+}
+
+// Returns the first operator of each stage such that the most expensive stage costs least. Among
+// equal partitions the first is returned.
+std::vector<size_t> BalancedCut(const Program& program, int sections) {
+  TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
+  const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
+  std::vector<double> before(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
+  const std::vector<double> cuts = CutCosts(program);
+  const double never = std::numeric_limits<double>::infinity();
+  // best[k][i]: cost of the first i operators in k stages. from[k][i]: start of the last of these
+  // stages.
+  std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
+  std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));
+  best[0][0] = 0;
+  for (size_t k = 1; k <= s; ++k) {
+    for (size_t i = k; i <= n; ++i) {
+      for (size_t j = k - 1; j < i; ++j) {
+        const double cost = std::max(best[k - 1][j], before[i] - before[j] + cuts[j] + cuts[i]);
+        if (cost >= best[k][i]) continue;
+        best[k][i] = cost;
+        from[k][i] = j;
+      }
+    }
+  }
+  std::vector<size_t> begins(s);
+  for (size_t k = s, i = n; k > 0; i = from[k][i], --k) begins[k - 1] = from[k][i];
+  TD_REQUIRE(begins.front() == 0 && std::is_sorted(begins.begin(), begins.end()));
+  return begins;
+}
+
+using Writers = std::map<std::string, std::set<int>>;  // stages that write a variable
+
+// Returns the stage of an operator that names none: in forward the latest stage from which it
+// reads, in backward the earliest.
+int Inherited(const Op& op, const Writers& writers) {
+  const bool backward = IsBackward(op);
+  int section = -1;
+  ForEachRead(op, [&](const std::string& name) {
+    const auto it = writers.find(name);
+    if (it == writers.end()) return;
+    const int other = backward ? *it->second.begin() : *it->second.rbegin();
+    const bool first = section < 0;
+    section = first ? other : backward ? std::min(section, other) : std::max(section, other);
+  });
+  return section;
+}
+
+}  // namespace
+
+StatusOr<int> NamedSections(const Program& forward) {
+  std::set<int> named;
+  for (const Op& op : forward.ops) {
+    if (const int section = SectionOf(op); section >= 0) named.insert(section);
+  }
+  int next = 0;
+  for (const int section : named) {
+    if (section == next++) continue;
+    return InvalidArgument(
+        "program \"%s\": op_device names section %d, but not section %d [TD1104]", forward.name,
+        section, next - 1);
+  }
+  return next;
+}
+
+Status AssignSections(Program& forward, int sections) {
+  TD_REQUIRE(sections >= 1);
+  TD_ASSIGN_OR_RETURN(const int named, NamedSections(forward));
+  if (named > 0 && named != sections) {
+    return InvalidArgument("program \"%s\" names %d sections (op_device), expected %d [TD1104]",
+                           forward.name, named, sections);
+  }
+  if (static_cast<int>(forward.ops.size()) < sections) {
+    return InvalidArgument(
+        "program \"%s\" has %d operators, which is too few for %d sections [TD1104]", forward.name,
+        forward.ops.size(), sections);
+  }
+  if (named == 0) {
+    const std::vector<size_t> begins = BalancedCut(forward, sections);
+    for (size_t s = 0; s < begins.size(); ++s) {
+      forward.ops[begins[s]].attrs[kOpDevice] = DeviceOf(static_cast<int>(s));
+    }
+    int section = 0;
+    for (Op& op : forward.ops) {
+      section = std::max(section, SectionOf(op));
+      op.attrs[kOpDevice] = DeviceOf(section);
+    }
+    return OkStatus();
+  }
+  Writers writers;
+  for (Op& op : forward.ops) {
+    if (SectionOf(op) < 0) op.attrs[kOpDevice] = DeviceOf(std::max(0, Inherited(op, writers)));
+    ForEachWrite(op, [&](const std::string& name) { writers[name].insert(SectionOf(op)); });
+  }
+  return OkStatus();
+}
+
+namespace {
+
+bool IsTableLookup(const Op& op) {
+  const auto is = [&op](const char* attr) {
+    const auto it = op.attrs.find(attr);
+    return it != op.attrs.end() && std::get<bool>(it->second);
+  };
+  return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
+}
+
+// Describes an operator by its output, because operators have no names.
+std::string Told(const Op& op) {
+  std::string out;
+  ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
+  return absl::StrFormat("%s that makes \"%s\"", op.type, out);
+}
+
+// Checks `forward`, whose operators have stage 0 or 1. Values may flow only from 0 to 1. All users
+// of a parameter must be in one stage.
+Status CheckGuard(const Program& forward, const std::string& device) {
+  std::map<std::string, const Op*> writers, users;  // under the guard; first user of each variable
+  for (const Op& op : forward.ops) {
+    const bool guarded = SectionOf(op) == 1;
+    if (guarded && IsTableLookup(op)) {
+      return InvalidArgument(
+          "the %s has device guard \"%s\", but heter workers have no tables [TD1107]; hint: remove "
+          "op_device from table lookups",
+          Told(op), device);
+    }
+    Status status;
+    ForEachRead(op, [&](const std::string& name) {
+      const Op*& user = users.emplace(name, &op).first->second;
+      if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
+        status = InvalidArgument(
+            "the %s lacks device guard \"%s\", but reads \"%s\" of an operator with it, and heter "
+            "workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
+            "operator, too",
+            Told(op), device, name, device);
+      } else if (forward.FindVar(name)->kind == VarKind::kParam &&
+                 SectionOf(*user) != SectionOf(op)) {
+        status = InvalidArgument(
+            "the parameter \"%s\" is used by the %s and by the %s, but only one of them has device "
+            "guard \"%s\" [TD1107]; hint: set the guard for both operators or for neither",
+            name, Told(*user), Told(op), device);
+      }
+    });
+    TD_RETURN_IF_ERROR(status);
+    if (guarded) ForEachWrite(op, [&](const std::string& name) { writers.emplace(name, &op); });
+  }
+  if (writers.empty()) {
+    return InvalidArgument(
+        "no operator of program \"%s\" has device guard \"%s\" (op_device), so heter workers have "
+        "nothing to compute [TD1107]; hint: set model argument device=%s for the click models, "
+        "op_device in the program, or another a_sync_configs.heter_worker_device_guard",
+        forward.name, device, device);
+  }
+  for (const std::string& result : forward.metrics) {
+    if (writers.contains(result)) continue;
+    return InvalidArgument(
+        "metric \"%s\" is not computed under device guard \"%s\" [TD1107]; hint: set the guard for "
+        "all operators up to the metric",
+        result, device);
+  }
+  if (writers.contains(forward.loss)) return OkStatus();
+  return InvalidArgument(
+      "the loss \"%s\" is not computed under device guard \"%s\", so heter workers have no "
+      "gradients to send back [TD1107]; hint: set the guard for all operators up to the loss",
+      forward.loss, device);
+}
+
+}  // namespace
+
+Status AssignGuard(Program& forward, const std::string& device) {
+  for (Op& op : forward.ops) op.attrs[kOpDevice] = DeviceOf(DeviceKindOf(op) == device ? 1 : 0);
+  return CheckGuard(forward, device);
+}
+
+namespace {
+
+class PipelinePartitioner {
+ public:
+  explicit PipelinePartitioner(const Program& program)
+      : program_(program), uses_(FindUses(program)) {}
+
+  StatusOr<Sections> Run() {
+    FindSections();
+    std::vector<std::pair<size_t, Crossing>> found;
+    for (const auto& [name, uses] : uses_) {
+      const VarKind kind = program_.FindVar(name)->kind;
+      if (kind == VarKind::kData || name == kDropoutPosition) continue;
+      if (kind == VarKind::kTemp) {
+        TD_RETURN_IF_ERROR(AddCrossings(name, uses, &found));
+      } else {
+        TD_RETURN_IF_ERROR(FindHome(name, uses));
+      }
+    }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first, a.second.to) < std::pair(b.first, b.second.to);
+    });
+    for (auto& [writer, crossing] : found) cut_.crossings.push_back(std::move(crossing));
+    TD_REQUIRE(cut_.of_op.size() == program_.ops.size());
+    return std::move(cut_);
+  }
+
+ private:
+  int At(size_t op) const { return cut_.of_op[op]; }
+
+  void FindSections() {
+    Writers writers;
+    for (const Op& op : program_.ops) {
+      int section = SectionOf(op);
+      // The gradient of the loss begins in the stage of the loss.
+      if (op.role == OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
+      if (section < 0) section = std::max(0, Inherited(op, writers));
+      cut_.of_op.push_back(section);
+      ForEachWrite(op, [&](const std::string& name) { writers[name].insert(section); });
+    }
+  }
+
+  Status AddCrossings(const std::string& name, const Uses& uses,
+                      std::vector<std::pair<size_t, Crossing>>* found) const {
+    std::set<int> writers, readers;
+    TD_REQUIRE(!uses.writers.empty());
+    for (const size_t op : uses.writers) writers.insert(At(op));
+    for (const size_t op : uses.readers) readers.insert(At(op));
+    const int from = *writers.begin();
+    if (writers.size() > 1) {
+      return InvalidArgument(
+          "pipeline: \"%s\" is written in sections %d and %d, expected one section [TD1104]", name,
+          from, *writers.rbegin());
+    }
+    const bool forward = !IsBackward(program_.ops[uses.writers.front()]);
+    readers.erase(from);
+    for (const int to : readers) {
+      if (forward == (to > from)) {
+        found->push_back({uses.writers.back(), {name, from, to, forward}});
+        continue;
+      }
+      return InvalidArgument(
+          "pipeline: \"%s\" of section %d is read in section %d, against the direction of %s "
+          "[TD1104]; hint: use a later op_device for its readers",
+          name, from, to, forward ? "the values" : "the gradients");
+    }
+    return OkStatus();
+  }
+
+  Status FindHome(const std::string& name, const Uses& uses) {
+    std::set<int> users;
+    for (const auto* ops : {&uses.writers, &uses.readers}) {
+      for (const size_t op : *ops) users.insert(At(op));
+    }
+    cut_.homes[name] = *users.begin();
+    const bool constant = uses.writers.empty() && program_.FindVar(name)->kind == VarKind::kState;
+    if (users.size() == 1 || constant) return OkStatus();
+    return InvalidArgument(
+        "pipeline: \"%s\" is used in sections %d and %d, but can be used only in one section "
+        "[TD1104]; hint: move all operators that use it into one section (op_device)",
+        name, *users.begin(), *users.rbegin());
+  }
+
+  const Program& program_;
+  const UseMap uses_;
+  Sections cut_;
+};
+
+}  // namespace
+
+StatusOr<Sections> CutSections(const Program& program) {
+  return PipelinePartitioner(program).Run();
+}
+
+}  // namespace tandem

@@ -1,3 +1,0 @@
-#define TANDEM_CONV_LOOPS kConvLoopsAvx2
-#define TANDEM_LANES 8
-#include "kernels/ops/cpu/conv_loops_code.h"

@@ -1,3 +1,0 @@
-#define TANDEM_CONV_LOOPS kConvLoopsAvx512
-#define TANDEM_LANES 16
-#include "kernels/ops/cpu/conv_loops_code.h"

@@ -1,0 +1,37 @@
+// Builds the parameters of a shard from a snapshot that arrives in chunks, while the shard still
+// serves its old ones.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "pserver/shard/setup/params_factory.h"
+#include "pserver/storage/snapshot_chunks.h"
+
+namespace tandem::pserver {
+
+// Sends a snapshot to a sink, as Storage::Read does.
+using SnapshotReader = std::function<Status(SnapshotSink&)>;
+
+// Not thread-safe.
+class SnapshotLoader final : public SnapshotSink {
+ public:
+  // `server`: index of this server. `factory` must outlive this.
+  SnapshotLoader(const ParamsFactory& factory, int server) : factory_(factory), server_(server) {}
+
+  Status Begin(ShardSnapshot head) override;
+  Status Take(SnapshotChunk chunk) override;
+
+  // The snapshot without values.
+  const ShardSnapshot& header() const { return header_; }
+  // REQUIRES: all chunks were received and their sender reported no error. Call once.
+  std::unique_ptr<ShardParams> TakeParams();
+
+ private:
+  const ParamsFactory& factory_;
+  const int server_;
+  ShardSnapshot header_;
+  std::unique_ptr<ShardParams> params_;
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,119 @@
+// Calls that wait at a server for actions of other trainers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "common/base/require.h"
+#include "pserver/shard/trainers/trainer_registry.h"
+#include "pserver/state/wal.h"
+
+namespace tandem::pserver {
+
+// Replies that are sent outside the lock, after the changes they report are logged.
+using ReadyAnswers = std::vector<WriteAheadLog::Written>;
+
+struct WaitingCall {
+  int trainer;  // -1: an observer
+  Time since, deadline;
+  uint64_t incarnation = 0;   // of the trainer that called
+  const void* tag = nullptr;  // identifies the call; null: it cannot be withdrawn
+};
+
+// List of waiting calls. Each Add begins a wait of the trainer (TrainerRegistry::BeginWait), and
+// removal of the call ends it. `Call` is a WaitingCall with `done`, a function of a Status or of a
+// type made from one, which is called once. Not thread-safe.
+template <typename Call>
+class WaitList {
+ public:
+  static constexpr size_t kCallsMax = 65536;
+
+  // `roster` must outlive the list and must not be reset (TrainerRegistry::Begin) while a call
+  // waits.
+  explicit WaitList(TrainerRegistry& roster) : roster_(roster) {}
+
+  bool empty() const { return calls_.empty(); }
+  size_t size() const { return calls_.size(); }
+  auto begin() const { return calls_.begin(); }
+  auto end() const { return calls_.end(); }
+
+  // REQUIRES: size() < kCallsMax.
+  void Add(Call call) {
+    TD_REQUIRE(size() < kCallsMax);
+    roster_.BeginWait(call.trainer);
+    calls_.push_back(std::move(call));
+  }
+
+  // Removes the calls for which `goes(call)` is true, in order of arrival, and passes each to
+  // `take(Call&)`.
+  template <typename Goes, typename Take>
+  void TakeIf(const Goes& goes, const Take& take) {
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      if (!goes(*it)) {
+        ++it;
+        continue;
+      }
+      roster_.EndWait(it->trainer);
+      take(*it);
+      it = calls_.erase(it);
+    }
+  }
+
+  // Removes the calls for which `why(call)` is not OK and fails them with this status.
+  template <typename Why>
+  void FailIf(const Why& why, ReadyAnswers& ready) {
+    Status status;
+    TakeIf(
+        [&](const Call& call) {
+          status = why(call);
+          return !status.ok();
+        },
+        [&](Call& call) {
+          ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
+        });
+  }
+  // The trainer of the call was restarted since, so no process waits for the reply.
+  bool IsReplaced(const Call& call) const {
+    return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
+  }
+  bool HasReplaced() const {
+    return std::any_of(begin(), end(), [this](const Call& call) { return IsReplaced(call); });
+  }
+  void FailReplaced(ReadyAnswers& ready) {
+    FailIf(
+        [this](const Call& call) -> Status {
+          if (!IsReplaced(call)) return OkStatus();
+          return FailedPrecondition(
+              "trainer %d was restarted as incarnation %d, so calls of incarnation %d are rejected "
+              "[TD4008]",
+              call.trainer, roster_[call.trainer].incarnation, call.incarnation);
+        },
+        ready);
+  }
+  // Removes the call with this tag. Its caller has disconnected.
+  void Leave(const void* tag, ReadyAnswers& ready) {
+    FailIf(
+        [tag](const Call& call) {
+          return call.tag == tag ? Cancelled("the caller closed its connection") : OkStatus();
+        },
+        ready);
+  }
+  void FailAll(const Status& status, ReadyAnswers& ready) {
+    FailIf([&status](const Call&) { return status; }, ready);
+  }
+
+  Time NextDeadline() const {  // Time::max(): no call waits
+    Time next = Time::max();
+    for (const Call& call : calls_) next = std::min(next, call.deadline);
+    return next;
+  }
+
+ private:
+  TrainerRegistry& roster_;
+  std::list<Call> calls_;
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,50 @@
+// The file that lists the ranks of an elastic job.
+#include "common/launcher/elastic_world.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/os/files.h"
+
+namespace tandem {
+namespace {
+
+class WorldFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path().string() + "/world_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+    path_ = dir_ + "/world";
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::string dir_, path_;
+};
+
+TEST_F(WorldFileTest, WhatIsWrittenIsRead) {
+  EXPECT_EQ(ReadElasticWorld(path_).status().code(), StatusCode::kNotFound);
+  for (const ElasticWorld& world :
+       {ElasticWorld{1, 2, false, {0, 1, 2, 3}}, ElasticWorld{2, 2, false, {1, 3}},
+        ElasticWorld{7, 1, true, {}}}) {
+    ASSERT_TRUE(WriteElasticWorld(path_, world).ok());
+    const auto read = ReadElasticWorld(path_);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, world);
+  }
+}
+
+TEST_F(WorldFileTest, AnythingElseIsNoWorld) {
+  for (const char* text :
+       {"", "version", "version 1 least 1 over 0 members 2 0\n",
+        "version 0 least 1 over 0 members 0", "version 1 least 1 over 0 members 2 3 1\n",
+        "version x least 1 over 0 members 1 0\n",
+        "version 1 least 1 over 0 members 99999999999999999999 0\n"}) {
+    ASSERT_TRUE(WriteTextFile(path_, text).ok());
+    EXPECT_EQ(ReadElasticWorld(path_).status().code(), StatusCode::kDataLoss) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tandem
