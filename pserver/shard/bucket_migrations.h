@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/shard/delta_base.h"
+#include "pserver/shard/log/delta_base.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/move_state.h"

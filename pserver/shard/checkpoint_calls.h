@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pserver/shard/setup/snapshot_loader.h"
+#include "pserver/shard/snapshot_loader.h"
 #include "pserver/shard/shard.h"
 
 namespace tandem::pserver {

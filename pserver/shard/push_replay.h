@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "pserver/shard/replay_queue.h"
+#include "pserver/shard/log/replay_queue.h"
 #include "pserver/shard/shard_state.h"
 
 namespace tandem::pserver {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "pserver/shard/journal.h"
-#include "pserver/shard/setup/shard_options.h"
+#include "pserver/shard/log/journal.h"
+#include "pserver/shard/shard_options.h"
 #include "pserver/shard/trainers/trainer_registry.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/shard_params.h"

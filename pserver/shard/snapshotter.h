@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "pserver/shard/delta_base.h"
+#include "pserver/shard/log/delta_base.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/state/move_state.h"
 #include "pserver/state/shard_types.h"

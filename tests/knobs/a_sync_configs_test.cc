@@ -11,7 +11,7 @@
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/modes/comms/stale_gradients.h"
+#include "trainer/ps/stale_gradients.h"
 #include "trainer/ps/async_communicator.h"
 
 namespace tandem::trainer {

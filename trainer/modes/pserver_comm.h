@@ -12,7 +12,7 @@
 #include "pserver/client/client.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/modes/comms/staged_comm.h"
-#include "trainer/modes/comms/stale_gradients.h"
+#include "trainer/ps/stale_gradients.h"
 #include "trainer/modes/pserver_mode.h"
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/geo_parameters.h"

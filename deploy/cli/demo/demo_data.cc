@@ -1,26 +1,11 @@
 #include "deploy/cli/demo/demo_data.h"
 
-#include <filesystem>
-
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
 #include "common/strategy/text_parser.h"
 #include "proto/job.pb.h"
 
 namespace tandem::deploy {
-
-Status CheckIdxDir(const std::string& dir) {
-  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    const std::string path = dir + "/" + name;
-    std::error_code error;
-    if (!std::filesystem::exists(path, error) && !std::filesystem::exists(path + ".gz", error)) {
-      return NotFound("directory %s has neither the file %s nor the same file with .gz [TD2001]",
-                      dir, name);
-    }
-  }
-  return OkStatus();
-}
 
 StatusOr<std::string> DemoJob(const std::string& data_dir, const std::string& checkpoint_dir,
                               int epochs) {

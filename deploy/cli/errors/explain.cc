@@ -79,7 +79,7 @@ const std::vector<CodeRow>& CodeTable() {
        "the job, the configuration or the step of the other side differs",
        "use the same job, trainers and checkpoint on both sides, or new directories",
        "the caller has 2 trainers, but this server was started for 4 trainers [TD4003]",
-       "pserver/shard/setup/params_factory.cc"},
+       "pserver/shard/params_factory.cc"},
       {StatusCode::kDataLoss, "a data file or checkpoint is damaged or incomplete",
        "restore the file; a job uses an older checkpoint automatically",
        "checkpoints/step-200/model.safetensors has 512 bytes, but the manifest says 246824 bytes "

@@ -15,7 +15,7 @@
 #include "common/os/ports.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/cli/demo/demo_data.h"
+#include "deploy/cli/idx_data.h"
 #include "deploy/launch/endpoints.h"
 #include "deploy/launch/process/process.h"
 #include "kernels/exec/cuda_module_build.h"

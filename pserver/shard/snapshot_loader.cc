@@ -1,4 +1,4 @@
-#include "pserver/shard/setup/snapshot_loader.h"
+#include "pserver/shard/snapshot_loader.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "pserver/shard/replay_queue.h"
+#include "pserver/shard/log/replay_queue.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

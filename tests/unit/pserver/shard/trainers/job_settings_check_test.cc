@@ -1,5 +1,5 @@
 // Tests which trainers a server accepts into the same job.
-#include "pserver/shard/setup/job_settings_check.h"
+#include "pserver/shard/trainers/job_settings_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

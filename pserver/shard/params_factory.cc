@@ -1,4 +1,4 @@
-#include "pserver/shard/setup/params_factory.h"
+#include "pserver/shard/params_factory.h"
 
 namespace tandem::pserver {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "pserver/shard/setup/shard_options.h"
+#include "pserver/shard/shard_options.h"
 #include "pserver/state/shard_types.h"
 #include "pserver/tables/shard_params.h"
 

@@ -1,5 +1,5 @@
 // Numbers of changes, and what of a push is logged.
-#include "pserver/shard/journal.h"
+#include "pserver/shard/log/journal.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
 

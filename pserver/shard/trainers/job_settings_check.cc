@@ -1,4 +1,4 @@
-#include "pserver/shard/setup/job_settings_check.h"
+#include "pserver/shard/trainers/job_settings_check.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "pserver/shard/delta_base.h"
+#include "pserver/shard/log/delta_base.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "pserver/shard/journal.h"
+#include "pserver/shard/log/journal.h"
 
 #include <memory>
 #include <utility>

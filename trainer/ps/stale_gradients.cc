@@ -1,4 +1,4 @@
-#include "trainer/modes/comms/stale_gradients.h"
+#include "trainer/ps/stale_gradients.h"
 
 #include <algorithm>
 #include <utility>

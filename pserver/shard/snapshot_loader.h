@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "pserver/shard/setup/params_factory.h"
+#include "pserver/shard/params_factory.h"
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
