@@ -73,7 +73,7 @@ TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   Push(0, 2);
   Connect(0.5, options);
   EXPECT_EQ(Pull(0), 9);
-  // the correction is relative to the parameters that trainer 1 pulled after the restart
+  // The correction is relative to the parameters that trainer 1 pulled after the restart.
   Push(1, 3);
   EXPECT_EQ(Pull(0), 6);
 }

@@ -203,8 +203,7 @@ TEST_F(HeterWorkerTest, OtherKnobsHaveTheirBitsToo) {
   const Args rows[] = {
       {"--fp16_allreduce=true"},
       {"--collective_transport=Tcp", "--pserver_transport=Grpc", "--num_iteration_per_run=4"},
-      // no tables on pservers for ftrl: pservers update whole parameters
-      {"--optimizer.type=ftrl"},
+      {"--optimizer.type=ftrl"},  // Pservers have no tables for ftrl: they update whole parameters.
   };
   for (const Args& args : rows) {
     SCOPED_TRACE(args[0]);

@@ -96,7 +96,7 @@ BranchRun RunBranches(int num_threads, bool sequential) {
   auto options = PlanOptionsOf(config, 1);
   EXPECT_TRUE(options.ok()) << options.status();
   options->fetch = {"b", "c"};
-  // otherwise c could wait for the memory of a
+  // Without reuse of memory, c does not wait for the memory of a.
   options->memory = {.reuse = false, .eager_delete_bytes = -1};
   const Backend backend = Backend::Of(PlaceKind::kCpu, kMeetingModule);
   CpuDevice device;

@@ -36,7 +36,7 @@ class SplitSendTest : public pserver::PserverTest,
           const MutexLock lock(mu);
           ++run.calls[call.method()];
           const bool push = call.call == rpc::PserverCall::kPush;
-          // 11 floats: the smallest slice
+          // The smallest slice has 11 floats.
           run.bare_answers += push && call.received < 11 * sizeof(float);
         };
       }

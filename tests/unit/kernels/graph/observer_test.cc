@@ -1,4 +1,4 @@
-// Observers of a running plan: the profile and the check for NaN.
+// Tests the observers of a running plan: the profile and the check for NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two ranks; the other one sends the same data. Each operation takes a moment.
+// A world of two ranks, in which the other rank sends the same data. Each operation takes a short
+// time.
 class SlowEcho final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode& node) override {
@@ -45,7 +46,7 @@ class SlowEcho final : public CommHandler {
   std::vector<CommNode> nodes_;
 };
 
-// Ends a moment after a thread begins to wait.
+// An operation that ends a moment after a thread begins to wait for it.
 class EndsWhenWaitedFor final : public CommHandler {
  public:
   static constexpr Duration kMoment = std::chrono::milliseconds(20);
@@ -69,7 +70,8 @@ class EndsWhenWaitedFor final : public CommHandler {
 
 class ObserverTest : public ::testing::Test {
  protected:
-  // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and sgd.
+  // A plan for x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and the optimizer
+  // sgd.
   std::unique_ptr<Plan> Trained(int threads = 1) { return TrainedWith(comm_, threads); }
   std::unique_ptr<Plan> TrainedWith(CommHandler& comm, int threads) {
     ProgramBuilder b("small", 8);
@@ -106,7 +108,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   const auto plan = Trained();
   Executor executor(*plan);
   Profiler profiler(*plan);
-  ASSERT_TRUE(executor.Run(2).ok());  // no observer
+  ASSERT_TRUE(executor.Run(2).ok());  // without an observer
   executor.SetObserver(&profiler);
   const Time begin = SteadyNow();
   ASSERT_TRUE(executor.Run(3).ok());
@@ -128,11 +130,12 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
 
   const ProfileRow* fc = Find(rows, "fc");
   ASSERT_NE(fc, nullptr);
-  EXPECT_EQ(fc->calls, 6);  // two per step
+  EXPECT_EQ(fc->calls, 6);  // two calls in each of three steps
   EXPECT_EQ(fc->flops, 3 * 2.0 * 8 * (6 * 4 + 4 * 2));
-  // Input, weights, bias and output of both fc.
+  // The bytes of the input, weights, bias and output of both fc operators, in three steps.
   EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
-  EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));  // no gradient of x
+  // fc_grad computes no gradient of x.
+  EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));
   EXPECT_EQ(Find(rows, "relu")->flops, 0);
   const ProfileRow* way = Find(rows, "c_allreduce_sum (in transit)");
   ASSERT_NE(way, nullptr);
@@ -160,7 +163,7 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
       span("wait", TraceTrack::kCompute, 1, 30, 40), span("feed", TraceTrack::kFeed, 1, 18, 20)};
   const CommOverlap overlap = OverlapOf(spans);
   EXPECT_EQ(overlap.steps, 2);
-  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
+  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // from 2 to 12 and from 30 to 40 ms
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
   EXPECT_EQ(ToString(BusyOf(spans)), "");
   // Concurrent work of two streams counts once. Work before the first step belongs to no step.
