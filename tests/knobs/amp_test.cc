@@ -72,8 +72,8 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(var, "conv2d"), DType::kF32) << filter;
   EXPECT_EQ(InputType(var, "fc"), DType::kBF16);
   UseModel("zoo: \"mlp\"");
-  // An operator that directly follows the input data stays f32 if it is on the gray list, and
-  // becomes bf16 if it is on the white list.
+  // Directly after the input data, an operator of the gray list stays f32. An operator of the white
+  // list becomes bf16.
   EXPECT_EQ(InputType(Amp().train, "reshape"), DType::kF32);
   EXPECT_EQ(InputType(Amp({{"custom_white_list", "reshape"}}).train, "reshape"), DType::kBF16);
 }

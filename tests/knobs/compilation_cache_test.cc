@@ -51,8 +51,9 @@ strategy { amp: true amp_configs { amp_dtype: bf16 }
   }
 };
 
-// The 8 compiled entries are the outputs of two convolutions, the gradients of one input and two
-// filters, one normalisation and its gradient (both layers share these plans), and all updates.
+// The 8 compiled entries: outputs of two convolutions, gradients of one input and two filters, a
+// normalisation and its gradient, and all updates. Both layers share the plans of the
+// normalisation.
 constexpr char kAll[] = "code for the device: 8 compiled [^\n]*, 0 known";
 
 TEST_F(CompilationCache, TheSecondJobCompilesNothing) {

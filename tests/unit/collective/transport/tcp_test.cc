@@ -167,7 +167,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   std::atomic<int> good{0}, taken{0};
   std::latch one_refused(1);
   OnEveryRank(4, [&](int r) {
-    // the third rank joins late, so the job is incomplete until then
+    // The third rank joins late, so the job is incomplete until then.
     if (r == 3) one_refused.wait();
     auto comm = ConnectTcp(TestWorld(door, r == 3 ? 2 : r == 2 ? 1 : r, 3));
     if (comm.ok()) {

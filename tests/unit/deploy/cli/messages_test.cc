@@ -1,7 +1,7 @@
-// Checks that every reachable message of the command line reads as in tests/messages/*.txt. A file
-// has commands after "  $ " (continued after "  > "), each followed by its output, then by its exit
-// code in brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1
-// rewrites the files: read the diff before you keep it.
+// Checks that every reachable message of the command line reads as in tests/messages/*.txt. There a
+// command follows "  $ " (continued after "  > "). Its output follows, then its exit code in
+// brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1 rewrites the
+// files: read the diff before you keep it.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -166,7 +166,8 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
   EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // from 2 to 12 and from 30 to 40 ms
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
   EXPECT_EQ(ToString(BusyOf(spans)), "");
-  // Concurrent work of two streams counts once. Work before the first step belongs to no step.
+  // Concurrent work of two device streams counts once. Work before the first step belongs to no
+  // step.
   std::vector<Span> device = spans;
   device.push_back(span("copy", TraceTrack::kDevice, 0, -10, -5));
   device.push_back(span("kernel", TraceTrack::kDevice, 0, 5, 15));
@@ -195,7 +196,8 @@ TEST_F(ObserverTest, CommunicationIsTimedWhenNobodyLooksOnToo) {
     EXPECT_GE(times.exposed, 3 * moment / threads) << "nobody computes meanwhile";
     EXPECT_LE(times.exposed, times.on_way + 1) << threads;
   }
-  // The thread that starts it has nothing to wait for.
+  // The thread that starts an operation does not wait for it, so less time is exposed than in
+  // transit.
   const auto plan = Trained();
   Executor executor(*plan);
   ASSERT_TRUE(executor.Run(3).ok());
@@ -297,7 +299,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   ASSERT_TRUE(check.ok()) << check.status();
   executor.SetObserver(check->get());
   EXPECT_TRUE(executor.Run().ok());
-  // A large weight of the first layer is finite, but overflows when multiplied by six.
+  // The large weights of the first layer are finite, but overflow when multiplied by six.
   scope_.Find("fc_0.w")->span<float>()[2] = 3e38f;
   scope_.Find("fc_0.w")->span<float>()[6] = 3e38f;
   Status status = executor.Run();
@@ -311,7 +313,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("not finite before: x[5] of f32[8,6]"));
 }
 
-// An update overwrites the parameter, so its previous value cannot be shown.
+// An update overwrites the parameter, so the message cannot show its previous value.
 TEST_F(ObserverTest, NanCheckSaysWhatItCannotKnow) {
   const auto plan = Trained();
   Executor executor(*plan);

@@ -1,4 +1,4 @@
-// The pushes that a client keeps while it does not know whether a server accepted them.
+// The pushes that a client keeps because it does not know whether a server has stored them.
 #include "pserver/client/push_retransmit_buffer.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +16,8 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
   PushRetransmitBuffer kept(1000);
   for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
   kept.Doubtful(0, 1);
-  kept.Answered(0, 2, 7);  // it was sent before the doubt, and may be the older one
+  // This reply is older than the doubt, and may be from the old process of the server.
+  kept.Answered(0, 2, 7);
   kept.Checkpointed(0, 7);
   EXPECT_EQ(kept.bytes(), 10u);
   EXPECT_EQ(kept.Of(0)[0]->part.sequence, 1u);
