@@ -28,7 +28,7 @@ using testing::HasSubstr;
 class Wire {
  public:
   struct Seen {
-    int steps = 0;  // number of steps in the push; 0: no push
+    int steps = 0;  // number of steps that the push contains; 0: no push
     float value = 0;
     bool pull = false;
     friend bool operator==(const Seen&, const Seen&) = default;
@@ -276,7 +276,7 @@ TEST(AsyncConfigs, TheJobDecides) {
   EXPECT_EQ(job.optimizer().schedule().decay_steps(), 25);
 }
 
-// ---- Regimes and calls, against servers ---------------------------------------------------------
+// ---- Sync modes and calls, with real servers ----------------------------------------------------
 
 // Two trainers of one parameter with four elements; the test starts each step.
 class RegimeTest : public testing::Test {
@@ -340,13 +340,13 @@ TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
   auto* const w = trainers_[0]->w.span<float>().data();
   const float first = w[0];
   for (int64_t step = 0; step < 10; ++step) {
-    w[0] += 1;  // the update by the trainer's own optimizer
+    w[0] += 1;  // stands for an update by the trainer's optimizer
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
   }
   EXPECT_EQ(Pushes(), 2);
   ASSERT_TRUE(trainers_[0]->mode.membership->Finish().ok());
-  EXPECT_EQ(Pushes(), 3);  // ceil(10 steps / geo_steps of 4)
+  EXPECT_EQ(Pushes(), 3);  // ceil(10 steps / 4 steps per push)
   // Trainer 0 sends half of its unsent difference at each push: 4 / 2 = 2, (4 + 2) / 2 = 3, (2 + 3)
   // / 2 = 2.5. Trainer 1 receives the sum.
   for (int64_t step = 0; step < 4; ++step) {

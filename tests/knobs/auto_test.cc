@@ -44,7 +44,8 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
       {"--mode=local"}, {"--steps_max=5", "--threads=2", "--strategy_out=" + Path("best.pbtxt")});
   EXPECT_THAT(run.output, HasSubstr("auto: a step takes"));
   EXPECT_THAT(run.output, ContainsRegex("auto: precision: amp=true (takes|was not measured)"));
-  EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));  // not tried: a flag sets the threads
+  // Auto does not try threads, because a flag sets them.
+  EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));
   EXPECT_EQ(run.result.steps, 5);
 
   // The file with the choice is a valid strategy.

@@ -120,7 +120,7 @@ TEST_F(ConvSearchTest, ScratchMemoryStaysWithinTheLimit) {
 }
 
 TEST_F(ConvSearchTest, WithoutScratchMemoryPlainLoopsServePlainImages) {
-  job_ = Path("job.pbtxt");  // the job of LeNet
+  job_ = Path("job.pbtxt");  // a job with the network LeNet
   for (const std::string& choice : Choose({}).convolutions) {
     EXPECT_THAT(choice, HasSubstr(": direct"));
   }

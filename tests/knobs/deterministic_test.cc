@@ -56,7 +56,7 @@ TEST(DeterministicNoteTest, PlacesUseIdleCores) {
   RankInfo rank;
   EXPECT_EQ(IdleCoresNote(config, rank, 8), "");
   config.mutable_strategy()->set_deterministic(true);
-  config.mutable_strategy()->set_batch_merge_repeats(4);  // as LoadJob sets it
+  config.mutable_strategy()->set_batch_merge_repeats(4);  // the value that LoadJob would set
   EXPECT_THAT(IdleCoresNote(config, rank, 8), testing::HasSubstr("--cpu_num=4 uses 4"));
   EXPECT_THAT(IdleCoresNote(config, rank, 3), testing::HasSubstr("--cpu_num=2 uses 2"));
   EXPECT_EQ(IdleCoresNote(config, rank, 1), "");

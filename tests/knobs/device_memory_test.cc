@@ -116,7 +116,7 @@ class DeviceMemoryJob : public DeviceJobTest {
 TEST_F(DeviceMemoryJob, TheDriverIsAskedOnceOrEachTime) {
   auto counts = CountsOf("share", {"--fraction_of_gpu_memory_to_use=0.25"});
   EXPECT_EQ(counts["device.driver_calls"], 1);
-  EXPECT_EQ(counts["device.driver_bytes"], 1 << 30);  // a quarter of 4 GB
+  EXPECT_EQ(counts["device.driver_bytes"], 1 << 30);  // a quarter of the 4 GB of the device
   counts = CountsOf("each", {"--fraction_of_gpu_memory_to_use=0"});
   EXPECT_GT(counts["device.driver_calls"], 10);
   EXPECT_LT(counts["device.driver_bytes"], 1 << 20);

@@ -274,7 +274,7 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
   EXPECT_EQ(counts.at("ps.pushes"), kSteps);
 }
 
-// Operators under a guard for another device stay with the trainers.
+// Operators with a guard for another device run on the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
               HasSubstr("no operator of program \"deepfm\" has device guard \"cpu\""));

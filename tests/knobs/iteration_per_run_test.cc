@@ -13,7 +13,7 @@ namespace {
 class IterationPerRunTest : public KnobProgramTest {
  protected:
   struct Lines {
-    std::vector<int64_t> steps;  // numbers of the steps with a printed line
+    std::vector<int64_t> steps;  // numbers of the steps whose line was printed
     std::vector<double> losses;
     std::string params_sha256;
   };

@@ -18,7 +18,7 @@ class MemoryOptimizeTest : public KnobProgramTest {
 };
 
 TEST_F(MemoryOptimizeTest, ThreeStatesBesideEagerDeletion) {
-  constexpr double kNever = -1, kLate = 1e-4;  // above 107 kB of dead variables, memory is freed
+  constexpr double kNever = -1, kLate = 1e-4;  // dead variables are freed when they exceed 107 kB
   const Ran on = RunWith(BuildStrategy::On, kNever);
   const Ran unset = RunWith(BuildStrategy::Auto, kNever);
   const Ran off = RunWith(BuildStrategy::Off, kNever);

@@ -51,7 +51,7 @@ TEST_F(MkldnnTest, NoneWithoutUseMkldnn) {
 TEST_F(MkldnnTest, TheJobTrainsEitherWay) {
   std::string text = ReadWholeFile(job_);
   const size_t at = text.find("32,64");
-  // The job has few samples, because plain loops are slow.
+  // The network has few channels, because plain loops are slow.
   job_ = Write("small.pbtxt", text.replace(at, 5, "4"));
   const JobRun with = RunJob("with", {"--mode=local"}, {"--steps_max=3"});
   const JobRun without = RunJob("without", {"--mode=local"}, {"--steps_max=3", "--use_mkldnn=0"});

@@ -30,7 +30,7 @@ struct Meeting {
   CondVar changed;
   bool second_ran TD_GUARDED_BY(mu) = false, met TD_GUARDED_BY(mu) = false;
 };
-Meeting* g_meeting = nullptr;  // object of the running test
+Meeting* g_meeting = nullptr;  // the Meeting object of the running test
 
 struct Role {
   double scale;

@@ -38,7 +38,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
   ps::RowCache cache({.bytes = 1 << 16, .versions_max = 3}, {1});
   Put(cache, 0, 10, {1, 2}, 5);
   Put(cache, 0, 12, {2}, 6);
-  Put(cache, 0, 11, {2}, 7);  // an older version that arrives late is ignored
+  Put(cache, 0, 11, {2}, 7);  // a version older than the stored one is ignored
   EXPECT_THAT(Take(cache, 0, 13, {1, 2, 3}), ElementsAre(2));
   EXPECT_THAT(out_, ElementsAre(5, 6, -1));
   EXPECT_THAT(Take(cache, 0, 14, {1, 2, 3}), ElementsAre(0, 2));

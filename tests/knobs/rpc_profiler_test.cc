@@ -38,7 +38,7 @@ TEST_F(RpcProfilerTest, CallsAreInTheTimelineAndInTheTable) {
   EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Push[A-Za-z]* +1 +5 +0 "));
   const json trace = json::parse(File("timeline.0.json"), nullptr, false);
   ASSERT_TRUE(trace.is_object());
-  std::map<int, int> calls;  // number of calls by server
+  std::map<int, int> calls;  // number of calls, by index of the server
   double sent = 0;
   for (const json& event : trace["traceEvents"]) {
     if (event.value("cat", "") != "rpc") continue;

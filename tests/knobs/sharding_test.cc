@@ -170,7 +170,7 @@ TEST_F(ShardingTest, ASegmentHoldsWhatFits) {
   };
   EXPECT_EQ(broadcasts("0"), 20 + 10);
   EXPECT_EQ(broadcasts("32"), 2 + 2) << "one of each owner";
-  const int some = broadcasts("0.04");  // the size of two layers of 64 x 64
+  const int some = broadcasts("0.04");  // a segment has room for two layers of 64 x 64
   EXPECT_GT(some, 4);
   EXPECT_LT(some, 20);
 }

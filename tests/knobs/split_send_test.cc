@@ -60,7 +60,7 @@ class SplitSendTest : public pserver::PserverTest,
     }
     EXPECT_EQ(models[0].params, models[1].params);
     run.slices = clients[0]->blocks().size();
-    clients[0].reset();  // so that all its calls are recorded
+    clients[0].reset();  // trainer 0 sends no more calls
     clients[1].reset();
     EXPECT_EQ(run.calls["Pull"], pulls_before) << "parameters come with the answers";
     run.params = models[0].params;

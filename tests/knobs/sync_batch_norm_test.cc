@@ -8,7 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr int kNorms = 20;  // number of normalisations in ResNet-18
+constexpr int kNorms = 20;  // number of batch normalisations in ResNet-18
 
 class SyncBatchNormTest : public KnobProgramTest {
  protected:

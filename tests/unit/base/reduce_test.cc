@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 TEST(ReduceTest, MatchesScalarsForEveryType) {
-  const size_t n = 37;  // not a multiple of any vector width
+  const size_t n = 37;  // 37 is not a multiple of any vector width
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
     const auto expect = [op](auto a, auto b) -> decltype(a) {
       switch (op) {

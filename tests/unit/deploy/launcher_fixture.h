@@ -32,7 +32,7 @@ class LauncherTest : public ::testing::Test {
   // Waits until `done` returns true. Returns false after kWaitMax. Polls with a 5 ms poll().
   bool WaitUntil(const std::function<bool()>& done);
 
-  std::string Read(const std::string& name) const;  // "" if the file does not exist
+  std::string Read(const std::string& name) const;  // returns "" if the file does not exist
   bool Exists(const std::string& name) const;
   std::string Out() const { return Read("out"); }
   std::string Err() const { return Read("err"); }

@@ -138,12 +138,12 @@ TEST(HttpServer, GarbageAndExcessCloseThatConnectionOnly) {
 
 TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   HttpServerOptions options;
-  options.timeout = std::chrono::seconds(1);  // also limits the time of a client
+  options.timeout = std::chrono::seconds(1);  // the maximum time for a connection without a request
   options.connections_max = 3;
   const auto server = Serve(options);
   std::vector<std::unique_ptr<Peer>> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Peer>(server->endpoint()));
-  silent[0]->Send("GET / HT");  // a request that is begun but never completed
+  silent[0]->Send("GET / HT");  // begins a request that it never completes
   for (const auto& peer : silent) EXPECT_EQ(peer->UntilClosed(), "");
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
 }
@@ -156,7 +156,7 @@ TEST(HttpServer, TheConnectionThatIsIdleLongestMakesRoom) {
   const auto server = Serve(options);
   const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   Peer first(server->endpoint()), second(server->endpoint());
-  for (Peer* peer : {&first, &second, &first}) {  // afterwards `second` is idle longest
+  for (Peer* peer : {&first, &second, &first}) {  // leaves `second` idle for the longest time
     peer->Send(request);
     EXPECT_THAT(peer->Answer(), HasSubstr("the page"));
   }

@@ -23,7 +23,7 @@ class CutTest : public ShardFixture {
  protected:
   CutTest() : dir_(testing::TempDir() + "/cut_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
   ~CutTest() override {
-    answer_.reset();  // the reply may hold a reference to the shard
+    answer_.reset();  // the stored reply may hold a reference to the shard
     shard_.reset();
     std::filesystem::remove_all(dir_);
   }
@@ -243,7 +243,8 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     StatusOr<DurableShard::CutFile> file = Internal("not answered");
     const auto held = Hold(cut);
     ASSERT_TRUE(held.ok()) << held.status();
-    for (int time = 0; time < 2; ++time) {  // a repeated call gets the same reply
+    // The second call repeats the first one and gets the same reply.
+    for (int time = 0; time < 2; ++time) {
       durable->TakeCut("job", {cut, held->marks, 0, seconds(1)}, 0,
                        [&file](const StatusOr<DurableShard::CutFile>& f) { file = f; });
       if (logged) durable->log()->Turn();

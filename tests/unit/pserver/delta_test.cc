@@ -16,7 +16,7 @@ struct Kind {
   const char* name;
   ps::PsOptimizer optimizer;
   std::string rules;
-  uint64_t memory = 0;  // bytes of the memory limit; 0: all rows stay in memory
+  uint64_t memory = 0;  // limit of the rows in memory, in bytes; 0: no limit
   Durability durability = Durability::kNone;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
@@ -137,7 +137,7 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
     EXPECT_LT(files.rbegin()->second, files.begin()->second / 2);
   }
   const State then = Now();
-  Serve(dir);  // a restart: nothing was saved after `then`
+  Serve(dir);  // restarts the server, which saved nothing after `then`
   EXPECT_EQ(servers_[0]->restored_version(), 23u);
   ExpectSame(Now(), then);
   // The base of a delta may be from an earlier process.

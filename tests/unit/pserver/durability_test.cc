@@ -8,7 +8,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
   PserverOptions options;
   options.data_dir = dir_;
   options.durability = Durability::kLogged;
-  options.log_bytes_max = 20'000;  // small, so that a checkpoint is made every few steps
+  options.log_bytes_max = 20'000;  // a small limit, so that a checkpoint is made every few steps
   Model model, reference;
   Status status;
   StartServers(2);
@@ -20,7 +20,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
     ASSERT_TRUE(status.ok()) << status;
   }
   for (uint64_t begin = 0; begin < 24; begin += 8) {
-    servers_.clear();  // the servers end and save nothing
+    servers_.clear();  // ends the servers, which save nothing
     endpoints_.clear();
     StartServers(2, options);
     EXPECT_EQ(servers_[0]->restored_version(), begin);

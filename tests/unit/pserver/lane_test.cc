@@ -1,4 +1,5 @@
-// Pushes and pulls through shm RPC: the same bits as gRPC, faults, and unauthorised clients.
+// Tests pushes and pulls through shm RPC: their bits are those of gRPC. Also tests faults and
+// unauthorised clients.
 #include "common/shm_rpc/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
@@ -51,7 +52,8 @@ class PserverLaneTest : public PserverTest {
     const grpc::Status status = stub->OpenLane(&context, request, &reply);
     return {status, shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()}};
   }
-  // Returns the dense parameters and rows after ten steps of two trainers, one after another.
+  // Runs ten steps of two trainers, one trainer after the other. Returns the dense parameters and
+  // the rows.
   std::vector<std::vector<float>> Train(ps::PsMode mode, ps::PsTransport a, ps::PsTransport b) {
     servers_.clear();
     endpoints_.clear();
@@ -173,7 +175,7 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
     ASSERT_TRUE(again.ok()) << again.status();
     servers_.push_back(*std::move(again));
     const uint64_t before = client->lane_calls();
-    push();  // the transport of this push does not matter
+    push();  // this push may use any transport
     const Time deadline = SteadyNow() + seconds(60);
     while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
     EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
@@ -275,7 +277,8 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
                                    : std::string(static_cast<const char*>(piece.data), piece.bytes);
   }
   for (int i = 0; i < 2000; ++i) {
-    std::string bad = bytes.substr(0, random() % 60);  // too short for a whole gradient
+    // The message is too short for a whole gradient.
+    std::string bad = bytes.substr(0, random() % 60);
     for (int flips = 0; flips < 3 && !bad.empty(); ++flips) {
       bad[random() % bad.size()] = static_cast<char>(random());
     }

@@ -66,7 +66,7 @@ class LeftServerTest : public PserverTest {
 
 TEST_F(LeftServerTest, IsNotAskedByWhoKnows) {
   DrainAndStop();
-  Push(1);  // this push shows the client that the buckets moved
+  Push(1);  // the reply to this push tells the client of the moves
   const Time begin = SteadyNow();
   const auto info = client_->ServerInfo();
   ASSERT_TRUE(info.ok()) << info.status();

@@ -70,7 +70,7 @@ class MovesTest : public testing::Test {
     head.generation = generation;
     return head;
   }
-  // Pushes a gradient whose values are all `value`.
+  // Pushes a gradient for `ids` whose values are all `value`.
   static StatusOr<PushOutcome> Push(Shard& shard, const PushHead& head,
                                     const std::vector<uint64_t>& ids, float value = 1) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));

@@ -46,7 +46,7 @@ TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
   const auto parcel = Freeze(*a, {5}, 1);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   EXPECT_EQ(Push(*a, Head(2, 1), ids).status().code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // pushes to other buckets are accepted
+  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // pushes to other row buckets are accepted
   ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
   // The new owner does not serve the bucket before its release. At no time do both servers serve
   // the bucket.
@@ -98,7 +98,7 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Push(*a, Head(4, 1), ids).ok());
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // server c is new
+  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // server c is new: it has had no rows before
   const auto rows = *Pull(*c, ids);
   // The client retries the push at the new owner, which recognises it by its origin.
   PushHead head = Head(1, 1);
@@ -108,7 +108,7 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*Pull(*c, ids), rows);
-  head.origin_sequence = 5;  // the origin never accepted this push
+  head.origin_sequence = 5;  // the server of origin never accepted this push
   asked = Push(*c, head, ids);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);

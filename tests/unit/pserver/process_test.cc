@@ -118,7 +118,7 @@ TEST(PserverProcessTest, WhoAsksForTheVersionGetsNoServer) {
   ASSERT_THAT(version.Line(), testing::MatchesRegex("tandem-pserver [0-9.]+\n"));
   EXPECT_EQ(version.Line(), "");
   EXPECT_EQ(version.Wait(), 0);
-  Process help({"--helpshort"});  // the help of the flags library
+  Process help({"--helpshort"});  // --helpshort belongs to the library of flags
   EXPECT_THAT(help.Until("listening on "), testing::Not(HasSubstr("listening on ")));
 }
 
@@ -236,7 +236,7 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(STDERR_FILENO);  // the lowest free descriptor
+  const int next = dup(STDERR_FILENO);  // the number of the lowest free descriptor
   close(next);
   const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);

@@ -64,7 +64,7 @@ TEST_F(ReplayTest, TheStateIsThatOfBefore) {
 
 TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   PserverOptions options = Options();
-  options.keep_bytes_max = 10'000;  // the bytes of five steps
+  options.keep_bytes_max = 10'000;  // limit for the values that a trainer keeps: about five steps
   StartServers(2, options);
   Model model;
   Status status;
@@ -128,7 +128,8 @@ TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   ASSERT_TRUE(StartAgain(Options(), 1).ok());
   EXPECT_EQ(servers_[1]->Info().version, 0u);
   Status met = Unimplemented("pending");
-  std::thread first([&] { met = clients[0]->Barrier("all"); });  // the barrier is at server 0
+  // Trainer 0 waits at a barrier of server 0.
+  std::thread first([&] { met = clients[0]->Barrier("all"); });
   EXPECT_EQ(PullAndWait(*clients[1], 0, model.Tensors()).status(), OkStatus());
   EXPECT_EQ(clients[1]->Barrier("all"), OkStatus());
   first.join();

@@ -184,7 +184,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   const auto a = StartWith(0, {kFirst}), b = StartWith(1, {kSecond}), c = Make(2);
   ASSERT_TRUE(PushSlices(*a, 0, 0, {kFirst}, 0, 4).ok());
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // server c is new
+  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // server c is new: it has had no slices before
   EXPECT_EQ(PushSlices(*a, 0, 0, {kFirst}, 0, 5).status().code(), StatusCode::kOutOfRange);
   const auto values = *PullSlice(*c, kFirst);
   PushHead head{{"job", 0, kIncarnation}, 1, 0, 0.5f, {{"w", 0, {DType::kF32, Shape{4}}}}};
@@ -194,7 +194,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*PullSlice(*c, kFirst), values);
-  head.origin_sequence = 5;  // the origin never accepted this push
+  head.origin_sequence = 5;  // the server of origin never accepted this push
   asked = PushAs(*c, head);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);

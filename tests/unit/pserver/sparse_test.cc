@@ -125,7 +125,8 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
 }
 
 TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
-  for (const uint64_t memory : {0, 3'600}) {  // memory for all rows, or for about 45
+  // With a limit of 0 all rows are in memory, with 3600 bytes about 45 rows.
+  for (const uint64_t memory : {0, 3'600}) {
     const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
     StartServers(2);
     std::unique_ptr<ps::PsClient> clients[2];
@@ -150,7 +151,7 @@ TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
         if (durability == Durability::kNone) {
           ASSERT_TRUE(clients[0]->Save().ok());
         }
-        Stop(clients);  // the servers end and save nothing
+        Stop(clients);  // ends the servers, which save nothing
       }
       EXPECT_EQ(rows, expected);
     }

@@ -79,7 +79,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
   const FreezeRequest order = Before(3, 1, {5});
   Ask(*a, *b, order);
-  Step(*a, 2, Ids());  // nothing changes before step 3
+  Step(*a, 2, Ids());  // the servers accept pushes up to step 2
   Step(*alone, 2, Ids());
   EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
   EXPECT_TRUE(PushStep(*b, 1, 2, {}).ok());
@@ -174,7 +174,7 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   Step(*a, 1, Ids());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
-  const auto restarted = Make(1);  // a restart of the target changes nothing
+  const auto restarted = Make(1);  // a restart of the target does not change this
   ASSERT_TRUE(restarted->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
   const auto known = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});

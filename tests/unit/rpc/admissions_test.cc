@@ -57,7 +57,7 @@ TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
     admissions_->Prove(peer, Standing::kTrusted);
   }
   ASSERT_NE(Arrive("c", "c"), nullptr);
-  near_.erase("c");  // the connection of c is closed
+  near_.erase("c");  // closes the connection of c
   ASSERT_NE(Arrive("d", "d"), nullptr);
   admissions_->Prove("d", Standing::kTrusted);
   EXPECT_EQ(admissions_->connections(), 3u);
@@ -126,7 +126,7 @@ TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
   now_ += std::chrono::milliseconds(250);
   ASSERT_NE(begin("again", "10.0.0.1"), nullptr);
   Connection::Of(near_["again"].get())->Decrypted(garbage);
-  near_.erase("again");  // the budget is 3 below zero
+  near_.erase("again");  // this leaves the budget at -3
   now_ += std::chrono::milliseconds(900);
   EXPECT_EQ(begin("later", "10.0.0.1"), nullptr);
   now_ += std::chrono::milliseconds(100);

@@ -244,7 +244,8 @@ TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
   const std::string piece = Frame(0, 0, 1, std::string(16'384, 'x'));
   for (const auto& attacker : attackers) {
     attacker->Send(Frame(1, 4, 1, RequestHeaders()));
-    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));  // a message that claims 16 MiB
+    // The header claims a message of 16 MiB.
+    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));
   }
   for (int i = 0; i < 64; ++i) {
     for (const auto& attacker : attackers) (void)attacker->Send(piece);

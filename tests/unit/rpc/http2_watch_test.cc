@@ -32,7 +32,7 @@ bool Passes(const std::string& frames, bool stranger = false) {
   const auto one = NewStranger(), other = NewStranger();
   Http2Watch watch;
   const bool whole = watch.Feed(kPreface + frames, stranger ? one.get() : nullptr, kNow);
-  Http2Watch slow;  // gets the same bytes one by one
+  Http2Watch slow;  // a second watch that gets the same bytes one by one
   bool pieces = true;
   for (const char c : kPreface + frames) {
     pieces = slow.Feed({&c, 1}, stranger ? other.get() : nullptr, kNow);

@@ -264,7 +264,7 @@ TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
   push.slices.clear();
   {
     const grpc::ByteBuffer buffer = ToByteBuffer(std::move(message));
-    EXPECT_EQ(content.use_count(), 2);  // the buffer holds a reference
+    EXPECT_EQ(content.use_count(), 2);  // the message and the buffer each hold a reference
     const ReceivedMessage received(buffer);
     const StatusOr<codec::CodedPush> decoded = codec::DecodePush(received.fragments());
     ASSERT_TRUE(decoded.ok()) << decoded.status();

@@ -87,9 +87,9 @@ class TlsTest : public testing::Test {
 TEST_F(TlsTest, HealthFollowsServing) {
   const auto server = Serve({});
   const auto ask = [&] { return Health(server->endpoint(), {}, kLong); };
-  EXPECT_EQ(*ask(), "\x08\x02");  // status NOT_SERVING
+  EXPECT_EQ(*ask(), "\x08\x02");  // the health service replies NOT_SERVING
   server->SetServing(true);
-  EXPECT_EQ(*ask(), "\x08\x01");  // status SERVING
+  EXPECT_EQ(*ask(), "\x08\x01");  // the health service replies SERVING
   server->SetServing(false);
   EXPECT_EQ(*ask(), "\x08\x02");
 }

@@ -276,8 +276,8 @@ TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
   EXPECT_TRUE(LanesBecome(0));
 }
 
-// The limit of open files is set so that each step of a connect fails once. The failure is
-// reported, and a later connect succeeds.
+// The limit of open files rises by one per round, so that client and server reach it at different
+// places. Each round ends with an error or a connection. Afterwards a connect succeeds.
 TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -32,7 +32,7 @@ TEST(ArenaTest, PiecesAreFoundAndGivenBack) {
   b.reset();
   EXPECT_EQ(arena->Allocate(8192).get(), memory + 4096);
   a.reset();
-  c.reset();  // joins all free pieces
+  c.reset();  // after this all free pieces of the arena are joined
   EXPECT_EQ(arena->Allocate(sizeof(memory)).get(), memory);
 }
 

@@ -17,7 +17,7 @@ TEST(EditDistance, CountsEdits) {
   EXPECT_EQ(EditDistance("a_sync", "a_snyc"), 1);
   EXPECT_EQ(EditDistance("a_sync", "A_SYNC"), 0);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  EXPECT_EQ(EditDistance("ca", "abc"), 3);  // the distance of optimal string alignment
+  EXPECT_EQ(EditDistance("ca", "abc"), 3);  // the distance counts optimal string alignment
 }
 
 TEST(NearestName, NothingNearGivesNothing) {

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 TEST(SeedSpellings, EachLandsWhereItBelongs) {
   struct Row {
     const char* text;   // text inside strategy { }
-    const char* path;   // path of the field
+    const char* path;   // path of the field that gets the value
     const char* value;  // value as EffectiveText prints it
     bool note;          // whether a note reports the change
   };

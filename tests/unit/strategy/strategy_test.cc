@@ -24,7 +24,7 @@ JobConfig Parse(const std::string& text, Origins* origins) {
 TEST(Precedence, FlagOverEnvironmentOverFileOverDefault) {
   Origins origins;
   JobConfig job = Parse("strategy { runtime_flags { rpc_deadline_ms: 1000 } }", &origins);
-  EXPECT_EQ(job.strategy().runtime_flags().rpc_retry_times(), 3);  // the default value
+  EXPECT_EQ(job.strategy().runtime_flags().rpc_retry_times(), 3);  // the default of rpc_retry_times
   Diagnostics diagnostics;
   ApplyEnvironment(&job, {{"FLAGS_rpc_deadline", "2000"}, {"HOME", "/root"}}, &origins,
                    &diagnostics);
@@ -47,7 +47,7 @@ TEST(Override, NamesAndValues) {
   struct Row {
     const char* name;
     const char* value;
-    const char* effective;  // "path: value", or "" for an error
+    const char* effective;  // expected "path: value"; "": the flag is rejected
     const char* error;
   };
   const Row rows[] = {

@@ -351,7 +351,7 @@ TEST_P(SumsAndCopiesTest, ManyInFlightAndCallbacks) {
     for (const auto& d : data) EXPECT_THAT(d, ::testing::Each(static_cast<float>(size())));
     world[r]->Barrier()->Wait(In(30)).IgnoreError();
   });
-  world.clear();  // joins the threads of the callbacks
+  world.clear();  // destroys the communicators, which join the threads of the callbacks
   EXPECT_EQ(called.load(), 50 * size());
 }
 

@@ -117,7 +117,8 @@ TEST_F(HostsTest, RanksMeetInASharedFolder) {
 // The costs that ranks on several hosts measure include the latency between the hosts.
 TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   HostLink link;
-  link.delay = std::chrono::milliseconds(20);  // large compared with the noise of a busy machine
+  // The delay is long, compared with the noise of a busy machine.
+  link.delay = std::chrono::milliseconds(20);
   if (!Make(link)) GTEST_SKIP() << reason_;
   std::vector<std::vector<AlgorithmCost>> costs(kRanks);
   OnEveryRank(kRanks, [&](int r) {
@@ -144,7 +145,7 @@ TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {
   if (!Make(link)) GTEST_SKIP() << reason_;
   World world = Connected({.rule = Always(kRing, 1)});
   Time start = SteadyNow();
-  AllReduceAll(world, 4);  // 6 schedule steps around the ring; 3 of them cross hosts
+  AllReduceAll(world, 4);  // 6 schedule steps around the ring; 3 of them between hosts
   EXPECT_GE(Seconds(SteadyNow() - start), 3 * 0.02);
   start = SteadyNow();
   AllReduceAll(world, 1 << 20);  // each host sends 6 MB

@@ -41,7 +41,7 @@ class FakeEtcd {
 
   HostPort address() const { return {"127.0.0.1", static_cast<uint16_t>(port_)}; }
   int transactions() const { return transactions_; }
-  // Makes all leases expire.
+  // Makes all leases expire, and with them their keys.
   void Forget() {
     MutexLock lock(mu_);
     granted_.clear();

@@ -197,7 +197,8 @@ TEST(HierarchyTest, BytesBetweenGroups) {
   }
 }
 
-// Only the roots send between groups, as many bytes as an allreduce among them needs.
+// Only the roots send between groups. They send as many bytes as an allreduce among the roots
+// needs.
 TEST(HierarchyTest, RootsAloneSendToOtherGroups) {
   constexpr size_t kCount = 4800;
   for (const bool tree : {false, true}) {

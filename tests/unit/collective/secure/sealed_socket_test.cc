@@ -105,12 +105,13 @@ TEST_F(SealedSocketTest, OrderAndDirectionCount) {
     Deliver(bytes);
     EXPECT_EQ(Received(), std::pair(first, End::kForged));
   };
-  fails(one + one, "one");    // the first record repeated
-  fails(one + three, "one");  // the second record dropped
-  fails(two + one, "");       // two records swapped
+  fails(one + one, "one");    // repeats the first record
+  fails(one + three, "one");  // drops the second record
+  fails(two + one, "");       // swaps the first two records
   fails(one + two + two, "onetwo");
   std::tie(b_, far_) = Pair();
-  second_ = SealedSocket(std::move(b_), keys_);  // the receiver of the records is their own sender
+  // The receiver has the keys of the sender, as if the records came back.
+  second_ = SealedSocket(std::move(b_), keys_);
   Deliver(one);
   EXPECT_EQ(Received(), std::pair(std::string(), End::kForged));
 }
@@ -254,7 +255,8 @@ TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
 
 TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   const Door door = BindLoopbackSocket();
-  const size_t victim = 100'000;  // a byte on the data connection, long after the handshake
+  // The position is that of a byte on the data connection, long after the handshake.
+  const size_t victim = 100'000;
   Relay relay(door.port, [](size_t at, std::span<char> bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;
   });

@@ -205,7 +205,7 @@ TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   });
 }
 
-// ---- Faults -------------------------------------------------------------------------------------
+// ---- Faults of a rank ---------------------------------------------------------------------------
 
 // The process of a rank ends while the other ranks access its memory or wait for it.
 TEST(ShmTest, DeadRankIsNamedByAll) {

@@ -235,7 +235,7 @@ TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
     char buffer[sizeof(Hello) + sizeof(Proof)];
     EXPECT_EQ(::recv(guest.get(), buffer, sizeof(buffer), MSG_WAITALL),
               static_cast<ssize_t>(sizeof(buffer)));
-    Welcome welcome;  // a welcome that accepts the rank, but with an invalid proof
+    Welcome welcome;  // a welcome that accepts the rank but has an invalid proof
     Send(guest, {reinterpret_cast<const char*>(&welcome), sizeof(welcome)});
     Closed(guest);
   });
@@ -277,7 +277,7 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
       const Fd http = Dial(door.port);
       Send(http, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
       EXPECT_TRUE(Closed(http));
-      const Fd replay = Dial(door.port);  // a valid greeting with an invalid proof
+      const Fd replay = Dial(door.port);  // sends a valid greeting with an invalid proof
       const Hello hello;
       Send(replay, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
       Send(replay, std::string(sizeof(Proof), 'x'));
@@ -383,7 +383,8 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      const Status status = Sum(**comm, 1 << 20, "w");  // the deadline of rank 0 has passed
+      // The call is too late, because the deadline of rank 0 has passed.
+      const Status status = Sum(**comm, 1 << 20, "w");
       EXPECT_THAT(Text(status), HasSubstr("rank 0 (127.0.0.1:"));
       EXPECT_THAT(Text(status), HasSubstr("a wait for rank 1"));
       EXPECT_THAT(Text(status), HasSubstr("[TD3006]")) << "a code goes from rank to rank";

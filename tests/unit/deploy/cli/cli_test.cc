@@ -161,7 +161,7 @@ TEST_F(CliTest, CertsAreMadeShownAndJudged) {
   EXPECT_EQ(json[0]["role"], "trainer");
   EXPECT_EQ(json[0]["not_after"].get<int64_t>() - json[0]["not_before"].get<int64_t>(),
             7 * 86400 + 300);
-  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // the group may read the private key
+  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // lets the group read the private key
   EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
   ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
   EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);

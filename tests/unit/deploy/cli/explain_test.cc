@@ -80,7 +80,7 @@ TEST(Explain, FindsByNameMessageAndExitCode) {
   ASSERT_TRUE(message.ok()) << message.status();
   EXPECT_EQ((*message)[0].code, StatusCode::kDataLoss);
   EXPECT_EQ(deploy::FindCode("65")->size(), 1u);
-  EXPECT_EQ(deploy::FindCode("200")->size(), 3u);  // for three kinds of lost peers
+  EXPECT_EQ(deploy::FindCode("200")->size(), 3u);  // exit code 200: three kinds of lost peers
   for (const char* none : {"0", "64", "", "something"})
     EXPECT_FALSE(deploy::FindCode(none).ok()) << none;
   EXPECT_THAT(std::string(deploy::FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));

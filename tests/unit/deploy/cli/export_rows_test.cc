@@ -19,7 +19,7 @@ const ps::PsTable kTable = {.variable = "emb", .dim = 3, .rules = "accessor=ctr 
 
 struct Row {
   uint64_t id;
-  ps::PsTableRows::Use use;  // in this order: shows, age, clicks, brief
+  ps::PsTableRows::Use use;  // the fields shows, age, clicks and brief
 };
 
 std::string Written(const TempDir& dir, const std::string& name, const std::vector<Row>& rows) {

@@ -190,7 +190,8 @@ TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
   EXPECT_EQ(used.size(), 16u);
 }
 
-// On one host pservers need no ports, unless an option names hosts or ports.
+// On one host pservers listen on Unix sockets and need ports only if an option names hosts or
+// ports.
 TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   const auto plan = Plan("--servers=2 --workers=2 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
   ASSERT_TRUE(plan.ok()) << plan.status();

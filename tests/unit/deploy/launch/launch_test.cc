@@ -36,7 +36,7 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   Launch({"--servers=2", "--workers=2", "--", "--epochs=3"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
 
-  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // only the output of the first trainer
+  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // the output of the first trainer only
   EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n400\n65\n");
   EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n400\n65\n");
   for (const char* log : {"log/serverlog.0", "log/serverlog.1"}) {

@@ -1,4 +1,5 @@
-// The parts of a supervisor, without a job: the order of stopping, members, waits, first failure.
+// Tests the parts of a supervisor without a job: the order of stopping, the members, the waits, and
+// the first failure.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

@@ -56,7 +56,7 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
     EXPECT_TRUE(early || !FindOp(op.type)->is_comm) << op.type;
     EXPECT_TRUE(!early || op.type != "momentum");
   }
-  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance
+  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
   for (const Var* param : program.VarsOf(VarKind::kParam)) {
     EXPECT_THAT(commit.late, Contains(param->name));
@@ -85,7 +85,7 @@ TEST(Commit, TablesOfServersAreNotTheRanks) {
   ASSERT_TRUE(AppendOptimizer(*program, {.type = "momentum"}, dense).ok());
   EXPECT_THAT(CopiedTables(*program), ::testing::ElementsAre(tables[0].param));
   const Commit commit = FindCommit(*program);
-  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance
+  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
   EXPECT_THAT(commit.late, Not(Contains(tables[0].param)));
   EXPECT_EQ(program->ops[static_cast<size_t>(commit.op)].type, "momentum");

@@ -19,13 +19,13 @@ MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, 
 
 TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
   StepGraphBuilder graph;
-  graph.Add({Write(0)});           // node 0
-  graph.Add({Read(0), Write(4)});  // node 1: reads the memory that 0 wrote
-  graph.Add({Read(0), Write(8)});  // node 2: also reads it, parallel to 1
+  graph.Add({Write(0)});           // node 0: writes the first cell
+  graph.Add({Read(0), Write(4)});  // node 1: reads the cell that node 0 wrote
+  graph.Add({Read(0), Write(8)});  // node 2: reads the cell that node 0 wrote, parallel to node 1
   graph.Add({Read(2), Write(0)});  // node 3: reads half of 1's output, overwrites 1's and 2's input
-  graph.Add({Read(4), Read(8)});   // node 4: reads the outputs of 1 and 2
+  graph.Add({Read(4), Read(8)});   // node 4: reads the outputs of nodes 1 and 2
   graph.Add({Read(12)});           // node 5: reads memory that no node wrote
-  graph.Add({Write(4, 8)});        // node 6: overwrites memory of several nodes
+  graph.Add({Write(4, 8)});        // node 6: overwrites the cells of several nodes
   const StepGraph g = graph.Build();
   EXPECT_THAT(g.followers[0], ElementsAre(1, 2, 3));
   EXPECT_THAT(g.followers[1], ElementsAre(3, 4, 6));

@@ -55,7 +55,7 @@ TEST(Roofline, AnOperatorIsBoundByWhatTakesLonger) {
   const DevicePeak fast_cores = {
       .f32_flops = 1e9, .tf32_flops = 8e9, .half_flops = 16e9, .bytes = 1};
   EXPECT_DOUBLE_EQ(LeastSeconds(program, fast_cores, false), fc_bytes + relu_bytes);
-  // The same program with 16-bit values.
+  // The same program with 16-bit values moves half of the bytes.
   for (const char* name : {"x", "fc_0.w", "fc_0.out"}) {
     for (Var& var : program.vars()) {
       if (var.name == name) var.desc.dtype = DType::kF16;

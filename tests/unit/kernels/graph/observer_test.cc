@@ -108,7 +108,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   const auto plan = Trained();
   Executor executor(*plan);
   Profiler profiler(*plan);
-  ASSERT_TRUE(executor.Run(2).ok());  // without an observer
+  ASSERT_TRUE(executor.Run(2).ok());  // two steps without an observer
   executor.SetObserver(&profiler);
   const Time begin = SteadyNow();
   ASSERT_TRUE(executor.Run(3).ok());
@@ -130,7 +130,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
 
   const ProfileRow* fc = Find(rows, "fc");
   ASSERT_NE(fc, nullptr);
-  EXPECT_EQ(fc->calls, 6);  // two calls in each of three steps
+  EXPECT_EQ(fc->calls, 6);  // two fc calls in each of three steps
   EXPECT_EQ(fc->flops, 3 * 2.0 * 8 * (6 * 4 + 4 * 2));
   // The bytes of the input, weights, bias and output of both fc operators, in three steps.
   EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
@@ -163,7 +163,7 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
       span("wait", TraceTrack::kCompute, 1, 30, 40), span("feed", TraceTrack::kFeed, 1, 18, 20)};
   const CommOverlap overlap = OverlapOf(spans);
   EXPECT_EQ(overlap.steps, 2);
-  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // from 2 to 12 and from 30 to 40 ms
+  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // in transit from 2 to 12 ms and from 30 to 40 ms
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
   EXPECT_EQ(ToString(BusyOf(spans)), "");
   // Concurrent work of two device streams counts once. Work before the first step belongs to no
@@ -307,7 +307,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("op #0 fc: check_nan_inf: the result fc_0.out[2] of f32[8,4] is not finite "
                         "[TD1210]; all inputs are finite"));
-  // The message says that the value is an input of the program.
+  // The message says that the NaN is in an input of the program.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
   EXPECT_THAT(std::string(status.message()), HasSubstr("not finite before: x[5] of f32[8,6]"));

@@ -223,7 +223,7 @@ TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
   EXPECT_NE(with_own_rate(true), Train(Trained({}, {.type = "momentum"}), 5));
 }
 
-// ---- Conditions ---------------------------------------------------------------------------------
+// ---- Conditions of operators --------------------------------------------------------------------
 
 TEST(RunIf, LeavesTheOperatorOutWhileItsVariableIsZero) {
   Program program;
@@ -325,7 +325,7 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   }
 }
 
-// ---- Drawings -----------------------------------------------------------------------------------
+// ---- Drawings of programs -----------------------------------------------------------------------
 
 TEST(Draw, AGraphWithEveryOperatorAndValue) {
   const std::string dot = ToDot(Residual(), "a \"title\"");

@@ -29,7 +29,7 @@ Program Mlp(int64_t batch, int layers, int64_t units) {
   return *builder.Finish();
 }
 
-// ---- Schedule -----------------------------------------------------------------------------------
+// ---- Schedule of micro batches ------------------------------------------------------------------
 
 std::string Text(const std::vector<PipelineRow>& rows) {
   std::string text;
@@ -174,7 +174,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
               HasSubstr("the lookup_table that makes \"fc_1.out\" has device guard"));
 }
 
-// ---- Programs of ranks --------------------------------------------------------------------------
+// ---- Programs of the ranks ----------------------------------------------------------------------
 
 SectionProgram Rank(Program program, int sections, int section, int micro) {
   EXPECT_TRUE(AssignSections(program, sections).ok());

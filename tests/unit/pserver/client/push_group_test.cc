@@ -74,7 +74,7 @@ TEST_F(PushGroupTest, RowsWaitForMessagesInProgressToTheirNewServers) {
 
 TEST_F(PushGroupTest, AServerWithoutRowsBeforeHoldsBackAllRows) {
   PushGroup group({Rows(0), Rows(1)});
-  owners_.rows.back() = 2;  // server 2 joined and owns the last bucket
+  owners_.rows.back() = 2;  // server 2 has joined and owns the last row bucket
   const auto rejected = Call(Rows(0), true), other = Call(Rows(1), false);
   group.Begin(*rejected);
   group.Begin(*other);

@@ -128,7 +128,8 @@ class RowTiersTest : public testing::Test {
       EXPECT_EQ(tiered.Info().extended, hot.Info().extended);
       std::vector<uint64_t> asked;
       for (uint64_t i = 0; i < 150; ++i) asked.push_back(Philox(word[3], i)[0] % kHeight);
-      asked.insert(asked.end(), g.ids.begin(), g.ids.end());  // so that some ids appear twice
+      // With the ids of the push, some ids appear twice.
+      asked.insert(asked.end(), g.ids.begin(), g.ids.end());
       EXPECT_EQ(Rows(tiered, asked), Rows(hot, asked));
       if (keep_previous) {
         EXPECT_EQ(Rows(tiered, asked, true), Rows(hot, asked, true));
@@ -316,7 +317,7 @@ TEST_F(RowTiersTest, MemoryIsBoundedAndReadingWritesNothing) {
   EXPECT_GT(tiered->Info().read_seconds, 0);
 }
 
-// The clock hand skips rows that are used again and again.
+// The clock algorithm keeps rows in memory that are used again and again.
 TEST_F(RowTiersTest, WhatIsInUseStays) {
   auto table = Make("sgd", "", 400);
   const Gradient often = RandomGradient(1, 100, 0, 100);

@@ -58,7 +58,7 @@ TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   options.log = &log;
   Make(options);
   Start(Config(1, ShardMode::kASync));
-  log.room = 47;  // one byte less than a push needs
+  log.room = 47;  // room for one byte less than a push needs
   const int before = log.entries;
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status(), ResourceExhausted("48 bytes do not fit"));
   EXPECT_EQ(log.entries, before);

@@ -20,9 +20,9 @@
 
 namespace {
 
-std::atomic<int> g_failures{0};  // number of next file syncs that will fail
+std::atomic<int> g_failures{0};  // number of the next file syncs that fail
 std::mutex g_mu;
-std::set<std::string> g_synced;  // paths of synced directories and files
+std::set<std::string> g_synced;  // paths of all synced directories and files
 
 int Sync(long call, int fd) {
   if (g_failures > 0 && g_failures-- > 0) {

@@ -58,7 +58,7 @@ TEST(WritePaceTest, DoesNotRestWithoutPushes) {
   file.Wrote();
   EXPECT_EQ(file.rested(), milliseconds(29));
   w.Work(milliseconds(1));
-  file.Wrote();  // no push since the last write
+  file.Wrote();  // no push has come since the last write
   EXPECT_EQ(file.rested(), milliseconds(29));
 }
 
@@ -127,7 +127,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   DurableShard::Options options;
   options.pace = &pace;
   DurableShard durable(std::move(options), storage.get(), clock_, backend_, device_, metrics_);
-  constexpr int64_t kNumel = 3 << 19;  // 6 MiB, written 2 MiB at a time
+  constexpr int64_t kNumel = 3 << 19;  // 6 MiB, written in chunks of 2 MiB
   ShardConfig config = Config(1, ShardMode::kASync);
   config.slices = {{"w", Shape{kNumel}, 0, kNumel}};
   Start(config, 3);
@@ -135,9 +135,9 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   const Time start = SteadyNow();
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));
-  EXPECT_GE(pieces, 4u);                // one pause for the begin, one per chunk
-  ASSERT_TRUE(durable.Save().ok());     // does not pause: each pause would be 29 hours
-  ASSERT_TRUE(durable.Restore().ok());  // does not pause either
+  EXPECT_GE(pieces, 4u);                // at least one pause for the begin and for each chunk
+  ASSERT_TRUE(durable.Save().ok());     // ends at once: each pause would last 29 hours
+  ASSERT_TRUE(durable.Restore().ok());  // ends at once, too
   const StatusOr<std::optional<ShardSnapshot>> read = storage->Read();
   ASSERT_TRUE(read.ok() && *read) << read.status();
   const auto* const values = reinterpret_cast<const float*>((*read)->slices[0].param.get());

@@ -191,7 +191,8 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
       std::string(server.status().message()),
       HasSubstr(
           "is for role pserver of job \"j\", but this process is a pserver of job \"k\" [TD6010]"));
-  // TLS without client certificates does not restrict access on a network address.
+  // TLS without client certificates does not restrict the access. The server therefore rejects it
+  // on a network address.
   options.job = "";
   options.rpc.tls.ca = "";
   options.rpc.listen = {"0.0.0.0", 0};

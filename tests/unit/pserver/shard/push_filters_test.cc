@@ -65,7 +65,8 @@ TEST_F(PushFiltersTest, AGradientFromOldParametersIsCorrected) {
   PushHead head = Head(0, 1, 0);
   PushTicket ticket{.slices = {0}, .buffers = {FloatBuffer({2, 0, 1, -1})}};
   ASSERT_EQ(CompensateDelay(head, 1.0f, *state_->params, ticket), OkStatus());
-  const auto sum = Floats(ticket.buffers[0], 4);  // expected: g + g * g * (current w - pulled w)
+  // The expected value is g + g * g * (current w - pulled w), for each element.
+  const auto sum = Floats(ticket.buffers[0], 4);
   EXPECT_THAT(std::vector<float>(sum.begin(), sum.end()), ElementsAre(0, 0, 0.5f, -1.5f));
 }
 

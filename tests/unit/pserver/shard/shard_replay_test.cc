@@ -75,7 +75,8 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   const StatusOr<PushOutcome> anew = Push(Head(successor, 1, 0), 1);
   ASSERT_TRUE(anew.ok()) << anew.status();
   EXPECT_EQ(anew->version, 1u);
-  EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));  // 1 - 0.5 * (1 + 1)
+  // The value is 1 - 0.5 * (1 + 1), for gradients of 1 from both trainers.
+  EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));
 }
 
 // The push of the lost trainer belongs to a complete step. Other trainers may have continued after

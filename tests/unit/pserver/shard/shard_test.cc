@@ -291,7 +291,7 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   clock_.Advance(seconds(1));
   shard_->ExpireWaiters();
   EXPECT_EQ(told.size(), 2u);
-  EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // the call still waits
+  EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // trainer 0's call still waits
   ASSERT_TRUE(Push(Head(Rank(1, kIncarnation + 1), 1, 0), 1.0f).ok());
   EXPECT_TRUE(first->ok()) << first->status();
   // The wait ends at the deadline of the waiting calls.

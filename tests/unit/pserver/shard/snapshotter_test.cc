@@ -59,7 +59,7 @@ TEST_F(SnapshotterTest, AnAbandonedCopyMakesRoomForTheNext) {
   snapshotter_->Abandon(abandoned);
   Snapshotter::Copy next = *snapshotter_->Begin(/*delta=*/false, {});
   ASSERT_NE(next.number, 0u);
-  snapshotter_->Abandon(abandoned);  // no effect on the next snapshot
+  snapshotter_->Abandon(abandoned);  // an abandoned snapshot does not affect the next one
   EXPECT_TRUE(Finish(next).ok());
 }
 

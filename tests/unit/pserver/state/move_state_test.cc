@@ -59,7 +59,7 @@ TEST(MoveStateTest, WhatCameToNothingIsTakenBackUnderAnEpochOfItsOwn) {
   EXPECT_EQ(state.map.owner(4, 9), 0);
   EXPECT_THAT(state.TakeBack(0).moves(), IsEmpty()) << "once";
 
-  MoveState target;  // the server that received the offer
+  MoveState target;  // the server that received the offer of the move
   target.Offer({{4, 1, 1}});
   EXPECT_THAT(target.Learn(state.map, 1).others, ElementsAre(4));
 }

@@ -56,7 +56,7 @@ TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {
   EXPECT_EQ(*first, Unavailable("EIO, once"));
   EXPECT_THAT(ends_, ElementsAre(Unavailable("EIO, once")));
   // The store works again. It is unknown how many bytes of the first change it stored, so the log
-  // stays closed.
+  // keeps returning the error.
   storage_.append_fails = OkStatus();
   EXPECT_EQ(Log().Ready(4), Unavailable("EIO, once"));
   EXPECT_EQ(Log().NextTurn(), Time::max());

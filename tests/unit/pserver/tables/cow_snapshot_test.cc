@@ -59,7 +59,7 @@ TEST_F(CowTableSnapshotTest, HasEachRowAsOfItsBegin) {
   Change(1, 12);  // no effect: only the first change saves the old value
   snapshot_.CopyBucket(RowBucket(2));
   Change(2, 21);
-  Change(4, 40);  // a row that did not exist at the begin
+  Change(4, 40);  // a row that did not exist when the snapshot began
   EXPECT_THAT(Finished(), ElementsAre(std::pair(1, 10), std::pair(2, 20), std::pair(3, 30)));
 }
 

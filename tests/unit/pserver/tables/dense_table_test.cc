@@ -45,7 +45,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) gathered.Put(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2) table->BeginSnapshot();  // the slice's thread copies it before the change
+    if (step == 2) table->BeginSnapshot();  // the thread of a slice copies it before the change
     CHECK(table->ApplyStep(gathered, both, 0.1f).ok());
     gathered.DropAll();
   }
@@ -73,7 +73,7 @@ TEST(DenseTableTest, ThreadsThatShareAStepGiveTheBitsOfOne) {
   ASSERT_EQ(alone.size(), kNumel.size() * 2 * 3);
   const std::vector<std::string> shared = Train(&three);
   for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(alone[i] == shared[i]) << i;
-  EXPECT_FALSE(alone[0] == alone[1]);  // current and previous parameters differ
+  EXPECT_FALSE(alone[0] == alone[1]);  // the current and the previous parameters differ
 }
 
 TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {

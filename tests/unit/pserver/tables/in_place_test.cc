@@ -64,7 +64,7 @@ class InPlaceTest : public ShardFixture {
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_TRUE(Takes(ShardMode::kSync));  // a single trainer: the step waits for no other push
+  EXPECT_TRUE(Takes(ShardMode::kSync));  // true: a single trainer's step waits for no other push
   LogInMemory log;
   EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
@@ -106,7 +106,7 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   ASSERT_EQ(ticket.buffers[0].data(), static_cast<const void*>(values.data()));
   Caller anew = Rank(0);
   ++anew.incarnation;
-  ASSERT_TRUE(shard_->Greet(anew).ok());  // drops the push of the older incarnation
+  ASSERT_TRUE(shard_->Greet(anew).ok());  // drops the push of the trainer's older incarnation
   ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());
   std::fill(values.begin(), values.end(), 1e6f);  // callers may change the buffer after the call
   ASSERT_TRUE(Push(Head(anew, 1, 0), 1).ok());

@@ -64,7 +64,7 @@ TEST_F(PreviousWeightsTest, PinnedEntriesOutliveAMoveOfRows) {
   previous_.Begin(true);
   float* const to = previous_.OfAllRows();
   for (int i = 0; i < 4; ++i) to[i] = static_cast<float>(i);
-  AddRow(5, 3);  // added after the step, so it has no entry
+  AddRow(5, 3);  // a row added after the step has no entry
   EXPECT_THAT(Overwritten({4, 5, 9}, -1), ElementsAre(0, 1, -1, -1, 2, 3));
   previous_.Pin();
   rows_.Remove(0);  // row 5 moves to index 0

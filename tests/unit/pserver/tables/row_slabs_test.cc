@@ -6,7 +6,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr int64_t kFloats = 60 << 10;  // a slab has four rows
+constexpr int64_t kFloats = 60 << 10;  // length of a row in floats: four rows fill a slab
 
 TEST(RowSlabsTest, ARowKeepsWhatWasSet) {
   RowSlabs slabs(3, /*clicks=*/true, 100);

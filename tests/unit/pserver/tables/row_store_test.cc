@@ -8,8 +8,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr int64_t kFloats = 60 << 10;  // a slab has four rows
-constexpr uint64_t kRows = 4 * 40;     // more rows than two blocks have
+constexpr int64_t kFloats = 60 << 10;  // length of a row in floats: four rows fill a slab
+constexpr uint64_t kRows = 4 * 40;     // number of rows: more than two blocks have
 
 void Put(RowStore& rows, uint64_t id) {
   const auto at = rows.Add(id);

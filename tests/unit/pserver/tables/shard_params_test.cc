@@ -85,7 +85,7 @@ TEST_F(ShardParamsTest, FirstValuesAreGivenOnceAllOfAMessageCouldBeSet) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(params_->progress().count(), 0u);
   ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());
-  ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());  // a repetition of the message
+  ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());  // the message may be repeated
   EXPECT_EQ(params_->progress().count(), 1u);
   const std::vector<bool> before = params_->progress().flags();
   Init();

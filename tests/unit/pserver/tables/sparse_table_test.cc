@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kHeight = 3000, kDim = 7;  // more rows than a chunk
+constexpr int64_t kHeight = 3000, kDim = 7;  // a table with more rows than one chunk has
 constexpr uint64_t kSeed = 11;
 const Init kInit = {Init::kUniform, -0.5f, 0.5f};
 

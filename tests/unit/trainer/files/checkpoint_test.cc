@@ -80,7 +80,7 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   CheckpointStore store(dir_.path(), 2);
   for (uint64_t step : {5, 10, 15, 20}) Save(store, step);
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
-  Save(store, 20);  // saves a step that already exists
+  Save(store, 20);  // a step that is already stored may be saved again
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   EXPECT_EQ(Newest(store), 20u);
   // A run that resumed from an earlier step never removes the checkpoint that it has just written.

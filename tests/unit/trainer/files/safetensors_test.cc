@@ -85,7 +85,7 @@ TEST_F(SafetensorsTest, EqualTensorsGiveEqualBytesAndHash) {
 }
 
 TEST_F(SafetensorsTest, KnownSha256) {
-  WriteFile(dir_ / "abc", std::string("abc"));  // from FIPS 180-4, the example of one block
+  WriteFile(dir_ / "abc", std::string("abc"));  // the example of one block in FIPS 180-4
   EXPECT_EQ(*Sha256File(dir_ / "abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(Sha256File(dir_ / "no").status().code(), StatusCode::kNotFound);
@@ -112,7 +112,7 @@ TEST_F(SafetensorsTest, Attacks) {
   std::string huge_length = File("{}", 0);
   huge_length[7] = '\x7f';
   std::string over_bound = File("{}", 0);
-  over_bound[3] = '\x10';  // a header length of 268 MB
+  over_bound[3] = '\x10';  // makes the length of the header 268 MB
   const struct {
     const char* what;
     std::string file, expected;

@@ -103,7 +103,7 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
   Share({0});
   ExpectStep(7);
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(Get(r, param_), 5) << r;
-  EXPECT_EQ(Get(1, own_), 100);  // the begun step was undone
+  EXPECT_EQ(Get(1, own_), 100);  // the step that rank 1 had begun was undone
   EXPECT_EQ(Get(2, own_), 200);
   EXPECT_EQ(Get(0, own_), 100);  // rank 0 received the state of a surviving rank
 }

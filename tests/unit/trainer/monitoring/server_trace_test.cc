@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock in us
+constexpr int64_t kAhead = 1'000'000;  // the servers' clock minus the clock of this process, in us
 
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 

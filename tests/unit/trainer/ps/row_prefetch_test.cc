@@ -123,7 +123,7 @@ TEST_F(NextRowsTest, AreThoseOfTheNextAsk) {
   b_ = b;
   const auto foreseen = Asked();
   EXPECT_EQ(std::get<0>(foreseen), next->ids);
-  EXPECT_EQ(foreseen, Asked());  // this batch was not prepared in advance
+  EXPECT_EQ(foreseen, Asked());  // the second call finds no prepared rows
 }
 
 TEST_F(NextRowsTest, AnotherBatchThanForeseenIsAskedForAllTheSame) {
@@ -144,7 +144,7 @@ TEST_F(NextRowsTest, OfUnknownDataThereAreNone) {
 
 struct Outcome {
   float loss = 0;
-  std::map<int64_t, std::vector<float>> gradient;  // gradient rows by id
+  std::map<int64_t, std::vector<float>> gradient;  // gradient of each row, by id
 };
 
 class RowPrefetchTest : public testing::Test {

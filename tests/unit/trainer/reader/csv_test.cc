@@ -81,8 +81,8 @@ TEST_F(CsvTest, ASmallVocabularyKeepsTheFrequentValues) {
   const auto data = OpenCsv(options);
   ASSERT_TRUE(data.ok()) << data.status();
   const auto ids = Read(*data->train).first;
-  EXPECT_EQ(ids[0], 1);  // the town Rome
-  EXPECT_EQ(ids[2], 0);  // the town Oslo
+  EXPECT_EQ(ids[0], 1);  // the id of Rome
+  EXPECT_EQ(ids[2], 0);  // the id of Oslo
   EXPECT_EQ(ids[1], ids[7]) << "Rome has the same hash again";
   EXPECT_NE(ids[1], ids[3]);
   EXPECT_GE(ids[3], 3);

@@ -110,7 +110,7 @@ TEST(Idx, ClaimedSizeTakesNoMemory) {
 TEST(Idx, ReadSaysWhyAFileCannotBeRead) {
   TempDir dir;
   EXPECT_EQ(ReadIdx(dir / "no", 3).status().code(), StatusCode::kNotFound);
-  EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // the path is a directory
+  EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // the path of a directory
   trainer::WriteFile(dir / "yes", trainer::Gzip(trainer::Idx({2, 2, 3}, kPixels)));
   EXPECT_TRUE(ReadIdx(dir / "yes", 3).ok());
 }

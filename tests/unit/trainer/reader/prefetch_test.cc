@@ -92,7 +92,7 @@ class PrefetchTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Numbers data_{10};  // 3 batches per epoch
+  Numbers data_{10};  // 10 samples: 3 batches per epoch
 };
 
 using testing::ElementsAre;

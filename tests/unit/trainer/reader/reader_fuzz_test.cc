@@ -81,7 +81,8 @@ TEST(ReaderFuzz, MutatedMessages) {
 // Mutated lists of images: each accepted line has a path, and a label in its range.
 TEST(ReaderFuzz, MutatedImageLists) {
   const auto [seed, runs] = FuzzRunsOf(2000);
-  FLAGS_minloglevel = google::GLOG_ERROR;  // otherwise each missing image logs a warning
+  // Warnings are not printed, because each missing image causes one.
+  FLAGS_minloglevel = google::GLOG_ERROR;
   std::mt19937_64 random(seed);
   const TempDir dir;
   std::vector<uint8_t> pixels(20 * 10 * 3, 7);
@@ -108,7 +109,8 @@ TEST(ReaderFuzz, MutatedImageLists) {
     int64_t label = -1;
     void* const out[] = {image.data(), &label};
     const uint32_t first = 0;
-    if (!(*data)->Fill({&first, 1}, out).ok()) continue;  // too few paths of the list are right
+    // The batch fails because too few paths of the list are right.
+    if (!(*data)->Fill({&first, 1}, out).ok()) continue;
     ++read;
     ASSERT_TRUE(label >= 0 && label < options.classes) << seed << " " << i;
   }

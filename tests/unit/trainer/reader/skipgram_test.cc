@@ -60,7 +60,8 @@ TEST_F(SkipGramTest, PairsOfNearWords) {
   }
   using P = std::pair<int64_t, int64_t>;
   EXPECT_THAT(pairs, ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(0, 0)));
-  const Sample last = Read(*data->test, 0);  // its neighbour two words before d wraps around
+  // The word two before d wraps around to the end of the test part.
+  const Sample last = Read(*data->test, 0);
   EXPECT_EQ(last.center[0], 3);
   EXPECT_EQ(last.target[0], 0);
   EXPECT_EQ(Read(*data->train, 9).target, Read(*data->train, 9).target);

@@ -32,10 +32,10 @@ class TextTest : public testing::Test {
 TEST_F(TextTest, WindowsAndTheBytesBehindThem) {
   const auto data = Open("abcdefghij\xff.", {.sequence = 3, .test_share = 0.4});
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ(data->train->size(), 2u);  // from "abcdefg": g is only a label
+  EXPECT_EQ(data->train->size(), 2u);  // made from "abcdefg": the last label is g
   EXPECT_THAT(Sample(*data->train, 0, 3), ElementsAre('a', 'b', 'c', 'b', 'c', 'd'));
   EXPECT_THAT(Sample(*data->train, 1, 3), ElementsAre('d', 'e', 'f', 'e', 'f', 'g'));
-  EXPECT_EQ(data->test->size(), 1u);  // from the rest, "hij\xff."
+  EXPECT_EQ(data->test->size(), 1u);  // made from the rest of the text, "hij\xff."
   EXPECT_THAT(Sample(*data->test, 0, 3), ElementsAre('h', 'i', 'j', 'i', 'j', 255));
   EXPECT_EQ(data->train->fields()[0].limit, 256);
 }

@@ -88,7 +88,7 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   b.SigmoidLoss(x, label);
-  b.Accuracy(x, label);  // a single output: right if the label is 0
+  b.Accuracy(x, label);  // one output: the prediction is right if the label is 0
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
