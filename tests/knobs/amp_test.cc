@@ -78,7 +78,7 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(Amp({{"custom_white_list", "reshape"}}).train, "reshape"), DType::kBF16);
 }
 
-// A scale that is a power of 2 changes no bit, as long as no value overflows or underflows.
+// A loss scale that is a power of 2 changes no bit if no value overflows or underflows.
 TEST_F(AmpTest, TheScaleIsTakenOutAgain) {
   const auto params = [this](const char* scale) {
     return Run(Amp({{"init_loss_scaling", scale}, {"use_dynamic_loss_scaling", "false"}}).train, 3)

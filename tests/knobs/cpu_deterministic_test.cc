@@ -1,5 +1,5 @@
-// cpu_deterministic: with either value of the knob, replicas are summed in a fixed order, whichever
-// replica is ready first. Another order would give other bits.
+// cpu_deterministic: with either value of the knob, the values of the replicas are added in a fixed
+// order, whichever replica is ready first. Another order would give other bits.
 #include <thread>
 
 #include "collective/host/inproc.h"

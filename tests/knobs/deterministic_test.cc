@@ -96,7 +96,7 @@ TEST_F(DeterministicTest, EightShardsOnUpToEightRanks) {
                   flags);
 }
 
-// Without the knob the layouts give different bits, because they sum in different orders.
+// Without the knob the layouts give different bits, because they add values in different orders.
 TEST_F(DeterministicTest, OffTheyPart) {
   const Args off = {"--steps_max=50", "--threads=1"};
   const std::string local = Train(Local("local", "1"), off).result.params_sha256;

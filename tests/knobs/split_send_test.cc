@@ -12,9 +12,9 @@ class SplitSendTest : public pserver::PserverTest,
  protected:
   struct Run {
     std::vector<std::vector<float>> params;
-    std::map<std::string, int> calls;  // calls of trainer 0, by method
-    int bare_answers = 0;              // replies to pushes that contain no parameters
-    double pushes = 0;                 // pushes that the servers accepted
+    std::map<std::string, int> calls;  // number of calls of trainer 0, by method
+    int bare_answers = 0;              // number of replies to pushes without parameters in them
+    double pushes = 0;                 // number of pushes that the servers accepted
     size_t slices = 0;
   };
   // Trains two trainers of the model on two servers, in sync mode.

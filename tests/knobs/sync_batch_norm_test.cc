@@ -23,7 +23,7 @@ class SyncBatchNormTest : public KnobProgramTest {
     return SavedParams(Path(name + ".ck"), device_);
   }
 
-  mutable CpuDevice device_;  // must outlive the tensors of the tests
+  mutable CpuDevice device_;  // the device must outlive the tensors of the tests
 };
 
 const std::vector<std::string> kLocal = {"--mode=local"};

@@ -217,7 +217,7 @@ TEST(ThreadPool, FullQueueIsResourceExhausted) {
   gate.Close();
 }
 
-// Known-answer tests from Random123's kat_vectors for philox4x32-10.
+// The expected values are the known answers of philox4x32-10 in Random123's file kat_vectors.
 TEST(Rng, PhiloxKnownAnswers) {
   EXPECT_THAT(Philox(0, 0),
               testing::ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));

@@ -1,4 +1,4 @@
-// The communicators that the conformance suites test.
+// Declares the communicators that the conformance suites test.
 #pragma once
 
 #include <gtest/gtest.h>

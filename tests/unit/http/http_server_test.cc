@@ -245,7 +245,7 @@ TEST(StatusPage, EveryRouteAnswers) {
   EXPECT_EQ(body("/healthz"), "ok\n");
   EXPECT_THAT(Ask(**server, "GET /readyz"), StartsWith("HTTP/1.1 503"));
   ready.store(true);
-  // On a loaded machine the server may still return the page of before the change.
+  // On a loaded machine the server may still return the earlier state for a short time.
   EXPECT_TRUE(WaitUntil([&] { return body("/readyz") == "ready\n"; }));
 
   const auto health = HttpServer::Start({}, HealthRoutes([&] { return Document(ready.load()); }));

@@ -28,8 +28,8 @@ class CutTest : public ShardFixture {
     std::filesystem::remove_all(dir_);
   }
 
-  // Returns the head of a push. `sent` and `ended` are the numbers of messages that the trainer
-  // sent to servers 0 and 1, and of those that ended.
+  // Returns the head of a push. For servers 0 and 1, `sent` is the number of messages that the
+  // trainer has sent, and `ended` the number of those that have ended.
   static PushHead Stamped(int trainer, uint64_t sequence, std::vector<uint64_t> sent,
                           std::vector<uint64_t> ended) {
     PushHead head = Head({"job", trainer, kIncarnation}, sequence, sequence);

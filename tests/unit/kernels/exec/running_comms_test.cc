@@ -29,7 +29,7 @@ class FakeHandler final : public CommHandler {
   std::vector<CommDone*> pending;
 };
 
-const std::vector<int> kNodes = {7, 3};  // indices of the communications in the handler
+const std::vector<int> kNodes = {7, 3};  // indices of two communications in the handler
 
 TEST(RunningComms, StartsTheNodesOfThePlanInOrder) {
   FakeHandler handler;

@@ -30,7 +30,7 @@ TEST(PartitionTest, CutsAsTheSeedsDo) {
   // Slice sizes are rounded up to whole rows, so there are fewer slices than requested.
   EXPECT_THAT(Sizes(Shape{3, 10000}, 2), ElementsAre(20000, 10000));
   EXPECT_THAT(Sizes(Shape{5, 10000}, 4), ElementsAre(20000, 20000, 10000));
-  // Here there are more servers than rows.
+  // With 8 servers for 2 rows, only two servers get a slice.
   EXPECT_THAT(Sizes(Shape{2, 40000}, 8), ElementsAre(40000, 40000));
   EXPECT_THAT(Sizes(Shape{20, 30, 10, 10}, 3), ElementsAre(21000, 21000, 18000));
 }

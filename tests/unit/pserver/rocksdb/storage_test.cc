@@ -319,8 +319,8 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   EXPECT_TRUE(started.shard().Info().initialised);
 }
 
-// Replaces the file of values by the file of another checkpoint. The record in RocksDB does not
-// match it.
+// Replaces the file of values by the file of another checkpoint. The record of the newer checkpoint
+// does not match it.
 TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(Image(2)).ok());

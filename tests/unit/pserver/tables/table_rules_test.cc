@@ -180,8 +180,8 @@ TEST_F(TableRulesTest, WaitingRowsAreForgottenInTimeToo) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// A snapshot is restored on three servers, which continue. Their rows are those of the table
-// without a restart.
+// A snapshot is restored on three servers, and all tables continue. The rows of the servers equal
+// those of the table that was not restored.
 TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   const std::string rules = "admit_count=2 shrink_every=3 decay=0.5 shrink_score=0.3 ttl=4";
   const auto ids = [](uint64_t version) {

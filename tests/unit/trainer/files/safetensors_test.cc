@@ -175,7 +175,7 @@ TEST_F(SafetensorsTest, Attacks) {
     EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss) << c.what << ": " << parsed.status();
     EXPECT_TRUE(absl::StartsWith(parsed.status().message(), "f")) << c.what;
     EXPECT_THAT(parsed.status().message(), HasSubstr(c.expected)) << c.what;
-    WriteFile(dir_ / "file", c.file);  // the same content, read from a file
+    WriteFile(dir_ / "file", c.file);  // the file with the same content is rejected, too
     EXPECT_EQ(ReadSafetensors(dir_ / "file", device_).status().code(), StatusCode::kDataLoss);
   }
 }
@@ -246,7 +246,7 @@ TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
     accepted += parsed.ok();
     ASSERT_TRUE(parsed.ok() || parsed.status().code() == StatusCode::kDataLoss) << parsed.status();
   }
-  EXPECT_GT(accepted, 0);  // mutations of the data alone are accepted
+  EXPECT_GT(accepted, 0);  // mutations that change only the data are accepted
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   EXPECT_EQ(All(),
             "\rlenet  25%|######                  | 250/1000 [00:10<00:30, 25.0 it/s, "
             "loss=0.4100, accuracy=0.8500, 1600 samples/s, epoch 3, data wait 2%]");
-  // On a narrower terminal the bar shows less. It always fits and is never empty.
+  // On a narrower terminal the progress bar shows less. The bar always fits and is never empty.
   for (columns = 139; columns > 1; --columns) {
     clock_.Advance(std::chrono::milliseconds(100));
     writes_.clear();

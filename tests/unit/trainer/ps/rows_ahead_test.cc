@@ -81,12 +81,12 @@ TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
   Push(1, 0);
   const std::vector<float> expected = Pulled(1);
   std::vector<float> values;
-  // The rows have arrived, or their request is in progress.
+  // The rows of step 1 have arrived, or their request is in progress.
   pserver::Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
   ASSERT_TRUE(come.Get().ok());
   EXPECT_EQ(values, expected);
-  // The rows have arrived before this call.
+  // The rows of step 1 arrived before this call.
   pserver::Answer<Status> again;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, again.Callback()));
   EXPECT_EQ(values, expected);

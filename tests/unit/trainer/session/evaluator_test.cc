@@ -51,8 +51,8 @@ double AreaOf(uint32_t size) {
   return right / pairs;
 }
 
-// The evaluation has several batches, of which the last one is smaller. It does not include the
-// counts of training, and restores them.
+// The evaluation has several batches, of which the last one is smaller. Its metric does not include
+// the counts of training. These counts are restored afterwards.
 TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   constexpr uint32_t kSize = 1200;
   ProgramBuilder b("auc", 4);
