@@ -9,8 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
-// One thread per replica, because the bits of some kernels depend on the number of threads. By
-// default the number of replicas decides the number of threads.
+// The jobs run with one thread, because the bits of some kernels depend on the number of threads.
+// By default this number follows the number of replicas.
 class CpuNumTest : public JobTest {
  protected:
   JobRun Train(const std::string& name, const Args& launch, Args args) const {

@@ -161,7 +161,7 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
   EXPECT_EQ(*Pull(*a, {IdIn(5)}), rows);
 }
 
-// Clients that cache rows must notice a restore, because versions then start again from a lower
+// Clients that cache rows must notice a restore, although the versions start again from a lower
 // number.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);

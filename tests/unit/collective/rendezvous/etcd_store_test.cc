@@ -119,7 +119,8 @@ std::unique_ptr<RendezvousStore> Store(const FakeEtcd& etcd) {
   return MakeEtcdStore(etcd.address(), "/jobs", "job", kSecret, std::chrono::seconds(1));
 }
 
-// The lease is alive and the key does not exist, so the store repeats the put until it succeeds.
+// The lease is new and alive, and the key does not exist. The store repeats the put until it
+// succeeds.
 TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   FakeEtcd etcd([](int transaction) {
     const bool fails = transaction == 1 || transaction == 2;

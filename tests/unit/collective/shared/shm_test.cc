@@ -62,7 +62,8 @@ TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
 
 TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   const Door door = BindLoopbackSocket();
-  std::latch joined(2);  // otherwise rank 1 could leave before rank 0 has joined
+  // Without this latch, rank 1 could leave too early and make the setup of the world fail.
+  std::latch joined(2);
   OnEveryRank(2, [&](int r) {
     auto mesh = JoinWorld(TestWorld(door, r, 2));
     joined.arrive_and_wait();
